@@ -1,9 +1,13 @@
-"""Exit codes of every command; `mm2 docs exit-codes` and the guides print this table.
+"""Exit codes of every command: `--help` and `mm2 docs exit-codes` print these tables.
 
-A command that finds several things exits with the worst: unreachable, then unknown, then a problem.
+A command that finds several things exits as `worst` says.
 """
 
 from __future__ import annotations
+
+import textwrap
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 DONE = 0
 """Done, or healthy."""
@@ -17,3 +21,257 @@ UNREACHABLE = 4
 """Nothing could be determined: neither a process nor a cluster answered."""
 INTERRUPTED = 130
 """Ended by SIGINT (Ctrl-C), as shells count: 128 + 2."""
+TERMINATED = 143
+"""Ended by SIGTERM, as shells count: 128 + 15."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Code:
+    """One exit code; `means` is the sentence of commands that say nothing more precise."""
+
+    number: int
+    name: str
+    means: str
+
+
+CODES: Mapping[int, Code] = {
+    each.number: each
+    for each in (
+        Code(number=DONE, name="done", means="the command succeeded; what it looked at is healthy"),
+        Code(
+            number=FAILED,
+            name="problem",
+            means="a problem was found, or the command could not do what it was asked to do",
+        ),
+        Code(
+            number=BAD_INPUT,
+            name="bad input",
+            means="wrong usage or an invalid configuration; nothing was done",
+        ),
+        Code(
+            number=UNKNOWN,
+            name="unknown",
+            means="only a part could be determined: not enough to say whether all is well",
+        ),
+        Code(
+            number=UNREACHABLE,
+            name="unreachable",
+            means="nothing could be determined: neither a process nor a cluster answered",
+        ),
+        Code(number=INTERRUPTED, name="interrupted", means="ended by Ctrl-C (SIGINT)"),
+        Code(number=TERMINATED, name="terminated", means="ended by SIGTERM"),
+    )
+}
+
+_NO_PROCESS = "no process of mm2 run with this configuration answered on this machine"
+_NO_CLUSTER = "no cluster answered"
+_WRONG_USAGE = "wrong usage; nothing was done"
+_PRINTS_TEXT: Mapping[int, str] = {DONE: "the text was printed", BAD_INPUT: _WRONG_USAGE}
+_ON_RUNNING_FLOW: Mapping[int, str] = {
+    FAILED: "the process refused the change, or could not make it",
+    BAD_INPUT: "wrong usage, or no such flow or topic; nothing was done",
+    UNREACHABLE: _NO_PROCESS,
+}
+_MOVE: Mapping[int, str] = {
+    DONE: "the verdict is GO, also at a cost; with --execute: the groups were moved",
+    FAILED: "the verdict is NO-GO, or a step failed",
+    UNREACHABLE: "no cluster that the plan needs answered; nothing was changed",
+}
+
+COMMANDS: Mapping[str, Mapping[int, str]] = {
+    "check": {
+        DONE: "nothing failed; there may be warnings",
+        FAILED: "at least one check failed",
+        UNREACHABLE: _NO_CLUSTER,
+    },
+    "completion": _PRINTS_TEXT,
+    "config check": {DONE: "the configuration is valid; there may be warnings"},
+    "config convert": {
+        DONE: "the whole configuration was converted",
+        FAILED: "the other form cannot express some of it, which is listed",
+    },
+    "config show": {DONE: "the effective configuration was printed"},
+    "demo": {
+        DONE: "every record is equal on both clusters, and the group processed each record once",
+        FAILED: "records differ, or were lost or processed twice, or the demo failed",
+        BAD_INPUT: _WRONG_USAGE,
+    },
+    "docs": _PRINTS_TEXT,
+    "drill": {
+        DONE: "the failover succeeded as a real one has to",
+        FAILED: "records were lost or passed over, or a step failed",
+    },
+    "failback": _MOVE,
+    "failover": _MOVE,
+    "lag": {
+        DONE: "the lag of every flow is known, and within --max-records and --max-seconds",
+        FAILED: "the lag of a flow is above --max-records or --max-seconds, or a cluster is "
+        "unreachable",
+        UNKNOWN: "the lag of a flow is not known",
+        UNREACHABLE: CODES[UNREACHABLE].means,
+    },
+    "offsets rebuild": {
+        DONE: "every offset that can be known is in the offset map now",
+        FAILED: "a partition could not be rebuilt, or not completely",
+        UNREACHABLE: _NO_CLUSTER,
+    },
+    "offsets translate": {
+        DONE: "every position has a target offset",
+        FAILED: "a position has no target offset",
+        UNREACHABLE: _NO_CLUSTER,
+    },
+    "pause": {DONE: "the flow or topic is paused", **_ON_RUNNING_FLOW},
+    "probe": {
+        DONE: "every flow can replicate exactly once",
+        FAILED: "a flow cannot replicate exactly once",
+        UNKNOWN: "a flow probably can, but something could not be tried",
+        UNREACHABLE: "a cluster did not answer",
+    },
+    "receipts": {
+        DONE: "every target answered (with --exit-code: and there is no receipt)",
+        FAILED: "there are receipts (with --exit-code only)",
+        UNKNOWN: "a target could not be read; the receipts of the others are listed",
+        UNREACHABLE: "no target could be read",
+    },
+    "reload": {
+        DONE: "the configuration is applied (with --dry-run: the differences are listed)",
+        FAILED: "the configuration could not be applied",
+        BAD_INPUT: "wrong usage or an invalid configuration; the process keeps the old one",
+        UNREACHABLE: _NO_PROCESS,
+    },
+    "restart": {DONE: "the restart was requested", **_ON_RUNNING_FLOW},
+    "resume": {
+        DONE: "the flow or topic is resumed, or the request is recorded",
+        **_ON_RUNNING_FLOW,
+    },
+    "run": {
+        DONE: "--until-caught-up: everything was replicated",
+        FAILED: "a flow failed, or --until-caught-up was not reached within --timeout",
+        INTERRUPTED: CODES[INTERRUPTED].means,
+        TERMINATED: CODES[TERMINATED].means,
+    },
+    "sandbox down": {
+        DONE: "no sandbox is running now",
+        FAILED: "the sandbox could not be stopped",
+        BAD_INPUT: _WRONG_USAGE,
+    },
+    "sandbox logs": {
+        DONE: "the logs were printed",
+        FAILED: "there are no such logs",
+        BAD_INPUT: _WRONG_USAGE,
+    },
+    "sandbox status": {
+        DONE: "a sandbox is running",
+        FAILED: "no sandbox is running",
+        BAD_INPUT: _WRONG_USAGE,
+    },
+    "sandbox up": {
+        DONE: "the clusters are running",
+        FAILED: "a cluster did not start",
+        BAD_INPUT: _WRONG_USAGE,
+    },
+    "status": {
+        DONE: "every flow is healthy: it replicates, and no data loss is near",
+        FAILED: "a flow is not healthy: a cluster is unreachable, a partition or task has stopped, "
+        "data loss is near, or the flow is paused, stopped or starting",
+        UNKNOWN: "the state of a flow is not known",
+        UNREACHABLE: CODES[UNREACHABLE].means,
+    },
+    "throttle": {DONE: "the limit is set", **_ON_RUNNING_FLOW},
+    "why": {
+        DONE: "a flow replicates the topic, or there is a reason why none does",
+        FAILED: "a process could not answer",
+        BAD_INPUT: "wrong usage, an invalid configuration, or a topic that no flow knows",
+        UNKNOWN: "no flow that answered knows the topic, and others did not answer",
+        UNREACHABLE: CODES[UNREACHABLE].means,
+    },
+}
+"""What each code means for each command, by the command's words after `mm2`."""
+
+
+def meanings(command: str) -> dict[int, str]:
+    """Every code that the command exits with, in order. Raises `KeyError` for an unknown command.
+
+    All commands exit with BAD_INPUT; all end with INTERRUPTED at Ctrl-C, which is listed where it
+    is the usual end.
+    """
+    own = COMMANDS[command]
+    return dict(sorted({BAD_INPUT: CODES[BAD_INPUT].means, **own}.items()))
+
+
+def help_text(command: str, *, width: int = 78) -> str:
+    """The section of a command's `--help`: a line for each code."""
+    lines = ["Exit codes:"]
+    for number, means in meanings(command).items():
+        head = f"  {number:<5}"
+        lines += textwrap.wrap(
+            f"{CODES[number].name}: {means}",
+            width,
+            initial_indent=head,
+            subsequent_indent=" " * len(head),
+        )
+    return "\n".join(lines)
+
+
+def worst(codes: Collection[int]) -> int:
+    """The one code for several results.
+
+    UNREACHABLE only if nothing else answered; else UNKNOWN before BAD_INPUT before FAILED, since a
+    problem that is known hides nothing while an unknown one may be anything.
+    """
+    if not codes:
+        return DONE
+    if set(codes) == {UNREACHABLE}:
+        return UNREACHABLE
+    return max(min(each, UNKNOWN) for each in codes)
+
+
+def docs_page() -> str:
+    """The guide page `exit-codes.md`."""
+    lines = [
+        "# Exit codes",
+        "",
+        'Every `mm2` command uses the same codes. "A problem was found" (1), "not enough is known" '
+        '(3) and "nobody could be asked" (4) differ, so that a script never takes silence for '
+        "health. The `--help` of each command ends with its codes. This page is printed by "
+        "`mm2 docs exit-codes`.",
+        "",
+        "| code | name | means |",
+        "|---|---|---|",
+        *(f"| {each.number} | {each.name} | {each.means} |" for each in CODES.values()),
+        "",
+        "A command that looks at several flows or clusters exits with 4 if none answered, with 3 "
+        "if one did not answer or its state is not known, with 1 if all answered and a problem was "
+        "found. Ctrl-C ends every command with 130.",
+        "",
+        "In scripts:",
+        "",
+        "```sh",
+        "code=0",
+        "mm2 lag --max-records 0 || code=$?",
+        "case $code in",
+        '  0) echo "caught up" ;;',
+        '  1) echo "behind: wait" ;;',
+        '  *) echo "not known (exit code $code): do not cut over" ;;',
+        "esac",
+        "```",
+        "",
+        "Without a configuration that prints:",
+        "",
+        "```text",
+        "not known (exit code 2): do not cut over",
+        "```",
+        "",
+        "## By command",
+        "",
+        "Every command also exits with 2, as above, where nothing else is said.",
+        "",
+        "| command | code | means |",
+        "|---|---|---|",
+    ]
+    for command in sorted(COMMANDS):
+        name = f"`mm2 {command}`"
+        for number, means in sorted(COMMANDS[command].items()):
+            lines.append(f"| {name} | {number} | {means} |")
+            name = ""
+    return "\n".join(lines) + "\n"

@@ -35,6 +35,14 @@ def size(number: float) -> str:
     return f"{number:.0f} B"
 
 
+def rate(bytes_s: float) -> str:
+    """`1 MB/s`, `1.5 MB/s`, decimal units."""
+    for unit, factor in _SIZES:
+        if bytes_s >= factor:
+            return f"{bytes_s / factor:g} {unit}/s"
+    return f"{bytes_s:g} B/s"
+
+
 def duration(seconds: float | None) -> str:
     """`0.3 s`, `45 s`, `12.5 min`, `3.4 h`."""
     if seconds is None:

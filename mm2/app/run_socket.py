@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import select
+import shlex
 import socket
 import stat
 import tempfile
@@ -147,9 +148,14 @@ def ask(
     found = {pid: _ask(path, question, timeout_s) for pid, path in _sockets(file, where)}
     answers = {pid: answer for pid, answer in found.items() if answer is not None}
     if not answers:
+        another = "name the file of the running process with --config FILE or MM2_CONFIG"
+        if file.exists():
+            start = f"mm2 run --config {shlex.quote(str(file))}"
+            remedy = f"start it with {start}, use the machine on which it runs, or {another}"
+        else:
+            remedy = f"that file does not exist; {another}"
         raise RunSocketError(
-            f"no process runs {file} here (looked in {where}): start it with mm2 run {file}, or "
-            "ask where it runs"
+            f"no process runs {file.absolute()} on this machine (looked in {where}): {remedy}"
         )
     return answers
 
@@ -171,11 +177,11 @@ def _ask(path: pathlib.Path, question: AnyQuestion, timeout_s: float) -> Answer 
             path.unlink(missing_ok=True)
             return None
         except BlockingIOError:
-            text = "too many others ask it at this moment: ask again"
-            return Answer(code=exits.FAILED, lines=(text,))
+            text = "it is busy with other requests: try again"
+            return Answer(code=exits.UNREACHABLE, lines=(text,))
         except TimeoutError:
-            text = f"no answer within {timeout_s:g} s; its log says how far it is"
-            return Answer(code=exits.FAILED, lines=(text,))
+            text = f"no answer within {timeout_s:g} s; see its log"
+            return Answer(code=exits.UNREACHABLE, lines=(text,))
         except (OSError, ValueError, KeyError, TypeError) as error:
             return Answer(code=exits.FAILED, lines=(f"no usable answer: {error}",))
 

@@ -1,18 +1,22 @@
-"""How a topic is copied, partition by partition, and why so: what `mm2 why` tells.
+"""How a topic is replicated, partition by partition, and why so: what `mm2 why` prints.
 
-Made of the settings in force and of how the flows stand: of which ways its batches go only the
-process that copies them knows, of how far they are both clusters do, too.
+Made of the effective configuration and of the flows' status: which way batches take only the
+process that replicates them knows, how far they are both clusters know, too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from connect_runtime.base import clock as base_clock
+from connect_runtime.base import errors
 from mm2.app import connections, overview
-from mm2.app.reports import flow_report, show
+from mm2.app.looks import sides
+from mm2.app.reports import flow_report, flow_verdict, show
 from mm2.app.settings import settings as app_settings
 from mm2.connectors import flow_status
 from mm2.core import commands, flows
@@ -22,6 +26,9 @@ from mm2.core.copy import remedies
 OLD = "its records are old, and brokers forget who wrote such"
 _UNKNOWN = flow_report.State.UNKNOWN
 DENIED = "the transactional id may not be used, so nobody is fenced"
+
+
+_NOTHING_LISTED: Mapping[str, bool] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +57,8 @@ class Part:
 class InFlow:
     """What one flow does with the topic; `why_not` says why nothing, "" where it mirrors it, and
     `rule` by which rule it does. `at_ms` is when it was seen how far it is, `seen_by` by whom;
-    `trouble` says why it could not be."""
+    `trouble` says why it could not be. `exists`: has the source the topic, None: that is not known.
+    `unhealthy`: the flow's verdict, "" where it is healthy or not known."""
 
     flow: str
     topic: str
@@ -61,6 +69,13 @@ class InFlow:
     at_ms: int = 0
     seen_by: tuple[str, ...] = ()
     trouble: str = ""
+    exists: bool | None = None
+    unhealthy: str = ""
+
+    @property
+    def answers(self) -> bool:
+        """Does it say what becomes of the topic?"""
+        return bool(self.parts) or (bool(self.why_not) and self.exists is not False)
 
     @property
     def lag(self) -> flow_report.Lag | None:
@@ -70,18 +85,21 @@ class InFlow:
 
     def lines(self) -> Iterator[str]:
         if self.why_not:
-            yield f"{self.flow}: {self.topic} is not mirrored: {self.why_not}"
+            missing = " and does not exist" if self.exists is False else ""
+            yield f"{self.flow}: {self.topic} is not mirrored{missing}: {self.why_not}"
         elif self.trouble:
-            yield f"{self.flow}: how it stands cannot be told: {self.trouble}"
+            yield f"{self.flow}: the status of {self.topic} is unknown: {self.trouble}"
         elif not self.parts:
             yield (
-                f"{self.flow}: there was no topic {self.topic} when this flow looked; it would be "
-                f"mirrored as {self.mirror}"
+                f"{self.flow}: there is no topic {self.topic} on the source; it would be mirrored "
+                f"as {self.mirror}"
             )
         for told, numbers in self._alike().items():
             yield f"{self.flow}: {self.topic} -> {self.mirror}, {_named(numbers)}: {told}"
         if self.parts and self.rule:
             yield f"{self.flow}: {self.topic} is mirrored, for {self.rule}{self._how_far()}"
+        if self.unhealthy and not self.why_not and not self.trouble:
+            yield f"{self.flow} is {self.unhealthy}"
 
     def _how_far(self) -> str:
         lag = self.lag
@@ -104,6 +122,9 @@ class InFlow:
             "rule": self.rule,
             "seen_by": list(self.seen_by),
             "trouble": self.trouble,
+            "exists": self.exists,
+            "unhealthy": self.unhealthy,
+            "lines": list(self.lines()),
             **({} if self.lag is None else flow_report.lag_json(self.lag)),
             "partitions": [
                 {
@@ -130,7 +151,7 @@ class Found:
 
     @property
     def known(self) -> bool:
-        return any(each.parts or each.why_not for each in self.flows)
+        return any(each.answers for each in self.flows)
 
     @property
     def trouble(self) -> bool:
@@ -151,9 +172,11 @@ def look(
     name: str,
     *,
     reports: Sequence[flow_report.FlowReport] = (),
+    existing: Mapping[str, bool] = _NOTHING_LISTED,
 ) -> Found:
     """`name` is a topic's on the source, or its mirror's on the target. `statuses` are of flows
-    that run in this process, `reports` say how far flows are, these and others."""
+    that run in this process, `reports` say how far flows are, these and others. `existing`: by
+    flow, whether its source has the topic, as far as that is known."""
     by_flow = {each.flow: each for each in statuses}
     far = {each.flow: each for each in reports}
     return Found(
@@ -165,10 +188,30 @@ def look(
                 name,
                 operator=connections.operator(settings, flow),
                 report=far.get(flow.name),
+                exists=existing.get(flow.name),
+                within_s=settings.watch.replicating_within_s,
             )
             for flow in settings.flows
         ),
     )
+
+
+def existing(
+    settings: app_settings.Settings,
+    asked: Sequence[flows.Flow],
+    name: str,
+    *,
+    clock: base_clock.Clock,
+    timeout_s: float,
+) -> dict[str, bool]:
+    """By flow, whether its source has the topic; without those whose source does not answer, or
+    refuses us."""
+    found: dict[str, bool] = {}
+    for flow in asked:
+        reached = sides.Sides(settings, flow, purpose="why", clock=clock)
+        with reached as both, contextlib.suppress(errors.ConnectError):
+            found[flow.name] = name in both.source.admin.list_topics(timeout_s)
+    return found
 
 
 def concerns(flow: flows.Flow, name: str) -> bool:
@@ -187,6 +230,8 @@ def _in_flow(
     *,
     operator: commands.Operator,
     report: flow_report.FlowReport | None,
+    exists: bool | None,
+    within_s: float,
 ) -> InFlow:
     partitions = status.partitions if status is not None else ()
     holds = status.holds if status is not None else holding.NOTHING
@@ -217,7 +262,16 @@ def _in_flow(
         at_ms=0 if report is None else report.at_ms,
         seen_by=() if report is None else report.seen_by,
         trouble=report.reason if report is not None and report.state is _UNKNOWN else "",
+        exists=True if parts else exists,
+        unhealthy=_unhealthy(report, within_s=within_s),
     )
+
+
+def _unhealthy(report: flow_report.FlowReport | None, *, within_s: float) -> str:
+    if report is None:
+        return ""
+    verdict = flow_verdict.judge(report, within_s=within_s)
+    return "" if verdict.is_healthy else verdict.describe()
 
 
 def _unseen(report: flow_report.FlowReport, each: flow_report.Partition) -> Part:

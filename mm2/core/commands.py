@@ -194,13 +194,13 @@ class Operator:
         """Begin anew, as what stood in the way is mended."""
         if self.connector:
             return self._rest("POST", "restart?includeTasks=true")
-        return shlex.join(["mm2", "run", self.file])
+        return shlex.join(["mm2", "run", "--config", self.file])
 
     def reload(self) -> str:
         """Have what was changed in the configuration taken up."""
         if self.connector:
             return self._rest("PUT", "config", "@CONFIG.json")
-        return shlex.join(["mm2", "reload", self.file])
+        return shlex.join(["mm2", "reload", "--config", self.file])
 
     def resume(self, flow: str, topic: str, *, position: str, partition: int | None = None) -> str:
         """A new era from `position` (`mm2 resume --from`); of all partitions unless one is named.

@@ -13,6 +13,7 @@ from connect_runtime.system import clock as system_clock
 from mm2.app import exits
 from mm2.app.cli import config_file, flow_names, usual
 from mm2.app.settings import load
+from mm2.app.settings import settings as app_settings
 from mm2.core.preflight import findings
 
 
@@ -22,14 +23,11 @@ from mm2.core.preflight import findings
 @usual.as_json
 @usual.timeout(10.0, "How long a cluster may take for one answer.")
 def command(*, file: pathlib.Path, flow_name: str | None, as_json: bool, timeout_s: float) -> int:
-    """Look whether all that FILE (default: clusters.yaml) asks for would work, before it runs.
+    """Preflight: verify DNS, network, TLS, authentication, ACLs, topics and settings of both
+    clusters of every flow, and Spark's slots, without replicating anything.
 
-    Names, network, TLS, logins, protocol, rights, topics and settings of both clusters of every
-    flow, and Spark's slots: everything that is wrong at once, with what it means and what mends it.
-    `mm2 config check` judges the file alone.
-
-    The exit code is 0 when nothing failed (there may be warnings), 1 when something did, 2 when
-    FILE itself is wrong.
+    Lists all problems at once, each with its consequence and the command that fixes it or shows
+    more. `mm2 config check` validates the file alone, without connecting to a cluster.
 
     \b
     Examples:
@@ -59,4 +57,16 @@ def command(*, file: pathlib.Path, flow_name: str | None, as_json: bool, timeout
     else:
         for line in show.lines(report):
             click.echo(line)
-    return exits.FAILED if report.verdict is findings.Result.FAILED else exits.DONE
+    return _exit_code(report, settings)
+
+
+def _exit_code(report: findings.Report, settings: app_settings.Settings) -> int:
+    """UNREACHABLE only if no cluster at all could be looked at."""
+    if report.verdict is not findings.Result.FAILED:
+        return exits.DONE
+    clusters = [each for each in report.rows if each.subject in settings.clusters]
+    silent = (findings.Word.DNS, findings.Word.NETWORK)
+    unreachable = [
+        any(each.cells.get(word) is findings.Result.FAILED for word in silent) for each in clusters
+    ]
+    return exits.UNREACHABLE if unreachable and all(unreachable) else exits.FAILED

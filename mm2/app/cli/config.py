@@ -32,10 +32,7 @@ def group() -> None:
 @group.command("check")
 @config_file.argument
 def check(file: pathlib.Path) -> None:
-    """Tell every mistake in FILE (default: clusters.yaml), or that there is none.
-
-    Exit code 2 when something is wrong; warnings alone are no reason. Nothing is connected to.
-    """
+    """List every mistake in the configuration, without connecting to a cluster."""
     found = load.load(file, environment=os.environ)
     for line in found.warning_lines():
         click.echo(f"warning: {line}", err=True)
@@ -62,8 +59,8 @@ def show_(file: pathlib.Path) -> None:
 def convert_(file: pathlib.Path, form: str | None) -> int:
     """Print FILE in the other form: clusters.yaml as mm2.properties, or back.
 
-    What is in force stays the same; the exit code is 1 when the other form cannot say all of it,
-    which is then named. Nothing secret is printed that FILE does not hold itself.
+    The effective configuration stays the same. What the other form cannot express is listed.
+    Secrets are printed only if FILE itself contains them.
     """
     before = load.load(file, environment=os.environ)
     is_properties = load.is_properties(file)

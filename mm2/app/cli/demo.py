@@ -40,9 +40,7 @@ def command(context: click.Context, *, keep: bool, seconds: float, records: int)
     """Mirror real traffic between two real Kafka clusters on this machine, prove it equal, and move
     a consumer group from one to the other.
 
-    Nothing is left behind. Needs Java; the first time it downloads Kafka (60 MB). The exit code is
-    0 when every record is equal on both sides and the group has processed each record once, 1 when
-    not.
+    Nothing is left behind. Needs Java; the first time it downloads Kafka (60 MB).
 
     \b
     Examples:

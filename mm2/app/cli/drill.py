@@ -42,7 +42,6 @@ def command(
     the group goes on at the second one. Your clusters are not touched, and no hook is run: the
     time that people, DNS and your applications take comes on top. Needs Java; the first time it
     downloads Kafka (60 MB). What came of it is noted in the file that drill.report names, if any.
-    The exit code is 0 when all went as it has to.
 
     \b
     RTO         time from the end of the first cluster until the group worked again

@@ -31,8 +31,7 @@ def command(**given: Any) -> int:
     forbids it. With --execute the flow is stopped for good and its writers are fenced, the groups'
     positions are written on the other cluster and read back. Applications are yours to stop and to
     start, or your hooks'. Every step is noted in a journal, so that --resume goes on where a crash,
-    or a step that failed, has left it. The exit code is 0 when the verdict is GO, also at a cost,
-    and 1 when it is NO-GO or a step failed.
+    or a step that failed, has left it.
 
     Without --planned the cluster that is left counts as lost, or as good as: what it holds and the
     mirror lacks is not waited for, but counted.

@@ -1,8 +1,9 @@
-"""`mm2 pause`, `mm2 throttle`, `mm2 restart`: what operators do while flows run."""
+"""`mm2 pause`, `mm2 throttle`, `mm2 restart`: operators' changes to a running flow."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -10,16 +11,18 @@ from typing import Any, TypeVar
 import click
 
 from connect_runtime.app.settings import problems
-from mm2.app import exits, flow_api, run_socket
-from mm2.app.cli import config_file
+from mm2.app import exits, figures, flow_api, run_socket
+from mm2.app.cli import config_file, usual
+from mm2.core import commands
 from mm2.core.configs import own_values
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT = "default"
+JSON_VERSION = 1
 _ASK_S = 15.0
 _flow = click.argument("flow", metavar="FLOW")
-_file = config_file.option("The file that the process runs.")
+_file = config_file.option("The configuration of the running process.")
 
 
 def _topic(text: str) -> Callable[[F], F]:
@@ -30,11 +33,11 @@ def _topic(text: str) -> Callable[[F], F]:
 @_flow
 @_topic("Only this topic of the source.")
 @_file
-def pause(*, flow: str, topic: str | None, file: pathlib.Path) -> int:
-    """Let the running FLOW copy nothing for now, or nothing of one topic.
+@usual.as_json
+def pause(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) -> int:
+    """Pause replication of the running FLOW, or of one topic.
 
-    It stays so, also when nodes are started again, until mm2 resume. Checkpoints and heartbeats go
-    on.
+    The pause survives restarts, until mm2 resume. Checkpoints and heartbeats continue.
 
     \b
     Examples:
@@ -46,18 +49,21 @@ def pause(*, flow: str, topic: str | None, file: pathlib.Path) -> int:
             found.pause()
         else:
             found.pause_topic(topic)
-    click.echo(f"{_named(flow, topic)} is paused")
+    undo = commands.Operator(file=str(file)).go_on(flow, topic)
+    text = f"paused, also across restarts, until: {undo}"
+    _report(flow, topic, text, {"paused": True}, as_json=as_json)
     return exits.DONE
 
 
-def resume(*, flow: str, topic: str | None, file: pathlib.Path) -> int:
-    """The way back from `pause`."""
+def resume(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) -> int:
+    """Undo `pause`."""
     with reached(file, flow) as found:
         if topic is None:
             found.resume()
         else:
             found.resume_topic(topic)
-    click.echo(f"{_named(flow, topic)} goes on")
+    text = "resumed; replication continues where it was paused"
+    _report(flow, topic, text, {"paused": False}, as_json=as_json)
     return exits.DONE
 
 
@@ -66,11 +72,12 @@ def resume(*, flow: str, topic: str | None, file: pathlib.Path) -> int:
 @click.argument("rate", metavar="RATE")
 @_topic("Only this topic of the source.")
 @_file
-def throttle(*, flow: str, rate: str, topic: str | None, file: pathlib.Path) -> int:
-    """Let the running FLOW, or one of its topics, copy at most RATE bytes per second.
+@usual.as_json
+def throttle(*, flow: str, rate: str, topic: str | None, file: pathlib.Path, as_json: bool) -> int:
+    """Limit the running FLOW, or one of its topics, to RATE bytes per second.
 
-    RATE is 20MB and the like, none for no limit, or default for what the file says. It stays so,
-    also when nodes are started again, until it is set anew.
+    RATE is a number with a unit such as 20MB, none for no limit, or default for the limit of the
+    configuration. The limit survives restarts, until it is changed again.
 
     \b
     Examples:
@@ -79,46 +86,60 @@ def throttle(*, flow: str, rate: str, topic: str | None, file: pathlib.Path) -> 
       mm2 throttle 'east->west' default
     """
     limit = None if rate.strip().lower() == DEFAULT else rate.strip()
+    bytes_s = None
     if limit is not None:
         try:
-            own_values.read_limit(limit)
+            bytes_s = own_values.read_limit(limit)
         except ValueError:
             raise click.BadParameter(
                 f"{rate!r}; allowed: {own_values.LIMIT_ALLOWED}, or {DEFAULT}", param_hint="RATE"
             ) from None
     with reached(file, flow) as found:
         found.throttle(limit, topic=topic)
-    click.echo(f"{_named(flow, topic)}: {'as the file says' if limit is None else limit}")
+    if bytes_s is None:
+        text = "limited as the configuration says"
+    elif bytes_s == 0:
+        text = "not throttled, until changed"
+    else:
+        text = f"throttled to {figures.rate(bytes_s)} until changed"
+    detail = {"throttle_bytes_s": bytes_s or None, "from_configuration": limit is None}
+    _report(flow, topic, text, detail, as_json=as_json)
     return exits.DONE
 
 
 @click.command("restart")
 @_flow
-@_topic("Only the tasks that copy this topic of the source.")
+@_topic("Only the tasks that replicate this topic of the source.")
 @_file
-def restart(*, flow: str, topic: str | None, file: pathlib.Path) -> int:
-    """Stop and start the connectors and tasks of the running FLOW, on whatever node they run.
+@usual.as_json
+def restart(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) -> int:
+    """Restart the connectors and tasks of the running FLOW, on whatever node they run.
 
-    Nothing is lost and nothing is copied twice.
+    No record is lost, and none is replicated twice.
 
     \b
     Examples:
       mm2 restart 'east->west'
       mm2 restart 'east->west' --topic orders
     """
+    detail: dict[str, Any]
     with reached(file, flow) as found:
         if topic is None:
-            what = ", ".join(found.restart())
+            names = found.restart()
+            text = f"restarting {', '.join(names)} and all their tasks"
+            detail = {"connectors": names}
         else:
-            what = ", ".join(f"task {each}" for each in found.restart_topic(topic))
-    click.echo(f"{flow}: restarted {what}")
+            tasks = found.restart_topic(topic)
+            text = f"restarting {', '.join(f'task {each}' for each in tasks)}"
+            detail = {"tasks": tasks}
+    _report(flow, topic, text, detail, as_json=as_json)
     return exits.DONE
 
 
 @contextlib.contextmanager
 def reached(file: pathlib.Path, flow: str) -> Iterator[flow_api.FlowApi]:
-    """The flow in a process that runs the file. Raises `RunSocketError`, and `click.UsageError`
-    where there is no such flow or topic."""
+    """The flow in a process that runs the file. Raises `RunSocketError` if no process answers, and
+    `click.UsageError` for an unknown flow or topic."""
     answers = run_socket.ask(
         file, run_socket.ApiQuestion(), where=run_socket.folder(), timeout_s=_ASK_S
     )
@@ -126,7 +147,7 @@ def reached(file: pathlib.Path, flow: str) -> Iterator[flow_api.FlowApi]:
     known = {name: each for each in found for name in each["flows"]}
     if not known:
         told = "; ".join(line for each in answers.values() for line in each.lines)
-        raise run_socket.RunSocketError(f"nobody who runs {file} can be asked: {told}")
+        raise run_socket.RunSocketError(f"the process that runs {file} cannot be asked: {told}")
     if flow not in known:
         nearest = problems.nearest(flow, known)
         meant = "" if nearest is None else f"; did you mean '{nearest}'?"
@@ -145,5 +166,12 @@ def reached(file: pathlib.Path, flow: str) -> Iterator[flow_api.FlowApi]:
         raise click.BadParameter(str(error), param_hint="--topic") from error
 
 
-def _named(flow: str, topic: str | None) -> str:
-    return flow if topic is None else f"topic {topic} of {flow}"
+def _report(
+    flow: str, topic: str | None, text: str, detail: dict[str, Any], *, as_json: bool
+) -> None:
+    """What was done: `text` for people, `detail` for programs."""
+    if as_json:
+        found = {"version": JSON_VERSION, "flow": flow, "topic": topic, **detail}
+        click.echo(json.dumps(found, indent=2))
+    else:
+        click.echo(f"{flow if topic is None else f'{flow}, topic {topic}'}: {text}")

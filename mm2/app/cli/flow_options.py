@@ -31,32 +31,35 @@ class Asked:
     clusters: bool = False
 
 
-def asking_clusters(function: Callable[..., int]) -> Callable[..., int]:
-    """Of a command that is given `asked`, and asks clusters alone."""
+def asking_clusters(*, timeout_s: float) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """For a command that is given `asked`, and asks clusters alone; with the default timeout."""
 
-    @config_file.argument
-    @click.option("--flow", metavar="FLOW", help="Only this flow.  [default: all]")
-    @usual.timeout(30.0, "How long a flow's clusters may take to answer.")
-    @usual.as_json
-    @functools.wraps(function)
-    def with_asked(
-        *,
-        file: pathlib.Path,
-        flow: str | None,
-        timeout_s: float,
-        as_json: bool,
-        **others: Any,
-    ) -> int:
-        asked = Asked(file=file, flow=flow, timeout_s=timeout_s, as_json=as_json)
-        return function(asked=asked, **others)
+    def decorate(function: Callable[..., int]) -> Callable[..., int]:
+        @config_file.argument
+        @click.option("--flow", metavar="FLOW", help="Only this flow.  [default: all]")
+        @usual.timeout(timeout_s, "How long a flow's clusters may take to answer.")
+        @usual.as_json
+        @functools.wraps(function)
+        def with_asked(
+            *,
+            file: pathlib.Path,
+            flow: str | None,
+            timeout_s: float,
+            as_json: bool,
+            **others: Any,
+        ) -> int:
+            asked = Asked(file=file, flow=flow, timeout_s=timeout_s, as_json=as_json)
+            return function(asked=asked, **others)
 
-    return with_asked
+        return with_asked
+
+    return decorate
 
 
 def asking(function: Callable[..., int]) -> Callable[..., int]:
     """Of a command that is given `asked`, and asks whoever runs the flows first."""
 
-    @asking_clusters
+    @asking_clusters(timeout_s=30.0)
     @click.option("--clusters", is_flag=True, help="Ask the clusters, also if a process runs here.")
     @functools.wraps(function)
     def with_clusters(*, asked: Asked, clusters: bool, **others: Any) -> int:

@@ -36,9 +36,6 @@ def command(
     LOST-IN is when the source deletes that one, if nothing is copied until then. `>` stands before
     sums of which a part is unknown. Who is asked: see mm2 status.
 
-    The exit code is 0, or 1 when a flow's lag is unknown as a whole or, with --max-records or
-    --max-seconds, higher than that or not known, 2 when FILE is wrong or has no such TOPIC.
-
     \b
     Examples:
       mm2 lag
@@ -62,10 +59,9 @@ def command(
     else:
         for line in show.lag(found, partitions=partitions or topic is not None):
             click.echo(line)
-    fine = all(
-        _is_within(each, max_records=max_records, max_seconds=max_seconds) for each in found.flows
+    return exits.worst(
+        [_exit_code(each, max_records=max_records, max_seconds=max_seconds) for each in found.flows]
     )
-    return exits.DONE if fine else exits.FAILED
 
 
 def _flow_json(report: Any) -> dict[str, Any]:
@@ -86,16 +82,21 @@ def _flow_json(report: Any) -> dict[str, Any]:
     }
 
 
-def _is_within(report: Any, *, max_records: int | None, max_seconds: float | None) -> bool:
+def _exit_code(report: Any, *, max_records: int | None, max_seconds: float | None) -> int:
+    """While a cluster is unreachable nothing is replicated: that is a problem, not just unknown."""
     from mm2.app.reports import flow_report
 
+    if report.state is flow_report.State.UNKNOWN:
+        return exits.UNREACHABLE
+    if any(not each.broker for each in report.unreachable):
+        return exits.FAILED
     if not report.partitions:
-        return report.state is not flow_report.State.UNKNOWN
+        return exits.UNKNOWN if report.elsewhere else exits.DONE
     found = flow_report.lag(report.partitions, report.at_ms)
-    if found.records is None:
-        return False
-    if max_records is not None and (found.records > max_records or not found.complete):
-        return False
-    if max_seconds is None:
-        return True
-    return found.dated and found.ms is not None and found.ms <= max_seconds * 1000
+    records, ms = found.records or 0, found.ms or 0
+    if max_records is not None and records > max_records:
+        return exits.FAILED
+    if max_seconds is not None and ms > max_seconds * 1000:
+        return exits.FAILED
+    known = found.complete and (found.dated or max_seconds is None)
+    return exits.DONE if known else exits.UNKNOWN

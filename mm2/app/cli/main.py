@@ -33,34 +33,87 @@ class Subcommand:
     summary: str
 
 
+SECTIONS: Mapping[str, Mapping[str, Subcommand]] = {
+    "Configure": {
+        "config": Subcommand(
+            "mm2.app.cli.config", "group", "Validate, show or convert a configuration file."
+        ),
+        "check": Subcommand(
+            "mm2.app.cli.check", "command", "Preflight: network, authentication, ACLs and settings."
+        ),
+        "probe": Subcommand(
+            "mm2.app.cli.probe", "command", "Test whether delivery can be exactly once."
+        ),
+    },
+    "Run": {
+        "run": Subcommand("mm2.app.cli.run", "command", "Run the configured flows."),
+        "reload": Subcommand(
+            "mm2.app.cli.reload", "command", "Apply a changed configuration to a running mm2."
+        ),
+        "pause": Subcommand(
+            "mm2.app.cli.flow_commands", "pause", "Pause a flow or one of its topics."
+        ),
+        "resume": Subcommand(
+            "mm2.app.cli.resume", "command", "Resume a paused flow, or a stopped partition."
+        ),
+        "restart": Subcommand(
+            "mm2.app.cli.flow_commands", "restart", "Restart a flow's connectors and tasks."
+        ),
+        "throttle": Subcommand(
+            "mm2.app.cli.flow_commands", "throttle", "Limit the rate of a flow or topic."
+        ),
+    },
+    "Observe": {
+        "status": Subcommand("mm2.app.cli.status", "command", "Show the status of all flows."),
+        "lag": Subcommand(
+            "mm2.app.cli.lag", "command", "Show replication lag and the time to data loss."
+        ),
+        "why": Subcommand(
+            "mm2.app.cli.why", "command", "Explain how a topic is replicated, or why not."
+        ),
+        "receipts": Subcommand(
+            "mm2.app.cli.receipts", "command", "List data-loss and duplicate events."
+        ),
+    },
+    "Fail over": {
+        "failover": Subcommand(
+            "mm2.app.cli.failover", "command", "Plan or execute a failover of consumer groups."
+        ),
+        "failback": Subcommand(
+            "mm2.app.cli.failback", "command", "Fail back to the original cluster."
+        ),
+        "drill": Subcommand(
+            "mm2.app.cli.drill", "command", "Rehearse a failover on local test clusters."
+        ),
+        "offsets": Subcommand(
+            "mm2.app.cli.offsets", "group", "Translate consumer offsets between clusters."
+        ),
+    },
+    "Learn": {
+        "sandbox": Subcommand(
+            "mm2.app.cli.sandbox", "group", "Run local Kafka clusters for testing."
+        ),
+        "demo": Subcommand(
+            "mm2.app.cli.demo", "command", "Watch replication and failover on local clusters."
+        ),
+        "docs": Subcommand(
+            "mm2.app.cli.docs", "command", "Print the reference: keys, metrics, exit codes."
+        ),
+        "completion": Subcommand(
+            "mm2.app.cli.completion", "command", "Print the completion script of a shell."
+        ),
+    },
+}
+"""The commands as `mm2 --help` lists them, by heading and in the order of use."""
+
 SUBCOMMANDS: Mapping[str, Subcommand] = {
-    "check": Subcommand("mm2.app.cli.check", "command", "Look whether a file would work here."),
-    "completion": Subcommand("mm2.app.cli.completion", "command", "Print a shell's completion."),
-    "config": Subcommand("mm2.app.cli.config", "group", "Check, show, convert a configuration."),
-    "demo": Subcommand("mm2.app.cli.demo", "command", "See it work on this machine."),
-    "docs": Subcommand("mm2.app.cli.docs", "command", "Print the reference of this release."),
-    "drill": Subcommand("mm2.app.cli.drill", "command", "Rehearse a failover on this machine."),
-    "failback": Subcommand("mm2.app.cli.failback", "command", "Go back to the cluster left."),
-    "failover": Subcommand("mm2.app.cli.failover", "command", "What moving to the other costs."),
-    "offsets": Subcommand("mm2.app.cli.offsets", "group", "What offsets are on the other side."),
-    "lag": Subcommand("mm2.app.cli.lag", "command", "How far flows are behind."),
-    "pause": Subcommand("mm2.app.cli.flow_commands", "pause", "Let a running flow copy nothing."),
-    "probe": Subcommand("mm2.app.cli.probe", "command", "Try what the clusters can do."),
-    "reload": Subcommand("mm2.app.cli.reload", "command", "Let a running mm2 read its file again."),
-    "restart": Subcommand("mm2.app.cli.flow_commands", "restart", "Restart a running flow."),
-    "resume": Subcommand("mm2.app.cli.resume", "command", "Go on after a pause, or a stop."),
-    "receipts": Subcommand("mm2.app.cli.receipts", "command", "List what was lost or doubled."),
-    "run": Subcommand("mm2.app.cli.run", "command", "Mirror what a configuration says."),
-    "status": Subcommand("mm2.app.cli.status", "command", "How flows stand."),
-    "throttle": Subcommand("mm2.app.cli.flow_commands", "throttle", "Slow a running flow down."),
-    "why": Subcommand("mm2.app.cli.why", "command", "Say how a topic is copied, and why so."),
-    "sandbox": Subcommand("mm2.app.cli.sandbox", "group", "Real Kafka clusters on this machine."),
+    name: each for section in SECTIONS.values() for name, each in section.items()
 }
 
 
 _TALKATIVE = ("httpx", "connect_runtime")
-"""They tell of every request, and of all that a Connect worker does, at INFO: `mm2 run` says what
-comes of it. At the level debug they are heard."""
+"""Loggers that log every request, and all that a Connect worker does, at INFO. They are limited to
+warnings, unless the level is debug."""
 
 
 class LazyGroup(click.Group):
@@ -75,11 +128,35 @@ class LazyGroup(click.Group):
             return None
         command = getattr(importlib.import_module(found.module), found.attribute)
         assert isinstance(command, click.Command), found
+        _add_exit_codes(command, cmd_name)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            raise click.NoSuchCommand(
+                error.command_name, possibilities=SUBCOMMANDS, ctx=ctx
+            ) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, SUBCOMMANDS[name].summary) for name in sorted(SUBCOMMANDS)])
+        width = max(map(len, SUBCOMMANDS))
+        for heading, section in SECTIONS.items():
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [(f"{name:<{width}}", each.summary) for name, each in section.items()]
+                )
+
+
+def _add_exit_codes(command: click.Command, name: str) -> None:
+    """At the end of the help of a command, or of each command of a group."""
+    if isinstance(command, click.Group):
+        for each, member in command.commands.items():
+            _add_exit_codes(member, f"{name} {each}")
+    elif name in exits.COMMANDS:
+        command.epilog = f"\b\n{exits.help_text(name)}"
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
@@ -94,14 +171,14 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     type=click.Choice(logs.FORMATS),
     default=logs.TEXT,
     show_default=True,
-    help="How log lines look; they go to stderr.",
+    help="Format of the log, which goes to stderr.",
 )
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
     show_default=True,
-    help="The least important lines to log.",
+    help="Lowest level to log.",
 )
 @click.option(
     "--version",
@@ -112,14 +189,18 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     help="Show the version and exit.",
 )
 def cli(*, log_format: str, log_level: str) -> None:
-    """Mirror topics between Apache Kafka clusters.
+    """Replicate topics and consumer group offsets between Apache Kafka clusters.
+
+    Commands read clusters.yaml in the current folder, unless --config FILE or MM2_CONFIG names
+    another file. Exit codes: 0 done, 1 problem, 2 bad input, 3 unknown, 4 unreachable (mm2 docs
+    exit-codes).
 
     \b
     Examples:
-      mm2 sandbox up east west          two clusters on this machine, to try things out
-      mm2 config check clusters.yaml    every mistake at once, before anything starts
-      mm2 config show clusters.yaml     what is in force, defaults included
-      mm2 run clusters.yaml             mirror until stopped
+      mm2 sandbox up east west          start two local Kafka clusters to try mm2
+      mm2 config check clusters.yaml    list every mistake in the configuration
+      mm2 run clusters.yaml             replicate until stopped
+      mm2 status                        show the status of all flows
     """
     logs.configure(log_format, level=logging.getLevelNamesMapping()[log_level.upper()])
     if log_level != "debug":
@@ -137,7 +218,7 @@ def main() -> NoReturn:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command and return its exit code; errors that we know are told in one line."""
+    """Run one command and return its exit code; print an operating error in one line."""
     try:
         code = cli.main(args=arguments, prog_name="mm2", standalone_mode=False)
         with contextlib.suppress(AttributeError):  # started with stdout closed, there is none
@@ -148,22 +229,24 @@ def run(arguments: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return exits.INTERRUPTED
     except errors.ConnectError as error:
-        return _tell(error)
+        return _report(error)
     except BrokenPipeError:
-        # Whoever read our output is gone; Python must not complain about it at its end, too.
+        # The reader of stdout is gone: keep Python from reporting that again when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exits.FAILED
     return code if isinstance(code, int) else exits.DONE
 
 
-def _tell(error: errors.ConnectError) -> int:
+def _report(error: errors.ConnectError) -> int:
     from connect_runtime.app.settings import problems
 
     if isinstance(error, problems.SettingsError):
         click.echo(str(error), err=True)
         return exits.BAD_INPUT
     click.echo(f"mm2: {error}", err=True)
-    return exits.FAILED
+    from mm2.app import unreachable  # not above: it loads the codec of Kafka's protocol
+
+    return exits.UNREACHABLE if unreachable.is_unreachable(error) else exits.FAILED
 
 
 if __name__ == "__main__":

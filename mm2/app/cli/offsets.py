@@ -91,8 +91,7 @@ def translate(**given: Any) -> int:
 
     Of a group: every position that it has committed, or, where its cluster does not answer, what
     its last checkpoints say. --csv prints the file that kafka-consumer-groups --reset-offsets
-    --from-file takes. The exit code is 0 when there is a place to go on from for all that was
-    asked, 1 when there is none for some of it.
+    --from-file takes.
 
     \b
     exact      nothing is read again, and nothing is missed

@@ -77,7 +77,7 @@ def command(
     Both logs are read and compared, record by record. Where nothing is known of a partition that
     was copied, the flow has to be stopped, and goes on from there when it is started again. What
     MirrorMaker 2 of Java had copied before a take-over is added while the flow runs. What cannot be
-    told apart gets a bound, never a guess. The exit code is 0 when all is known now that can be.
+    told apart gets a bound, never a guess.
 
     \b
     Examples:

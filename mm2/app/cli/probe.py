@@ -23,8 +23,7 @@ from mm2.core import capabilities
 def command(*, file: pathlib.Path, flow_name: str | None, as_json: bool) -> int:
     """Try on the clusters of FILE (default: clusters.yaml) what delivery rests on.
 
-    Writes a few records into mm2-probe.internal on each target: a topic of mm2's own. The exit
-    code is 0 when every flow can copy exactly once, 1 when one cannot.
+    Writes a few records into mm2-probe.internal on each target: a topic of mm2's own.
 
     \b
     Examples:
@@ -54,5 +53,10 @@ def command(*, file: pathlib.Path, flow_name: str | None, as_json: bool) -> int:
         for each in found:
             for line in each.lines():
                 click.echo(line)
-    once = capabilities.Delivery.EXACTLY_ONCE
-    return exits.DONE if all(each.verdict.delivery is once for each in found) else exits.FAILED
+    return exits.worst([_exit_code(each.verdict) for each in found])
+
+
+def _exit_code(verdict: capabilities.Verdict) -> int:
+    if verdict.delivery is not capabilities.Delivery.EXACTLY_ONCE:
+        return exits.FAILED
+    return exits.DONE if verdict.proven else exits.UNKNOWN

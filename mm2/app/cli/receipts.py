@@ -1,27 +1,55 @@
-"""`mm2 receipts`: what was lost, skipped, doubled or could not be ruled out."""
+"""`mm2 receipts`: durable records of data loss, skipped records and possible duplicates."""
 
 from __future__ import annotations
 
+import functools
 import json
-from typing import Any
+from collections.abc import Sequence
+from concurrent import futures
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from connect_runtime.base import errors
 from connect_runtime.system import clock as system_clock
+from connect_runtime.system import pool
 from mm2.app import columns, exits
 from mm2.app.cli import flow_options
+from mm2.core import flows, reachability
 from mm2.formats import receipt
+
+if TYPE_CHECKING:
+    from mm2.app.settings import settings as app_settings
 
 JSON_VERSION = 1
 _KINDS = [each.value for each in receipt.ReceiptKind]
 _COLUMNS = ("AT", "FLOW", "TOPIC", "PARTITION", "KIND", "SOURCE", "MIRROR", "DETAIL")
+_SPARE_S = 2.0
+"""How much later than asked a client may report that time is up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The receipts of one flow; `error`: why they could not be read."""
+
+    flow: flows.Flow
+    receipts: Sequence[receipt.Receipt] = ()
+    error: errors.ConnectError | None = None
 
 
 @click.command("receipts")
-@flow_options.asking_clusters
-@click.option("--topic", metavar="TOPIC", help="Only of this topic of the source.")
-@click.option("--kind", "kinds", multiple=True, type=click.Choice(_KINDS), help="Only these kinds.")
-@click.option("--exit-code", is_flag=True, help="Exit with 1 when there is any.")
+@flow_options.asking_clusters(timeout_s=reachability.LIMIT_S)
+@click.option("--topic", metavar="TOPIC", help="Only this topic of the source.")
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice(_KINDS),
+    metavar="KIND",
+    help=f"Only this kind; repeatable: {', '.join(_KINDS)}.",
+)
+@click.option("--exit-code", is_flag=True, help="Exit with 1 if there is any receipt.")
 def command(
     *,
     asked: flow_options.Asked,
@@ -29,12 +57,11 @@ def command(
     kinds: tuple[str, ...],
     exit_code: bool,
 ) -> int:
-    """List the receipts of the flows of FILE (default: clusters.yaml), oldest first.
+    """List the receipts of all flows, oldest first.
 
-    A receipt is a durable record on the target that something was lost, may stand twice, or could
-    not be ruled out, with the offsets [from,to) that it is about. Targets are asked, whether the
-    flows run or not. The exit code is 0, also when there are some, unless --exit-code is given;
-    1 when a target does not answer; 2 when FILE is wrong.
+    A receipt is a durable record on the target cluster that records were lost or skipped, or may be
+    duplicated. SOURCE and MIRROR are the offsets [from,to) concerned. The flows need not run: all
+    targets are read in parallel. A target that cannot be read is reported on stderr.
 
     \b
     Examples:
@@ -45,29 +72,74 @@ def command(
     settings, wanted = flow_options.chosen(asked)
     # Here and not above: wrong input is told before Kafka's library is loaded.
     from mm2.app import noise
+
+    with noise.to_file() as log_file:
+        answers = _read_all(settings, wanted, timeout_s=asked.timeout_s)
+        log_file.keep = False
+    found = sorted(
+        (
+            (each.flow.name, one)
+            for each in answers
+            for one in each.receipts
+            if (topic is None or one.topic == topic) and (not kinds or one.kind.value in kinds)
+        ),
+        key=lambda each: each[1].at_ms,
+    )
+    if asked.as_json:
+        _print_json(found, answers)
+    else:
+        _print(found, answers)
+    for each in answers:
+        if each.error is not None:
+            where = f"the receipts of {each.flow.name} on {each.flow.target}"
+            click.echo(f"mm2: cannot read {where}: {each.error}", err=True)
+    of_found = exits.FAILED if found and exit_code else exits.DONE
+    return exits.worst([of_found if each.error is None else exits.UNREACHABLE for each in answers])
+
+
+def _read_all(
+    settings: app_settings.Settings, wanted: Sequence[flows.Flow], *, timeout_s: float
+) -> list[Answer]:
+    """All targets at the same time, within `timeout_s`."""
     from mm2.app.looks import receipts, sides
 
-    found: list[tuple[str, receipt.Receipt]] = []
-    with noise.to_file() as log_file:
-        for each in wanted:
-            clock = system_clock.SystemClock()
-            with sides.Sides(settings, each, purpose="receipts", clock=clock) as both:
-                stated = receipts.read(both.target, each.source, timeout_s=asked.timeout_s)
-            found += [
-                (each.name, one)
-                for one in stated
-                if (topic is None or one.topic == topic) and (not kinds or one.kind.value in kinds)
-            ]
-        log_file.keep = False
-    if asked.as_json:
-        told = [_json(name, one) for name, one in found]
-        click.echo(json.dumps({"version": JSON_VERSION, "receipts": told}, indent=2))
-    elif found:
+    clock = system_clock.SystemClock()
+
+    def read(flow: flows.Flow) -> Answer:
+        try:
+            with sides.Sides(settings, flow, purpose="receipts", clock=clock) as both:
+                found = receipts.read(both.target, flow.source, timeout_s=timeout_s)
+        except errors.ConnectError as error:
+            return Answer(flow=flow, error=error)
+        return Answer(flow=flow, receipts=found)
+
+    threads = pool.Pool("receipts", threads_max=len(wanted), waiting_max=len(wanted))
+    calls = [(flow, threads.submit(functools.partial(read, flow))) for flow in wanted]
+    futures.wait([call for _, call in calls], timeout=timeout_s + _SPARE_S)
+    late = errors.RetriableError(f"no answer within {timeout_s:g} s")
+    return [call.result() if call.done() else Answer(flow=flow, error=late) for flow, call in calls]
+
+
+def _print(found: Sequence[tuple[str, receipt.Receipt]], answers: Sequence[Answer]) -> None:
+    read = [each.flow.name for each in answers if each.error is None]
+    if found:
         for line in columns.lines(_COLUMNS, [_row(name, one) for name, one in found]):
             click.echo(line)
-    else:
+    elif len(read) == len(answers):
         click.echo("no receipts")
-    return exits.FAILED if found and exit_code else exits.DONE
+    elif read:
+        click.echo(f"no receipts of {', '.join(read)}")
+
+
+def _print_json(found: Sequence[tuple[str, receipt.Receipt]], answers: Sequence[Answer]) -> None:
+    failed = [
+        {"flow": each.flow.name, "cluster": each.flow.target, "error": str(each.error)}
+        for each in answers
+        if each.error is not None
+    ]
+    told = [_json(name, one) for name, one in found]
+    whole = {"version": JSON_VERSION, "receipts": told, "errors": failed}
+    click.echo(json.dumps(whole, indent=2))
 
 
 def _row(flow: str, one: receipt.Receipt) -> tuple[str, ...]:

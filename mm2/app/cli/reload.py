@@ -6,7 +6,7 @@ import pathlib
 
 import click
 
-from mm2.app import run_socket
+from mm2.app import exits, run_socket
 from mm2.app.cli import config_file, usual
 
 
@@ -18,8 +18,7 @@ def command(*, file: pathlib.Path, dry_run: bool, timeout_s: float) -> int:
     """Let the process that runs FILE (default: clusters.yaml) read it again.
 
     Prints what differs. Flows whose settings are the same are not touched; a wrong file changes
-    nothing. The exit code is 0 when the new configuration is in force, 1 when nobody runs FILE or
-    it could not be applied, 2 when FILE is wrong. SIGHUP to the process does the same.
+    nothing. SIGHUP to the process does the same.
 
     Where several nodes share a flow, one of them leads, and writes what its file says of topics and
     the like: the others say which one, if their file says otherwise.
@@ -40,4 +39,4 @@ def command(*, file: pathlib.Path, dry_run: bool, timeout_s: float) -> int:
         for line in answer.lines:
             told = f"{pid}: {line}" if len(answers) > 1 else line
             click.echo(told, err=answer.code != 0)
-    return max(answer.code for answer in answers.values())
+    return exits.worst([answer.code for answer in answers.values()])

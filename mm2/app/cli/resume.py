@@ -41,6 +41,7 @@ _OFFSET_MAX = 2**63 - 1
 )
 @config_file.option("Where the flow is configured.")
 @click.option("--force", is_flag=True, help="Also when the flow seems to run.")
+@usual.as_json
 def command(
     *,
     flow: str,
@@ -50,6 +51,7 @@ def command(
     start: str | None,
     file: pathlib.Path,
     force: bool,
+    as_json: bool,
 ) -> int:
     """Let the running FLOW, or one of its topics, go on after mm2 pause.
 
@@ -66,9 +68,11 @@ def command(
     if not new_era:
         if partitions or start is not None or force:
             raise click.UsageError("--partition, --from and --force go with --new-era")
-        return flow_commands.resume(flow=flow, topic=topic, file=file)
+        return flow_commands.resume(flow=flow, topic=topic, file=file, as_json=as_json)
     if topic is None:
         raise click.UsageError("--new-era goes with --topic")
+    if as_json:
+        raise click.UsageError("--json does not go with --new-era")
     settings = load.load(file, environment=os.environ)
     chosen = flow_names.find(settings, flow, hint="FLOW")
     position = chosen.start.text if start is None else _position(start)

@@ -63,12 +63,15 @@ def _choosing(function: Callable[..., int]) -> Callable[..., int]:
         metavar="ALIAS",
         help="Only flows to this cluster, which is near; repeatable.",
     )
-    @click.option("--throttle", type=byte_rate.ByteRate(), help="At most so much per flow: 20MB.")
+    @click.option(
+        "--throttle", type=byte_rate.ByteRate(), help="Limit each flow to this rate, such as 20MB."
+    )
     @click.option(
         "--java-stopped-cleanly",
         "java_stopped",
         is_flag=True,
-        help="Do not wait for what a MirrorMaker 2 of Java may still send: it has surely ended.",
+        help="Skip waiting for in-flight writes of Java MirrorMaker 2. Use only if all its "
+        "processes have exited.",
     )
     @functools.wraps(function)
     def with_chosen(
@@ -114,9 +117,7 @@ def command(
     FILE may also be one of MirrorMaker 2: its name ends in .properties. SIGHUP or mm2 reload makes
     a running mm2 read it again.
 
-    Ctrl-C or SIGTERM stops in order, a second one at once. The exit code is 0 when
-    --until-caught-up has reached its end, 1 when something failed, 2 when FILE is wrong, 130 or
-    143 when stopped by a signal.
+    Ctrl-C or SIGTERM stops in order, a second one at once.
 
     \b
     Examples:

@@ -103,7 +103,7 @@ def down(*, folder: Path | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print client properties as JSON.")
 @_folder_option
 def status(*, as_json: bool, folder: Path | None) -> None:
-    """Say what is up. The exit code is 0 when a sandbox is up, 1 when none is."""
+    """Show the clusters of a running sandbox."""
     with _readable_errors():
         said = sandbox.status(_folder(folder))
     if said is None or said.phase != "ready":

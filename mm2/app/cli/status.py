@@ -20,10 +20,6 @@ def command(*, asked: flow_options.Asked) -> int:
     is asked; where there is none, or it does not have all of a flow, the clusters are: the flow's
     offset map and Connect group on the target, the logs of the source.
 
-    The exit code is 0 when every flow is healthy, 1 when a flow is not (a cluster is unreachable, a
-    partition or task stopped, data is lost before long, or it is paused, stopped or starting), 2
-    when FILE is wrong, 3 when that is not known, 4 when neither a process nor the clusters answer.
-
     \b
     Examples:
       mm2 status

@@ -1,35 +1,42 @@
-"""`mm2 why`: how a topic is copied, or why not, and how far."""
+"""`mm2 why`: how a topic is replicated, or why not, and how far."""
 
 from __future__ import annotations
 
 import json
 import os
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
+from connect_runtime.system import clock as system_clock
 from mm2.app import exits, run_socket
-from mm2.app.cli import flow_options, usual
+from mm2.app.cli import config_file, flow_options, usual
 from mm2.app.settings import load
+from mm2.app.settings import settings as app_settings
+from mm2.core import flows
 
 JSON_VERSION = 1
+EXISTENCE_S = 5.0
+"""Whether a topic is there is worth no longer a wait, where it is not replicated anyway."""
 
 
 @click.command("why")
 @click.argument("words", nargs=-1, metavar="[FILE] TOPIC")
+@config_file.option_beside_words
 @usual.as_json
 @usual.timeout(15.0, "How long to wait for an answer, of a process or a flow's clusters.")
-def command(*, words: tuple[str, ...], as_json: bool, timeout_s: float) -> int:
-    """Say how TOPIC is copied by the process that runs FILE (default: clusters.yaml), and why so.
+def command(
+    *, words: tuple[str, ...], config: pathlib.Path | None, as_json: bool, timeout_s: float
+) -> int:
+    """Explain how TOPIC is replicated, or why it is not.
 
     TOPIC is a topic of a source, or its mirror. For each flow and partition: passed through as it
-    is, opened (and why), in transactions, at least once, waiting, or stopped, with the way on; by
-    which rule, and how far. Of a topic that is not mirrored: why not. Where no process runs FILE on
-    this machine, or none knows TOPIC, both clusters are asked: they tell how far it is copied. The
-    exit code is 0 when there was something to say, 1 when nobody answers, 2 when no flow knows
-    TOPIC.
+    is, re-encoded (and why), in transactions, at least once, waiting, or stopped, with the command
+    that resolves it; by which rule, and how far. Of a topic that is not mirrored: why not, and
+    whether it exists at all. A process that runs FILE (default: clusters.yaml) on this machine is
+    asked; of flows whose partitions none has, both clusters are: they tell how far it is.
 
     \b
     Examples:
@@ -38,69 +45,98 @@ def command(*, words: tuple[str, ...], as_json: bool, timeout_s: float) -> int:
     """
     if not 1 <= len(words) <= 2:
         raise click.UsageError("say which topic: mm2 why [FILE] TOPIC")
-    file = pathlib.Path(words[0] if len(words) == 2 else "clusters.yaml")
+    file = config_file.choose(pathlib.Path(words[0]) if len(words) == 2 else None, config)
     topic = words[-1]
-    answers, note = _of_processes(file, topic, timeout_s=timeout_s)
-    # Processes may share the flows of a file: one that knows the topic is enough.
-    knowing = {pid: each for pid, each in answers.items() if each.code == exits.DONE}
-    if not knowing:
-        found = _of_clusters(file, topic, timeout_s=timeout_s)
-        if found.known or not answers:
-            return _tell_clusters(found, topic, note=note, as_json=as_json)
-    shown = knowing or answers
+    settings = load.load(file, environment=os.environ)
+    replicating, failed, note = _of_processes(file, topic, timeout_s=timeout_s)
+    known = {flow["flow"] for _, flow in replicating}
+    left = [each for each in settings.flows if each.name not in known]
+    asked = [each for each in left if _concerns(each, topic)]
+    found = None
+    if asked or not replicating:
+        found = _of_clusters(settings, left, asked, topic, timeout_s=timeout_s)
+    shown: list[tuple[int | None, Mapping[str, Any]]] = [*replicating]
+    if found is not None:
+        shown += [(None, each.as_json()) for each in found.flows]
     if as_json:
-        told = ((pid, each) for pid, answer in shown.items() for each in _flows(answer))
-        _print_json(topic, told)
-    for pid, answer in shown.items():
-        failed = answer.code != exits.DONE
-        for line in answer.lines if failed or not as_json else ():
-            click.echo(f"{pid}: {line}" if len(shown) > 1 else line, err=failed)
-    return max(answer.code for answer in shown.values())
+        told = [{"process": pid, **flow} for pid, flow in shown]
+        click.echo(json.dumps({"version": JSON_VERSION, "topic": topic, "flows": told}, indent=2))
+    code = _exit_code(found, replicates=bool(replicating))
+    several = len({pid for pid, _ in replicating}) > 1
+    for pid, flow in shown:
+        for line in flow["lines"] if not as_json else ():
+            prefix = f"{pid}: " if several and pid is not None else ""
+            click.echo(f"{prefix}{line}", err=code != exits.DONE)
+    for line in failed:
+        click.echo(line, err=True)
+    if found is not None and not as_json and code == exits.DONE:
+        click.echo(f"{note}; the clusters were asked")
+    return code
+
+
+_Flow = tuple[int, Mapping[str, Any]]
+"""A process and, as JSON, the `why.InFlow` that it tells."""
 
 
 def _of_processes(
     file: pathlib.Path, topic: str, *, timeout_s: float
-) -> tuple[Mapping[int, run_socket.Answer], str]:
-    """Without any, why there are none."""
+) -> tuple[list[_Flow], list[str], str]:
+    """Flows that have partitions of the topic in a process here, what processes could not answer,
+    and why the clusters have to be asked for what is missing."""
     question = run_socket.WhyQuestion(topic=topic)
     try:
-        found = run_socket.ask(file, question, where=run_socket.folder(), timeout_s=timeout_s)
+        answers = run_socket.ask(file, question, where=run_socket.folder(), timeout_s=timeout_s)
     except run_socket.RunSocketError as error:
-        return {}, str(error).partition(":")[0]
-    return found, "no process here knows it"
+        return [], [], str(error).partition(":")[0]
+    found: list[_Flow] = []
+    failed: list[str] = []
+    for pid, answer in answers.items():
+        if answer.code not in (exits.DONE, exits.BAD_INPUT):
+            failed += [f"process {pid}: {line}" for line in answer.lines]
+        flows = answer.detail.get("flows", ())
+        found += [(pid, flow) for flow in flows if flow["partitions"]]
+    return found, failed, "no process here replicates it"
 
 
-def _of_clusters(file: pathlib.Path, topic: str, *, timeout_s: float) -> Any:
-    """A `why.Found`. Only flows that may have something of the topic are looked at."""
-    settings = load.load(file, environment=os.environ)
+def _concerns(flow: Any, topic: str) -> bool:
+    from mm2.app import why
+
+    return why.concerns(flow, topic)
+
+
+def _of_clusters(
+    settings: app_settings.Settings,
+    left: Sequence[flows.Flow],
+    asked: Sequence[flows.Flow],
+    topic: str,
+    *,
+    timeout_s: float,
+) -> Any:
+    """A `why.Found` of the flows that are `left`. Only what may have something of the topic is
+    asked how far it is; whether a topic is there the sources of all are."""
     from mm2.app import noise, why
 
     with noise.to_file() as log_file:
         look = flow_options.clusters_of(settings, timeout_s=timeout_s)
-        reports = [look(flow) for flow in settings.flows if why.concerns(flow, topic)]
+        reports = [look(flow) for flow in asked]
+        existing = why.existing(
+            settings,
+            [flow for flow in left if flow not in asked],
+            topic,
+            clock=system_clock.SystemClock(),
+            timeout_s=min(timeout_s, EXISTENCE_S),
+        )
         log_file.keep = False
-    return why.look(settings, (), topic, reports=reports)
+    found = why.look(settings, (), topic, reports=reports, existing=existing)
+    names = {each.name for each in left}
+    return why.Found(topic=topic, flows=tuple(e for e in found.flows if e.flow in names))
 
 
-def _tell_clusters(found: Any, topic: str, *, note: str, as_json: bool) -> int:
-    code = exits.DONE if found.known else exits.FAILED if found.trouble else exits.BAD_INPUT
-    if as_json:
-        _print_json(topic, ((None, each) for each in found.as_json()["flows"]))
-    failed = code != exits.DONE
-    for line in found.lines() if failed or not as_json else ():
-        click.echo(line, err=failed)
-    if not failed and not as_json:
-        click.echo(f"{note}; both clusters were asked")
-    return code
-
-
-def _flows(answer: run_socket.Answer) -> Iterable[Mapping[str, Any]]:
-    found: Iterable[Mapping[str, Any]] = answer.detail.get("flows", ())
-    return found
-
-
-def _print_json(topic: str, flows: Iterable[tuple[int | None, Mapping[str, Any]]]) -> None:
-    """`process` is null where both clusters were asked."""
-    told = [{"process": pid, **flow} for pid, flow in flows]
-    found = {"version": JSON_VERSION, "topic": topic, "flows": told}
-    click.echo(json.dumps(found, indent=2))
+def _exit_code(found: Any, *, replicates: bool) -> int:
+    """`found`: what the clusters tell, None where they were not asked."""
+    if replicates or found.known:
+        return exits.DONE
+    if not found.trouble:
+        return exits.BAD_INPUT
+    silent = all(each.trouble for each in found.flows)
+    return exits.UNREACHABLE if silent else exits.UNKNOWN

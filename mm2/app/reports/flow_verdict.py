@@ -86,8 +86,8 @@ def as_json(report: flow_report.FlowReport, *, within_s: float) -> dict[str, Any
 
 
 def exit_code(reports: Sequence[flow_report.FlowReport], *, within_s: float) -> int:
-    """The worst of all: `exits.DONE` where every flow is healthy."""
-    return max((_exit_code(each, within_s=within_s) for each in reports), default=exits.DONE)
+    """`exits.DONE` where every flow is healthy."""
+    return exits.worst([_exit_code(each, within_s=within_s) for each in reports])
 
 
 def _exit_code(report: flow_report.FlowReport, *, within_s: float) -> int:

@@ -7,12 +7,16 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.core.task import metric_groups, metric_names
-from mm2.app import reference
+from mm2.app import exits, reference
 from mm2.app.cli import main
 from mm2.core import measures
 
 GUIDES = Path(__file__).parents[4] / "deploy" / "guides"
-PAGES = {"metrics": reference.metrics_page, "configuration": reference.configuration_page}
+PAGES = {
+    "metrics": reference.metrics_page,
+    "configuration": reference.configuration_page,
+    "exit-codes": exits.docs_page,
+}
 
 
 @pytest.mark.parametrize("what", PAGES)

@@ -67,7 +67,7 @@ def test_the_file_is_known_by_its_place_not_by_its_spelling(serving, where, tmp_
     serving(tmp_path / "c.yaml", run_socket.Answer(code=0, lines=()))
     monkeypatch.chdir(tmp_path)
     assert len(ask(pathlib.Path("c.yaml"), where)) == 1
-    with pytest.raises(run_socket.RunSocketError, match=r"no process runs other\.yaml"):
+    with pytest.raises(run_socket.RunSocketError, match=r"no process runs .*other\.yaml"):
         ask(pathlib.Path("other.yaml"), where)
 
 
@@ -97,7 +97,7 @@ def test_sockets_of_the_dead_are_removed(where, tmp_path):
 def test_a_process_that_does_not_answer_is_not_waited_for_longer_than_asked(where, tmp_path):
     silent = run_socket.RunSocket(tmp_path / "c.yaml", where=where)
     (answer,) = ask(tmp_path / "c.yaml", where, timeout_s=0.1).values()
-    assert answer.code == exits.FAILED
+    assert answer.code == exits.UNREACHABLE
     assert "no answer within 0.1 s" in answer.lines[0]
     silent.close()
 
@@ -110,8 +110,8 @@ def test_a_process_that_too_many_ask_is_told_of(where, tmp_path):
         with contextlib.suppress(BlockingIOError):
             each.connect(str(busy.path))
     (answer,) = ask(tmp_path / "c.yaml", where, timeout_s=0.1).values()
-    assert answer.code == exits.FAILED
-    assert "ask again" in answer.lines[0]
+    assert answer.code == exits.UNREACHABLE
+    assert "try again" in answer.lines[0]
     for each in waiting:
         each.close()
     busy.close()

@@ -120,8 +120,10 @@ def test_a_topic_that_should_be_mirrored_and_is_not_there_is_unknown():
     found = look("orders-new", statuses.partition("bills"))
     assert not found.known
     (line,) = found.lines()
-    assert "there was no topic orders-new when this flow looked" in line
-    assert "as east.orders-new" in line
+    assert line == (
+        "east->west: there is no topic orders-new on the source; it would be mirrored as "
+        "east.orders-new"
+    )
 
 
 def test_programs_are_told_the_same():
@@ -138,6 +140,9 @@ def test_programs_are_told_the_same():
                 "rule": "topics has orders.*",
                 "seen_by": [],
                 "trouble": "",
+                "exists": True,
+                "unhealthy": "",
+                "lines": list(found.lines()),
                 "partitions": [
                     {
                         "partition": 0,
@@ -229,7 +234,7 @@ def looked(name, *reports, statuses=()):
 def test_how_far_it_is_stands_behind_its_partitions():
     copying = [statuses.flow(statuses.partition(), statuses.partition(number=1))]
     found = looked("orders", report(far(), far(1, copied_to=9)), statuses=copying)
-    assert list(found.lines())[-1] == f"{RULE}; it lags by 5 records, 2.0 s"
+    assert list(found.lines())[-1] == f"{RULE}; lag: 5 records, 2.0 s"
     (flow,) = found.as_json()["flows"]
     assert (flow["lag_records"], flow["lag_ms"]) == (5, 2_000)
     assert [each["copied_to"] for each in flow["partitions"]] == [4, 9]
@@ -259,7 +264,7 @@ def test_of_a_flow_that_nobody_runs_here_its_logs_tell(flow, said):
 def test_a_target_that_does_not_answer_is_told():
     found = looked("orders", report(state=flow_report.State.UNKNOWN, reason="no route"))
     assert (found.known, found.trouble) == (False, True)
-    assert list(found.lines()) == ["east->west: how it stands cannot be told: no route"]
+    assert list(found.lines()) == ["east->west: the status of orders is unknown: no route"]
 
 
 @pytest.mark.parametrize(

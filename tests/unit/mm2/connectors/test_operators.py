@@ -28,10 +28,10 @@ def test_clusters_are_named_without_secrets(own_file, monkeypatch):
     assert (found.source.bootstrap, found.source.secured) == ("a:1,a:2", False)
     assert (found.target.principal, found.target.secured) == ("User:mirror", True)
     assert "hunter2" not in repr(found)
-    assert found.run() == "mm2 run clusters.yaml"
+    assert found.run() == "mm2 run --config clusters.yaml"
     operators.use_file("c.yaml")
     found = operators.of(source=source, target=target, connector="mirror")
-    assert found.run() == "mm2 run /c.yaml"
+    assert found.run() == "mm2 run --config /c.yaml"
 
 
 def test_on_a_plain_worker_its_rest_api_is_the_way(monkeypatch):

@@ -89,8 +89,8 @@ TABLE = [
         "mm2 offsets rebuild --flow 'a->b' --topic t --config /etc/mm2/clusters.yaml",
     ),
     (commands.Operator(connector="a").rebuild("a->b", "t"), ""),
-    (OPERATOR.run(), "mm2 run /etc/mm2/clusters.yaml"),
-    (OPERATOR.reload(), "mm2 reload /etc/mm2/clusters.yaml"),
+    (OPERATOR.run(), "mm2 run --config /etc/mm2/clusters.yaml"),
+    (OPERATOR.reload(), "mm2 reload --config /etc/mm2/clusters.yaml"),
     (
         OPERATOR.resume("a->b", "t", position="offset:9", partition=3),
         "mm2 resume 'a->b' --topic t --partition 3 --new-era --from offset:9 "
@@ -133,7 +133,7 @@ def test_a_secured_cluster_is_reached_with_an_administrators_properties():
 )
 def test_a_flow_is_stopped_in_its_files_own_words(file, off):
     told = commands.Operator(file=file).stopping("a->b")
-    assert f"Ctrl-C in its mm2 run, or {off} and mm2 reload {file}" in told
+    assert f"Ctrl-C in its mm2 run, or {off} and mm2 reload --config {file}" in told
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from connect_runtime.core.state import cluster_config, config_records
@@ -67,32 +69,67 @@ def live(herder) -> dict[str, str]:
 
 
 def test_a_flow_is_paused_and_goes_on(herder, config, capsys):
-    assert run(config, capsys, "pause") == "east->west is paused\n"
+    undo = f"mm2 resume 'east->west' --config {config}"
+    told = run(config, capsys, "pause")
+    assert told == f"east->west: paused, also across restarts, until: {undo}\n"
     assert herder.config().target_state(NAME) is cluster_config.TargetState.PAUSED
-    assert run(config, capsys, "resume") == "east->west goes on\n"
+    told = run(config, capsys, "resume")
+    assert told == "east->west: resumed; replication continues where it was paused\n"
     assert herder.config().target_state(NAME) is cluster_config.TargetState.STARTED
 
 
 def test_so_is_a_topic(herder, config, capsys):
     told = run(config, capsys, "pause", "--topic", "orders")
-    assert told == "topic orders of east->west is paused\n"
+    assert told.startswith("east->west, topic orders: paused, also across restarts, until: mm2 ")
+    assert "--topic orders" in told
     assert live(herder) == {"live.paused.topic.orders": "true"}
     run(config, capsys, "resume", "--topic", "orders")
     assert live(herder) == {}
 
 
 def test_rates_are_set_and_given_back(herder, config, capsys):
-    run(config, capsys, "throttle", "none", "--topic", "orders")
-    assert run(config, capsys, "throttle", "20MB") == "east->west: 20MB\n"
+    told = run(config, capsys, "throttle", "none", "--topic", "orders")
+    assert told == "east->west, topic orders: not throttled, until changed\n"
+    told = run(config, capsys, "throttle", "20MB")
+    assert told == "east->west: throttled to 20 MB/s until changed\n"
     assert live(herder) == {"live.throttle": "20MB", "live.throttle.topic.orders": "none"}
-    assert run(config, capsys, "throttle", "default") == "east->west: as the file says\n"
+    told = run(config, capsys, "throttle", "default")
+    assert told == "east->west: limited as the configuration says\n"
     assert live(herder) == {"live.throttle.topic.orders": "none"}
 
 
 def test_restarting_says_what(herder, config, capsys):
-    assert run(config, capsys, "restart") == f"east->west: restarted {NAME}\n"
+    told = run(config, capsys, "restart")
+    assert told == f"east->west: restarting {NAME} and all their tasks\n"
     told = run(config, capsys, "restart", "--topic", "orders")
-    assert told == "east->west: restarted task 0\n"
+    assert told == "east->west, topic orders: restarting task 0\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "detail"),
+    [
+        (["pause"], {"topic": None, "paused": True}),
+        (["pause", "--topic", "orders"], {"topic": "orders", "paused": True}),
+        (["resume"], {"topic": None, "paused": False}),
+        (
+            ["throttle", "1MB"],
+            {"topic": None, "throttle_bytes_s": 1_000_000, "from_configuration": False},
+        ),
+        (
+            ["throttle", "none"],
+            {"topic": None, "throttle_bytes_s": None, "from_configuration": False},
+        ),
+        (
+            ["throttle", "default"],
+            {"topic": None, "throttle_bytes_s": None, "from_configuration": True},
+        ),
+        (["restart"], {"topic": None, "connectors": [NAME]}),
+        (["restart", "--topic", "orders"], {"topic": "orders", "tasks": [0]}),
+    ],
+)
+def test_programs(herder, config, capsys, words, detail):
+    told = json.loads(run(config, capsys, *words, "--json"))
+    assert told == {"version": 1, "flow": FLOW, **detail}
 
 
 @pytest.mark.parametrize(
@@ -111,5 +148,7 @@ def test_wrong_words_are_bad_input(herder, config, capsys, words, told):
 
 def test_nobody_runs_the_file(config, capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("MM2_RUN_DIR", str(tmp_path / "none"))
-    assert main.run(["pause", FLOW, "--config", str(config)]) == exits.FAILED
-    assert "no process runs" in capsys.readouterr().err
+    assert main.run(["pause", FLOW, "--config", str(config)]) == exits.UNREACHABLE
+    told = capsys.readouterr().err
+    assert f"no process runs {config} on this machine" in told
+    assert "name the file of the running process with --config FILE or MM2_CONFIG" in told

@@ -11,6 +11,7 @@ import click
 import pytest
 
 from connect_runtime.base import errors
+from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app import exits
 from mm2.app.cli import main
 
@@ -38,6 +39,35 @@ def test_version_and_help(capsys):
     text = capsys.readouterr().out
     assert "Examples:" in text
     assert "config" in text
+
+
+def test_help_has_every_command_once_below_a_heading(capsys):
+    main.run(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    found: dict[str, list[str]] = {}
+    for line in lines[lines.index("Configure:") :]:
+        if line.endswith(":"):
+            heading = line.removesuffix(":")
+        elif line:
+            name, summary = line.split(maxsplit=1)
+            found.setdefault(heading, []).append(name)
+            assert summary == main.SUBCOMMANDS[name].summary, "in one line"
+    assert found == {heading: list(section) for heading, section in main.SECTIONS.items()}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["failovr"], "No such command 'failovr'. Did you mean 'failover'?"),
+        (["stauts"], "Did you mean one of: 'restart', 'status'?"),
+        (["offsets", "transalte"], "Did you mean 'translate'?"),
+        (["status", "--jsn"], "Did you mean '--json'?"),
+        (["lag", "--max-record", "1"], "Did you mean one of: '--max-records', '--max-seconds'?"),
+    ],
+)
+def test_a_mistyped_word_is_answered_with_the_one_that_was_meant(words, told, capsys):
+    assert main.run(words) == exits.BAD_INPUT
+    assert told in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize("name", sorted(main.SUBCOMMANDS))
@@ -89,6 +119,15 @@ def test_known_errors_are_told_without_a_trace(subcommand, capsys):
     subcommand(fail)
     assert main.run(["probe"]) == exits.FAILED
     assert capsys.readouterr().err == "mm2: reading topic orders: it is gone; create it\n"
+
+
+def test_a_cluster_that_does_not_answer_has_a_code_of_its_own(subcommand, capsys):
+    def fail() -> None:
+        raise kafka_errors.UnreachableError("listing topics on east: connection refused")
+
+    subcommand(fail)
+    assert main.run(["probe"]) == exits.UNREACHABLE
+    assert capsys.readouterr().err == "mm2: listing topics on east: connection refused\n"
 
 
 def test_unknown_errors_are_not_hidden(subcommand):

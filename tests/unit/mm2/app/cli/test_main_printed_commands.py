@@ -32,7 +32,7 @@ def test_every_command_of_ours_is_understood(file):
     assert {line.split()[1] for line in lines} == {"run", "reload", "resume", "offsets"}
     for line in lines:
         given = parsed(line).params
-        assert str(given["file"]) == file
+        assert str(given["config"]) == file
         if "topics" in given:
             assert (given["flow"], given["topics"]) == ("east->west", ("orders",))
         if "topic" in given:

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
 from connect_runtime.base import errors
 from mm2.app import exits
 from mm2.app.cli import main
+from mm2.app.cli import receipts as command
 from mm2.app.looks import receipts
 from mm2.formats import receipt
 
@@ -100,6 +102,7 @@ def test_programs(topics, config, capsys):
                 "id": "orders-source-gone",
             }
         ],
+        "errors": [],
     }
 
 
@@ -109,10 +112,56 @@ def test_none_is_said(topics, config, capsys):
     assert capsys.readouterr().out == "no receipts\n"
 
 
-def test_a_target_that_does_not_answer(topics, config, capsys):
+def test_what_other_targets_have_is_listed_where_one_does_not_answer(topics, config, capsys):
+    topics["west"] = errors.RetriableError("no route")
+    assert main.run(["receipts", str(config)]) == exits.UNKNOWN
+    captured = capsys.readouterr()
+    assert [line.split()[1:3] for line in captured.out.splitlines()[1:]] == [
+        ["east->west", "orders"],
+        ["east->west", "bills"],
+    ]
+    assert captured.err == "mm2: cannot read the receipts of west->east on east: no route\n"
+    assert main.run(["receipts", str(config), "--exit-code"]) == exits.UNKNOWN
+
+
+def test_programs_get_the_errors_too(topics, config, capsys):
+    topics["east"] = errors.FatalError("refused")
+    assert main.run(["receipts", str(config), "--json"]) == exits.UNKNOWN
+    assert json.loads(capsys.readouterr().out) == {
+        "version": 1,
+        "receipts": [],
+        "errors": [{"flow": "east->west", "cluster": "west", "error": "refused"}],
+    }
+
+
+def test_no_receipts_is_said_only_of_targets_that_were_read(topics, config, capsys):
     topics["east"] = errors.RetriableError("no route")
-    assert main.run(["receipts", str(config)]) == exits.FAILED
-    assert "no route" in capsys.readouterr().err
+    main.run(["receipts", str(config)])
+    assert capsys.readouterr().out == "no receipts of west->east\n"
+    topics["west"] = errors.RetriableError("no route")
+    assert main.run(["receipts", str(config)]) == exits.UNREACHABLE
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert len(captured.err.splitlines()) == 2
+
+
+def test_targets_are_read_in_parallel_and_one_that_hangs_is_given_up(config, capsys, monkeypatch):
+    both, never = threading.Barrier(2, timeout=30.0), threading.Event()
+
+    def read(side, source, *, timeout_s):
+        both.wait()
+        if source == "west":
+            never.wait()
+        return []
+
+    monkeypatch.setattr(receipts, "read", read)
+    monkeypatch.setattr(command, "_SPARE_S", 0.0)
+    try:
+        words = ["receipts", str(config), "--timeout", "1"]
+        assert main.run(words) == exits.UNKNOWN
+    finally:
+        never.set()
+    assert "of west->east on east: no answer within 1 s" in capsys.readouterr().err
 
 
 def test_an_unknown_kind_is_bad_input(config, capsys):

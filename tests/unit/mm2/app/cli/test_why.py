@@ -7,11 +7,21 @@ from typing import Any
 import pytest
 
 from connect_runtime.system import threads
-from mm2.app import exits, run_socket
+from mm2.app import exits, run_socket, why
 from mm2.app.cli import flow_options, main
 from mm2.app.reports import flow_report
 
-LINES = ("a->b: orders -> a.orders, partition 0: passed through",)
+LINES = ["east->west: orders -> east.orders, partition 0: passed through"]
+KNOWS = {
+    "topic": "orders",
+    "flows": [{"flow": "east->west", "partitions": [{"partition": 0}], "lines": LINES}],
+}
+KNOWS_NOTHING = {
+    "topic": "orders",
+    "flows": [{"flow": "east->west", "partitions": [], "lines": ["nothing"]}],
+}
+KNOWN = run_socket.Answer(code=exits.DONE, lines=tuple(LINES), detail=KNOWS)
+UNKNOWN = run_socket.Answer(code=exits.BAD_INPUT, lines=("nothing",), detail=KNOWS_NOTHING)
 
 
 @pytest.fixture
@@ -41,41 +51,38 @@ def answering(config, tmp_path, monkeypatch):
     assert failures == []
 
 
-def test_what_a_running_process_says_is_printed(answering, config, capsys):
+def test_what_a_running_process_says_is_printed(answering, config, capsys, clusters):
     answers, asked = answering
-    answers.append(run_socket.Answer(code=exits.DONE, lines=LINES))
+    answers.append(KNOWN)
     assert main.run(["why", str(config), "orders"]) == exits.DONE
-    assert capsys.readouterr().out.splitlines() == list(LINES)
+    assert capsys.readouterr().out.splitlines()[:1] == LINES
     assert asked == [run_socket.WhyQuestion(topic="orders")]
 
 
-def test_without_a_file_it_is_clusters_yaml(answering, config, capsys, monkeypatch):
+def test_without_a_file_it_is_clusters_yaml(answering, config, capsys, monkeypatch, clusters):
     answers, _ = answering
-    answers.append(run_socket.Answer(code=exits.DONE, lines=LINES))
+    answers.append(KNOWN)
     monkeypatch.chdir(config.parent)
     assert main.run(["why", "orders"]) == exits.DONE
-    assert capsys.readouterr().out.splitlines() == list(LINES)
+    assert capsys.readouterr().out.splitlines()[:1] == LINES
 
 
-def test_programs_get_the_detail_with_the_process(answering, config, capsys):
+def test_programs_get_the_detail_with_the_process(answering, config, capsys, clusters):
     answers, _ = answering
-    detail = {"topic": "orders", "flows": [{"flow": "a->b", "partitions": []}]}
-    answers.append(run_socket.Answer(code=exits.DONE, lines=LINES, detail=detail))
+    answers.append(KNOWN)
     assert main.run(["why", str(config), "orders", "--json"]) == exits.DONE
-    assert json.loads(capsys.readouterr().out) == {
-        "version": 1,
-        "topic": "orders",
-        "flows": [{"process": os.getpid(), "flow": "a->b", "partitions": []}],
-    }
+    told = json.loads(capsys.readouterr().out)
+    assert (told["version"], told["topic"]) == (1, "orders")
+    assert told["flows"][0] == {"process": os.getpid(), **KNOWS["flows"][0]}
 
 
-def test_an_unknown_topic_is_bad_input(answering, config, capsys, clusters):
-    clusters["partitions"] = ()
+def test_a_process_that_failed_is_reported_beside_the_clusters_answer(
+    answering, config, capsys, clusters
+):
     answers, _ = answering
-    answers.append(run_socket.Answer(code=exits.BAD_INPUT, lines=("no such topic",)))
-    assert main.run(["why", str(config), "orders"]) == exits.BAD_INPUT
-    captured = capsys.readouterr()
-    assert (captured.out, captured.err) == ("", "no such topic\n")
+    answers.append(run_socket.Answer(code=exits.FAILED, lines=("no usable question",)))
+    assert main.run(["why", str(config), "orders"]) == exits.DONE
+    assert f"process {os.getpid()}: no usable question" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -86,8 +93,11 @@ def alone(monkeypatch, tmp_path):
 
 def test_nobody_runs_it_and_no_cluster_answers(config, capsys, alone):
     command = ["why", str(config), "orders", "--timeout", "0.2"]
-    assert main.run(command) == exits.FAILED
-    assert "west->east: how it stands cannot be told: " in capsys.readouterr().err
+    assert main.run(command) == exits.UNREACHABLE
+    assert "west->east: the status of orders is unknown: target " in capsys.readouterr().err
+
+
+THERE = ("orders", "mm2-status.x.internal")
 
 
 def seen(flow, **more):
@@ -106,8 +116,14 @@ def seen(flow, **more):
 
 @pytest.fixture
 def clusters(monkeypatch):
-    """Both clusters of a flow tell what `seen` says, unless a test wants more."""
+    """Both clusters of a flow tell what `seen` says, unless a test wants more; sources have the
+    topics that are `THERE`."""
     more: dict[str, Any] = {}
+    monkeypatch.setattr(
+        why,
+        "existing",
+        lambda settings, flows, topic, **_: {each.name: topic in THERE for each in flows},
+    )
     monkeypatch.setattr(
         flow_options, "clusters_of", lambda settings, timeout_s: lambda flow: seen(flow, **more)
     )
@@ -121,9 +137,8 @@ def test_nobody_runs_it_and_the_clusters_tell_how_far_it_is(config, capsys, alon
         "east->west: orders -> east.orders, partition 0: unseen: nothing is wrong with its logs; "
         "the flow is NOT_RUNNING: nobody"
     )
-    assert lines[1] == (
-        "east->west: orders is mirrored, for topics has .*; it lags by 5 records, -"
-    )
+    assert lines[1] == "east->west: orders is mirrored, for topics has .*; lag: 5 records, -"
+    assert lines[2] == "east->west is unhealthy: nobody"
     assert lines[-1].startswith("no process runs")
 
 
@@ -141,15 +156,31 @@ def test_a_process_that_does_not_know_it_leaves_it_to_the_clusters(
     answering, config, capsys, clusters
 ):
     answers, _ = answering
-    answers.append(run_socket.Answer(code=exits.BAD_INPUT, lines=("no such topic",)))
+    answers.append(UNKNOWN)
     assert main.run(["why", str(config), "orders"]) == exits.DONE
-    assert "no process here knows it; both clusters were asked" in capsys.readouterr().out
+    assert "no process here replicates it; the clusters were asked" in capsys.readouterr().out
 
 
 def test_nobody_knows_it(config, capsys, alone, clusters):
     clusters["partitions"] = ()
     assert main.run(["why", str(config), "orders"]) == exits.BAD_INPUT
-    assert "there was no topic orders when this flow looked" in capsys.readouterr().err
+    assert "there is no topic orders on the source" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("topic", "code", "said"),
+    [
+        ("mm2-status.x.internal", exits.DONE, "is not mirrored: topics of Kafka and"),
+        ("__nosuch", exits.BAD_INPUT, "is not mirrored and does not exist: topics of"),
+    ],
+)
+def test_of_a_topic_that_is_not_mirrored_it_is_said_whether_it_exists(
+    config, capsys, alone, clusters, topic, code, said
+):
+    clusters["partitions"] = ()
+    assert main.run(["why", str(config), topic]) == code
+    captured = capsys.readouterr()
+    assert f"east->west: {topic} {said}" in captured.out + captured.err
 
 
 @pytest.mark.parametrize("words", [[], ["a", "b", "c"]])

@@ -45,7 +45,7 @@ def test_a_command_that_failed_without_an_answer_is_no_answer(tmp_path, monkeypa
     file = tmp_path / "c.yaml"
     file.write_text(FILE)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with pytest.raises(questions.CommandError, match=r"ended with 1: mm2: .*127\.0\.0\.1:1"):
+    with pytest.raises(questions.CommandError, match=r"ended with 4: mm2: .*127\.0\.0\.1:1"):
         children.run(["receipts", str(file), "--timeout", "0.5", "--json"], 60.0, _nobody)
     assert [each.name for each in tmp_path.iterdir()] == ["c.yaml"], "nothing is left behind"
 

@@ -35,7 +35,7 @@ TARGET = [
         f"{CONFIGS}message.timestamp.type=CreateTime,message.timestamp.before.max.ms={WIDEST},"
         f"message.timestamp.after.max.ms={WIDEST}",
     ),
-    (44, "topics.exclude", "mm2 reload c.yaml"),
+    (44, "topics.exclude", "mm2 reload --config c.yaml"),
     (
         53,
         "transactional ids",
@@ -63,7 +63,7 @@ SHOW = "kafka-topics.sh --bootstrap-server east:9092 --describe --topic orders"
 ANEW = "mm2 resume 'a->b' --topic orders --new-era --from earliest --config c.yaml"
 SOURCE = [
     (2, "replicas", SHOW),
-    (3, "topics.exclude", "mm2 reload c.yaml"),
+    (3, "topics.exclude", "mm2 reload --config c.yaml"),
     (
         29,
         "READ",

@@ -30,7 +30,7 @@ TABLE = [
     (
         stops.fenced(WHERE),
         stops.Cause.FENCED,
-        ["a.orders-7 was taken over by another owner of flow a->b", "mm2 run clusters.yaml"],
+        ["a.orders-7 was taken over by another owner of flow a->b", "mm2 run --config clusters.yaml"],
     ),
     (
         stops.hanging(WHERE, OPEN, retry_after_s=30.0),
@@ -84,7 +84,7 @@ TABLE = [
             source_batches.Obstacle(offset=50, why="no field a", behind=51, by_transform=True),
         ),
         stops.Cause.TRANSFORM_FAILED,
-        ["Mend the transform", "mm2 run clusters.yaml", f"{WAY_ON} offset:51 {FILE}"],
+        ["Mend the transform", "mm2 run --config clusters.yaml", f"{WAY_ON} offset:51 {FILE}"],
     ),
     (
         stops.timestamps_rewritten(WHERE, offset=50),
