@@ -150,6 +150,12 @@ class Mirror:
     # What an operator asks of it over REST
 
     def pause_connector(self, connector: str, *, flow: str = FLOW) -> None:
+        self._put(connector, "pause", flow=flow)
+
+    def stop_connector(self, connector: str, *, flow: str = FLOW) -> None:
+        self._put(connector, "stop", flow=flow)
+
+    def _put(self, connector: str, state: str, *, flow: str) -> None:
         asked = run_socket.ask(
             self.settings_path, run_socket.ApiQuestion(), where=run_socket.folder(), timeout_s=20.0
         )
@@ -159,7 +165,7 @@ class Mirror:
             peers.Call(
                 url=f"{api['url']}{api['flows'][flow]}",
                 method="PUT",
-                path=peers.connector_path(connector, "pause"),
+                path=peers.connector_path(connector, state),
                 authorization=f"Basic {pair}",
             )
         )

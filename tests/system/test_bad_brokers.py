@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,7 @@ import pytest
 from mm2.core import commands
 from mm2.formats import record_sets
 from mm2.sandbox import cluster, jvm
-from tests.support import content, eventually, java_class, kafka, mirror
+from tests.support import content, disks, eventually, java_class, kafka, mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
@@ -141,30 +138,19 @@ def test_a_policy_that_forbids_a_mirror_topic_is_told(tmp_path, own_cluster, eas
     content.assert_mirrored(source, target.client_properties(), "policy-welcome")
 
 
-@pytest.fixture
-def small_disk(tmp_path) -> Iterator[Path]:
-    """A disk of 40 MB, where this user may mount one."""
-    folder = tmp_path / "small-disk"
-    folder.mkdir()
-    mounted = _run("mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", str(folder))
-    if mounted.returncode:
-        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
-    try:
-        yield folder
-    finally:
-        _run("umount", "-l", str(folder))
-
-
-def _run(*command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30.0)
-
-
 @pytest.mark.full
-def test_a_full_disk_is_waited_out(tmp_path, small_disk, own_cluster, east):
+def test_a_full_disk_is_waited_out(tmp_path, own_cluster, east):
+    with disks.small(tmp_path / "small-disk") as small_disk:
+        a_full_disk_is_waited_out(tmp_path, small_disk, own_cluster, east)
+
+
+def a_full_disk_is_waited_out(
+    tmp_path: Path, small_disk: Path, own_cluster: Any, east: cluster.Cluster
+) -> None:
     """The target's only disk fills up; when it has room again everything arrives, once."""
     source = east.client_properties()
     target = own_cluster("west", settings={"log.segment.bytes": "4000000"})
-    move_data(target, small_disk)
+    disks.move_data(target, small_disk)
     properties = target.client_properties()
     kafka.create_topic(source, "much", partitions=2)
     for number in range(2):
@@ -178,17 +164,8 @@ def test_a_full_disk_is_waited_out(tmp_path, small_disk, own_cluster, east):
         run.await_log(r"broker .*: Connection refused", 120.0)
         run.await_log("the group's coordinator has been away for too long", 120.0)
         assert run.running
-        assert _run("mount", "-o", "remount,size=400m", str(small_disk)).returncode == 0
+        disks.grow(small_disk)
         target.start(timeout_s=180.0)
         run.await_records(60_000, 180.0)
         assert run.stop() == 143
     content.assert_mirrored(source, properties, "much")
-
-
-def move_data(target: cluster.Cluster, disk: Path) -> None:
-    """Put the broker's data on another disk."""
-    target.stop()
-    node = target.brokers[1]
-    shutil.copytree(node.folder / "data", disk / "data")
-    node.change_settings({"log.dirs": str(disk / "data")})
-    target.start()

@@ -28,7 +28,7 @@ def report(
     """`looks` are at partitions of the source that are not copied as they come: of these alone the
     process itself knows nothing, or nothing new. While the source is among the `unreachable`
     clusters they are old, and the end of no partition is known."""
-    if any(each.side is reachability.Side.SOURCE and not each.broker for each in unreachable):
+    if _is_lost(unreachable, reachability.Side.SOURCE):
         looks = _NOTHING
     paused = status.holds.paused and status.state is flow_status.FlowState.RUNNING
     return flow_report.FlowReport(
@@ -39,7 +39,7 @@ def report(
         reason=status.reason,
         since_ms=past.since_ms(flow.name),
         nodes=tuple(sorted({each.node for each in status.places} - {""})),
-        tasks=_tasks(status),
+        tasks=_tasks(status, stale=_is_lost(unreachable, reachability.Side.TARGET)),
         partitions=tuple(
             _partition(flow, status, each, looked=looks.get(each.partition), past=past)
             for each in sorted(status.partitions, key=_place)
@@ -56,12 +56,20 @@ def _place(each: flow_status.PartitionStatus) -> ids.TopicPartition:
     return each.partition
 
 
-def _tasks(status: flow_status.FlowStatus) -> tuple[flow_report.Task, ...]:
-    """All of the group; of those that run here more is known."""
+def _is_lost(unreachable: tuple[reachability.Unreachable, ...], side: reachability.Side) -> bool:
+    return any(each.side is side and not each.broker for each in unreachable)
+
+
+def _tasks(status: flow_status.FlowStatus, *, stale: bool) -> tuple[flow_report.Task, ...]:
+    """All of the group; of those that run here more is known. `stale`: the group's topics, on the
+    target, cannot be read, and what they said last of other tasks may be over."""
     here = {each.index: each for each in status.tasks}
     known = {each.number: each for each in status.places}
     return tuple(
-        _task(number, known.get(number), here.get(number)) for number in sorted({*known, *here})
+        flow_report.Task(number=number, state="")
+        if stale and number not in here
+        else _task(number, known.get(number), here.get(number))
+        for number in sorted({*known, *here})
     )
 
 

@@ -30,7 +30,10 @@ TABLE = [
     (
         stops.fenced(WHERE),
         stops.Cause.FENCED,
-        ["a.orders-7 was taken over by another owner of flow a->b", "mm2 run --config clusters.yaml"],
+        [
+            "a.orders-7 was taken over by another owner of flow a->b",
+            "mm2 run --config clusters.yaml",
+        ],
     ),
     (
         stops.hanging(WHERE, OPEN, retry_after_s=30.0),
