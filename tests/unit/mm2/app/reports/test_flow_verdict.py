@@ -204,7 +204,8 @@ def test_how_a_verdict_reads():
         ([report(state=State.PAUSED)], exits.FAILED),
         ([report(state=State.PLANNING)], exits.FAILED),
         ([report(part("stopped")), report(part(end=None))], exits.UNKNOWN),
-        ([report(part()), report(state=State.UNKNOWN)], exits.UNREACHABLE),
+        ([report(part()), report(state=State.UNKNOWN)], exits.UNKNOWN),
+        ([report(state=State.UNKNOWN)], exits.UNREACHABLE),
     ],
 )
 def test_the_exit_code_is_that_of_the_worst_flow(reports, code):
