@@ -60,6 +60,12 @@ class Groups(Protocol):
         brokers can tell (2.5).
         """
 
+    def share_partitions(
+        self, groups: Collection[str], timeout_s: float
+    ) -> PerGroup[frozenset[ids.TopicPartition]]:
+        """What share groups (KIP-932) read: partitions that they have a start offset in, or wait
+        for one. Empty for a group that has never had members."""
+
     def news(
         self, groups: Collection[str], timeout_s: float, *, seen: Seen
     ) -> PerGroup[checkpoints.Positions]:

@@ -107,6 +107,15 @@ class FakeGroups:
 
         return self._each("positions", groups, positions)
 
+    def share_partitions(
+        self, groups: Collection[str], timeout_s: float
+    ) -> port.PerGroup[frozenset[ids.TopicPartition]]:
+        def places(group: str) -> frozenset[ids.TopicPartition]:
+            found = self._cluster.groups.get(group)
+            return frozenset() if found is None else frozenset(found.positions)
+
+        return self._each("share_partitions", groups, places)
+
     def news(
         self, groups: Collection[str], timeout_s: float, *, seen: port.Seen
     ) -> port.PerGroup[checkpoints.Positions]:

@@ -76,6 +76,7 @@ class Planner:
             flow=both.flow.name,
             mirrored=mirrored,
             groups=standing.groups,
+            unmoved=standing.unmoved,
             logs=ends.done,
             unheard=partition_ends.unheard(ends),
             silent=self._silent(found),

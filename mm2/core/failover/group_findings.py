@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from connect_runtime.base import amounts
-from mm2.core.failover import codes, group_moves, orders, seen, verdicts
+from mm2.core.failover import codes, group_moves, orders, rereads, seen, verdicts
 from mm2.core.offsets import group_sync
 
 _Way, _Weight, _Finding = group_moves.Way, verdicts.Weight, verdicts.Finding
+_TOPICS_MAX = 5
 
 
 def find(
@@ -20,6 +21,45 @@ def find(
     yield from _of_reading_group(wanted, found, group)
     for move in group.partitions:
         yield from _of_move(wanted, group, move, waits=wanted.planned and not final)
+
+
+_UNMOVED = {
+    "share": (
+        codes.SHARE_GROUP,
+        "share group",
+        "it starts at the log's end unless its group config share.auto.offset.reset says otherwise",
+        "kafka-share-groups.sh --reset-offsets --to-datetime",
+    ),
+    "streams": (
+        codes.STREAMS_GROUP,
+        "streams group",
+        "it starts where its auto.offset.reset says, and builds its state anew",
+        "kafka-streams-groups.sh --reset-offsets --from-file",
+    ),
+}
+
+
+def of_unmoved(wanted: orders.Wanted, group: seen.UnmovedGroup) -> verdicts.Finding:
+    """A share or streams group: named, so that nobody takes it for moved."""
+    code, kind, starts, tool = _UNMOVED[group.type]
+    here, there = wanted.origin, wanted.destination
+    if group.unread:
+        reads = f"what it reads on {here} is unknown ({group.unread})"
+    elif group.topics:
+        reads = f"it reads {_some_topics(group.topics)} on {here}"
+    else:
+        reads = f"it has read nothing on {here} yet"
+    text = (
+        f"{kind} {group.name} is not moved, mm2 moves consumer groups only; {reads}. On {there} "
+        f"{starts}. Set its offsets on {there} yourself ({tool}), then --accept "
+        f"{code}:{group.name}"
+    )
+    return _Finding(weight=_Weight.FORBIDS, code=code, text=text, group=group.name)
+
+
+def _some_topics(topics: tuple[str, ...]) -> str:
+    more = len(topics) - _TOPICS_MAX
+    return ", ".join(topics[:_TOPICS_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
 def _of_no_position(
@@ -98,14 +138,17 @@ def _of_reading_group(
             group=name,
         )
     if group.origin is seen.Origin.CHECKPOINTED:
-        age = ""
-        if found.checkpointed_ms is not None:
-            age_s = max(0, found.at_ms - found.checkpointed_ms) / 1000
-            age = f" (the newest of any group was written {age_s:.0f} s ago)"
+        last = "its last checkpoint"
+        if group.written_ms is not None:
+            last += f", {rereads.age(found.at_ms - group.written_ms)} old"
+        many = "how many records is unknown"
+        if group.again_max is not None:
+            held = amounts.counted(group.again_max, "record")
+            many += f", at most the {held} that {wanted.destination} holds behind it"
         yield _Finding(
             weight=_Weight.COSTS,
             code="as-of-checkpoint",
-            text=f"group {name}: what it read after its last checkpoint is read again{age}",
+            text=f"group {name} continues at {last}; what it read later is read again: {many}",
             group=name,
         )
 
@@ -171,11 +214,13 @@ def _of_reading(
     if each.oldest:
         text = f"its offset {each.committed} is older than all that is known: it goes on at the"
         yield _Weight.COSTS, "too-old", f"{text} first record that is left, {each.to}"
-    elif each.again_max:
+    elif each.again_max and each.basis is seen.Origin.COMMITTED and each.to is not None:
         count = amounts.counted(each.again_max, "record", "are")
         yield weight, "again", f"up to {count} read again{waited}"
     if each.unmirrored:
         count = amounts.counted(each.unmirrored, "record")
+        if each.basis is not seen.Origin.COMMITTED:
+            count = f"at least {count}"
         are = amounts.agreeing(each.unmirrored, "are")
         text = f"{count} it has read {are} not on {wanted.destination}{waited}"
         yield weight, "unmirrored", text

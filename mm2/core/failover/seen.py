@@ -58,12 +58,14 @@ _ABSENT = group_sync.TargetGroup(state=group_sync.GroupState.ABSENT)
 
 
 class Origin(enum.Enum):
-    """Where it is known from how far a group had got on `from`."""
+    """The basis of a group's position on `from`."""
 
     COMMITTED = "committed"
     """The group's own offsets, read from `from` now."""
     CHECKPOINTED = "checkpoint"
     """The last checkpoint on `to`: as of some seconds before `from` was lost."""
+    BEGUN = "committed at the start"
+    """What the group had committed when the move was begun; `from` has stopped answering since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,17 +81,32 @@ class Group:
     """One consumer group. `state` is that on `from`, UNKNOWN where `from` does not answer for it.
     `pairs` are its checkpoints; `unread` says why its own offsets could not be read, "" where they
     were, or where `from` as a whole is silent; where we were `refused` they never will be.
-    `there_unread`: why its state `there` is UNKNOWN."""
+    `there_unread`: why its state `there` is UNKNOWN. `written_ms`: when the checkpoints were
+    written that positions are from; a position of a group that is not COMMITTED and has no such
+    time is what it had committed when the move was begun."""
 
     name: str
     origin: Origin
     positions: checkpoints.Positions
+    written_ms: Mapping[ids.TopicPartition, int] = field(default_factory=dict)
     state: group_sync.GroupState = group_sync.GroupState.UNKNOWN
     there: group_sync.TargetGroup = _ABSENT
     pairs: Mapping[ids.TopicPartition, Pair] = field(default_factory=dict)
     unread: str = ""
     refused: bool = False
     there_unread: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnmovedGroup:
+    """A share group (KIP-932) or a streams group (KIP-1071) of `from`, whose positions mm2 does not
+    move. `type` as ListGroups has it, in lower case. `topics`: those of the flow that it has
+    positions in; None: its positions could not be read, `unread` says why."""
+
+    name: str
+    type: str
+    topics: tuple[str, ...] | None = ()
+    unread: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,12 +178,14 @@ class Seen:
     `left_out` are topics that are on `to`, and why they are not mirrored now. `unfenced` are
     partitions whose writers nobody could lock out, and why. `losses` counts receipts of the flow
     that say records were lost on the way. `before`: None where the move is not begun yet.
+    `unmoved`: groups of other kinds than consumer groups, as far as `from` lists them.
     """
 
     at_ms: int
     flow: str
     mirrored: tuple[Mirrored, ...]
     groups: tuple[Group, ...]
+    unmoved: tuple[UnmovedGroup, ...] = ()
     logs: Mapping[ids.TopicPartition, log_ends.Ends] = field(default_factory=dict)
     unheard: Mapping[ids.TopicPartition, str] = field(default_factory=dict)
     silent: str = ""

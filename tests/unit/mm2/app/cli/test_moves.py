@@ -150,17 +150,21 @@ def test_what_a_drill_measured():
         read_again=2,
         rto_s=7.5,
         all_s=9.0,
-        report={"read_again_max": 0},
+        report={"read_again_max": None, "read_again": "unknown (at least 0 records)"},
     )
     said = "\n".join(drill.lines(result))
     assert "RTO          7.5 s" in said
     assert "12 records of 1,000 lost" in said
+    assert "read again   2 records\n             the report said: unknown (at least 0" in said
+    assert "FAILED" not in said
     assert result.good
     assert not dataclasses.replace(result, kind=orders.Kind.PLANNED).good
     assert result.as_json()["kind"] == "failover"
     wrong = dataclasses.replace(result, skipped=3)
     assert not wrong.good
-    assert "WRONG: 3 of them had arrived" in "\n".join(drill.lines(wrong))
+    assert "FAILED       3 records had arrived, and the group passed over them" in "\n".join(
+        drill.lines(wrong)
+    )
 
 
 def equipment(tmp_path: pathlib.Path, **mirrored: object) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -62,12 +63,46 @@ def test_a_group_that_was_not_read_tells_less(kind, moves, refused, code, weight
     assert ("grant us Describe" in told[0].text) is refused
 
 
-@pytest.mark.parametrize(("written_ms", "age"), [(None, ""), (60_000, "written 30 s ago")])
-def test_how_old_the_checkpoints_are_is_said(written_ms, age):
-    about = {"checkpointed_ms": written_ms}
-    (told,) = found(STANDS, origin=seen.Origin.CHECKPOINTED, about=about)
-    assert told.code == "as-of-checkpoint"
-    assert told.text.endswith(f"{age})" if age else "is read again")
+@pytest.mark.parametrize(
+    ("written_ms", "again_max", "words"),
+    [
+        (None, None, "its last checkpoint; what it read later is read again: how many records is "
+         "unknown"),
+        (60_000, None, "its last checkpoint, 30 s old; what it read later is read again: how many "
+         "records is unknown"),
+        (60_000, 900, "its last checkpoint, 30 s old; what it read later is read again: how many "
+         "records is unknown, at most the 900 records that west holds behind it"),
+    ],
+)  # fmt: skip
+def test_the_age_of_a_checkpoint_and_the_bound_that_can_be_proven_are_said(
+    written_ms, again_max, words
+):
+    move = dataclasses.replace(
+        STANDS, basis=seen.Origin.CHECKPOINTED, written_ms=written_ms, again_max=again_max, to=50
+    )
+    (told,) = found(move, origin=seen.Origin.CHECKPOINTED)
+    assert (told.code, told.weight) == ("as-of-checkpoint", Weight.COSTS)
+    assert told.text == f"group g continues at {words}"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"topics": ("orders",)}, "it reads orders on east"),
+        ({"topics": tuple("abcdefg")}, "it reads a, b, c, d, e and 2 more on east"),
+        ({"topics": None, "unread": "no answer"}, "what it reads on east is unknown (no answer)"),
+        ({}, "it has read nothing on east yet"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["share", "streams"])
+def test_a_group_of_another_kind_is_named_and_forbids(kind, given, words):
+    wanted = orders.Wanted(origin="east", destination="west", kind=Kind.EMERGENCY)
+    told = group_findings.of_unmoved(wanted, seen.UnmovedGroup(name="s", type=kind, **given))
+    assert (told.code, told.weight, told.group) == (f"{kind}-group", Weight.FORBIDS, "s")
+    assert told.text.startswith(f"{kind} group s is not moved, ")
+    assert words in told.text
+    assert told.text.endswith(f"--accept {kind}-group:s")
+    assert f"kafka-{kind}-groups.sh" in told.text
 
 
 @pytest.mark.parametrize("barred", [State.ACTIVE, State.FOREIGN, State.UNKNOWN])
