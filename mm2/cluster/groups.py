@@ -51,6 +51,10 @@ class Groups(Protocol):
         """Where the members of each are: a host for each member, also of Connect workers. Those of
         groups of the new protocol (KIP-848) are not told."""
 
+    def assignors(self, groups: Collection[str], timeout_s: float) -> PerGroup[str]:
+        """The assignor that the members of each classic group have agreed on, as `range`; of Kafka
+        Streams it is `stream`. "" where there are no members, and of other groups."""
+
     def positions(
         self, groups: Collection[str], timeout_s: float, *, stable: bool = False
     ) -> PerGroup[checkpoints.Positions]:

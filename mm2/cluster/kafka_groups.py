@@ -140,6 +140,15 @@ class KafkaGroups:
             read=_hosts,
         )
 
+    def assignors(self, groups: Collection[str], timeout_s: float) -> port.PerGroup[str]:
+        return self._described(
+            groups,
+            group_requests.describe_classic,
+            timeout_s,
+            fine=frozenset({group_requests.GROUP_ID_NOT_FOUND}),
+            read=lambda group: str(group.protocol_data),
+        )
+
     def positions(
         self, groups: Collection[str], timeout_s: float, *, stable: bool = False
     ) -> port.PerGroup[checkpoints.Positions]:

@@ -64,8 +64,9 @@ class FakePlace:
     def member(self, group: str, *, type: str) -> Iterator[None]:
         found = self._cluster.groups.setdefault(group, fake.FakeGroup())
         found.state, found.type, found.protocol = State.ACTIVE, type, "consumer"
+        found.assignor = "range" if type == CLASSIC else ""
         yield
-        found.state = State.EMPTY
+        found.state, found.assignor = State.EMPTY, ""
 
     @contextlib.contextmanager
     def worker(self, group: str) -> Iterator[None]:
@@ -220,6 +221,13 @@ def test_a_streams_group_is_listed_as_one_and_has_offsets_like_any_other(place, 
     (found,) = listed(place, group)
     assert (found.unmoved_type, found.is_consumer) == (STREAMS, False)
     assert place.groups.positions([group], WAIT_S).done == {group: {partition(place, 0): at(3)}}
+
+
+@pytest.mark.parametrize(("type", "assignor"), [(CLASSIC, "range"), (CONSUMER, "")])
+def test_members_of_a_classic_group_have_an_assignor(place, group, type, assignor):
+    with place.member(group, type=type):
+        assert place.groups.assignors([group], WAIT_S).done == {group: assignor}
+    assert place.groups.assignors(["never"], WAIT_S).done == {"never": ""}
 
 
 def test_many_groups_are_one_question(place, group):

@@ -22,6 +22,7 @@ class FakeGroup:
     type: str = "classic"
     protocol: str = "consumer"
     hosts: tuple[str, ...] = ()
+    assignor: str = ""
     unstable: bool = False
     positions: dict[ids.TopicPartition, checkpoints.OffsetAndMetadata | None] = field(
         default_factory=dict
@@ -95,6 +96,13 @@ class FakeGroups:
             return () if found is None else found.hosts
 
         return self._each("members", groups, hosts)
+
+    def assignors(self, groups: Collection[str], timeout_s: float) -> port.PerGroup[str]:
+        def assignor(group: str) -> str:
+            found = self._cluster.groups.get(group)
+            return "" if found is None else found.assignor
+
+        return self._each("assignors", groups, assignor)
 
     def positions(
         self, groups: Collection[str], timeout_s: float, *, stable: bool = False

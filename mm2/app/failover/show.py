@@ -339,6 +339,7 @@ def _group_json(group: group_moves.GroupMove) -> dict[str, Any]:
         "state": group.state.value,
         "barred": None if group.barred is None else group.barred.value,
         "unread": group.unread_why,
+        "kafka_streams": group.is_streams,
         "topics": _reads(group),
         "partitions": [
             {

@@ -23,8 +23,9 @@ T = TypeVar("T")
 _State = group_sync.GroupState
 _UNKNOWN = group_sync.TargetGroup(state=_State.UNKNOWN)
 _OFFSETS_TOPIC = "__consumer_offsets"
-NAMED_S = 10.0
-"""So long at most groups are listed for their types, where they are named."""
+TYPES_S = 10.0
+"""So long at most share and streams groups are asked about, and groups that are named are listed for
+their types: no other group waits for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +88,7 @@ def _listed(
     """All groups, None where nobody can list them; and why there may be more, which is no matter
     where groups are named. Every broker has to answer."""
     try:
-        listed = side.groups.list_groups(min(timeout_s, NAMED_S) if names else timeout_s)
+        listed = side.groups.list_groups(min(timeout_s, TYPES_S) if names else timeout_s)
     except errors.RetriableError as error:
         return None, "" if names else str(error)
     return listed, "" if names else _why_unlisted(side, timeout_s)
@@ -118,6 +119,7 @@ def _unmoved(
 ) -> list[seen.UnmovedGroup]:
     """Share and streams groups, but for those that read other topics than the flow's alone."""
     flow, groups = sides.flow, sides.source.groups
+    timeout_s = min(timeout_s, TYPES_S)
     takes = names.__contains__ if names else flow.groups.takes
     kinds = {each.group: each.unmoved_type for each in listed if takes(each.group)}
     share = sorted(name for name, kind in kinds.items() if kind == "share")
@@ -176,6 +178,8 @@ def _committed(
     positions = _each(lambda: groups.positions(wanted, timeout_s / 2, stable=stable), wanted)
     read = sorted(positions.done)
     states = _each(lambda: groups.states(read, end.left_s(clock.now_s())), read)
+    active = [name for name, state in states.done.items() if state is _State.ACTIVE]
+    assignors = _each(lambda: groups.assignors(active, end.left_s(clock.now_s())), active)
     found = []
     for name in wanted:
         failure = positions.failed.get(name) or states.failed.get(name)
@@ -192,6 +196,7 @@ def _committed(
                     origin=seen.Origin.COMMITTED,
                     positions=offsets,
                     state=states.done[name],
+                    is_streams=assignors.done.get(name) == relevant.STREAMS_ASSIGNOR,
                     pairs=standing.pairs(flow, told.table.group(name)),
                 )
             )

@@ -65,6 +65,7 @@ ALL = frozenset(
         "shared-names",
         "stands-before",
         "stopped",
+        "streams-state",
         "syncs-unread",
         "too-old",
         "unfenced",

@@ -18,6 +18,8 @@ def find(
     """`final`: this is the last look of a planned move."""
     yield from _of_no_position(wanted, found, group)
     yield from _of_group(wanted, group, final=final)
+    if group.is_streams:
+        yield _of_streams(wanted, group)
     yield from _of_reading_group(wanted, found, group)
     for move in group.partitions:
         yield from _of_move(wanted, group, move, waits=wanted.planned and not final)
@@ -93,6 +95,17 @@ _BARRED = {
     group_sync.GroupState.FOREIGN: ("group-foreign", "is no consumers' group there"),
     group_sync.GroupState.UNKNOWN: ("group-unknown", "could not be looked at there"),
 }
+
+
+def _of_streams(wanted: orders.Wanted, group: group_moves.GroupMove) -> verdicts.Finding:
+    return _Finding(
+        weight=_Weight.COSTS,
+        code="streams-state",
+        text=f"group {group.group} is a Kafka Streams application: its offsets are moved, its "
+        f"state stores are not. On {wanted.destination} it continues with empty state, unless you "
+        "reset it there (kafka-streams-application-reset.sh) and let it read its input anew",
+        group=group.group,
+    )
 
 
 def _of_group(

@@ -88,9 +88,9 @@ class PartitionMove:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMove:
     """`barred`: the group has members there, or is no consumers' one, so nothing is written.
-    `unread_why`, `refused` and `there_unread` as in `seen.Group`. `unlisted_max`: of a group whose
-    checkpoints alone are known, so many records stand on mirrors of its topics in partitions that
-    it has no checkpoint of, and may have read; None: nobody can tell."""
+    `unread_why`, `refused`, `is_streams` and `there_unread` as in `seen.Group`. `unlisted_max`: of
+    a group whose checkpoints alone are known, so many records stand on mirrors of its topics in
+    partitions that it has no checkpoint of, and may have read; None: nobody can tell."""
 
     group: str
     origin: seen.Origin
@@ -99,6 +99,7 @@ class GroupMove:
     partitions: tuple[PartitionMove, ...]
     unread_why: str = ""
     refused: bool = False
+    is_streams: bool = False
     there_unread: str = ""
     unlisted_max: int | None = 0
 
@@ -201,6 +202,7 @@ def plan(
         partitions=tuple(of(each) for each in sorted(group.positions)),
         unread_why=group.unread,
         refused=group.refused,
+        is_streams=group.is_streams,
         there_unread=group.there_unread,
         unlisted_max=_unlisted_max(group, mirrored.values()),
     )

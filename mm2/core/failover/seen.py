@@ -83,10 +83,12 @@ class Group:
     were, or where `from` as a whole is silent; where we were `refused` they never will be.
     `there_unread`: why its state `there` is UNKNOWN. `written_ms`: when the checkpoints were
     written that positions are from; a position of a group that is not COMMITTED and has no such
-    time is what it had committed when the move was begun."""
+    time is what it had committed when the move was begun. `is_streams`: its members are of a Kafka
+    Streams application; not known of a group without members."""
 
     name: str
     origin: Origin
+    is_streams: bool = False
     positions: checkpoints.Positions
     written_ms: Mapping[ids.TopicPartition, int] = field(default_factory=dict)
     state: group_sync.GroupState = group_sync.GroupState.UNKNOWN

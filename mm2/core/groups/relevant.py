@@ -16,6 +16,8 @@ from mm2.core.topics import assigned, split
 
 CONSUMER_TYPES = ("classic", "consumer")
 CONSUMER_PROTOCOLS = ("", "consumer")
+STREAMS_ASSIGNOR = "stream"
+"""Of Kafka Streams applications in classic groups, which are listed as consumer groups."""
 UNMOVED_TYPES = ("share", "streams")
 """Groups of KIP-932 and KIP-1071: MirrorMaker 2 and mm2 follow consumer groups alone."""
 

@@ -23,6 +23,7 @@ from mm2.core.failover import (
     whose,
 )
 from mm2.core.offsets import checkpoints as offsets
+from mm2.core.offsets import group_sync
 from mm2.formats import checkpoint, offset_sync
 from tests.fakes import copied_map, plans, two_sides
 
@@ -30,7 +31,7 @@ TOPIC, HERE, THERE = plans.TOPIC, plans.HERE, plans.THERE
 COPIED, DELTA = plans.COPIED, plans.DELTA
 made, only, codes, scene = plans.made, plans.only, plans.codes, plans.scene
 checkpoints = plans.checkpoints
-Way, Weight = group_moves.Way, verdicts.Weight
+Way, Weight, State = group_moves.Way, verdicts.Weight, group_sync.GroupState
 
 
 def test_a_group_goes_where_the_map_says():
@@ -148,6 +149,17 @@ def test_share_and_streams_groups_are_named_and_forbid_until_they_are_accepted()
         "pool",
         "topology",
     ]
+
+
+@pytest.mark.parametrize(("assignor", "named"), [("stream", True), ("range", False)])
+def test_a_streams_application_in_a_classic_group_is_named(assignor, named):
+    sides = scene()
+    group = sides.source.members.groups["billing"]
+    group.state, group.assignor = State.ACTIVE, assignor
+    found = made(sides)
+    assert ("streams-state" in codes(found)) is named
+    assert found.groups[0].is_streams is named
+    assert only(found).way is Way.MOVES
 
 
 @pytest.mark.parametrize(
