@@ -88,6 +88,8 @@ def test_a_source_that_dies_after_the_last_checkpoint(scene: moved_groups.Scene)
         ]
         codes = {each["code"] for each in named["findings"] if each["weight"] == "no-go"}
         assert codes == {"share-group", "streams-group"}
+        by_csv = translate(scene, "--group", "topology", "--csv")
+        assert by_csv.stdout.startswith(f"{moved_groups.MIRROR},0,"), by_csv.stderr
         accepted = scene.plan("--accept", "share-group:pool", "--accept", "streams-group:topology")
         assert accepted["verdict"] == "go-at-a-cost"
 

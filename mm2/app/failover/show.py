@@ -25,7 +25,7 @@ _GROUP_COLUMNS = (
     "UNREAD",
     "STATE",
 )
-_UNMOVED_COLUMNS = ("GROUP", "TYPE", "TOPICS")
+_UNMOVED_COLUMNS = ("GROUP", "TYPE", "READ", "READS-THERE")
 _TAIL_COLUMNS = ("TOPIC", "PARTITION", "FROM-OFFSET", "END", "RECORDS", "FIRST", "LAST")
 _READS_COLUMNS = ("GROUP", "READ", "READS-THERE")
 _WEIGHTS = {
@@ -53,7 +53,8 @@ def lines(found: plan.Plan, hooks: Sequence[str], properties: Mapping[str, str])
     yield ""
     if found.unmoved:
         yield f"groups of {wanted.origin} that are not moved:"
-        yield from columns.lines(_UNMOVED_COLUMNS, [_unmoved(each) for each in found.unmoved])
+        others = [row for each in found.unmoved for row in _unmoved(each)]
+        yield from columns.lines(_UNMOVED_COLUMNS, others)
         yield ""
     if found.unreplicated:
         yield f"on {wanted.destination}, and never on {wanted.origin}:"
@@ -320,13 +321,16 @@ def _finding_json(each: verdicts.Finding) -> dict[str, Any]:
     }
 
 
-def _unmoved(each: seen.UnmovedGroup) -> tuple[str, ...]:
-    topics = "unknown" if each.topics is None else ", ".join(each.topics)
-    return each.name, each.type, topics or "none yet"
+def _unmoved(each: seen.UnmovedGroup) -> Iterator[tuple[str, ...]]:
+    for here, there in sorted((each.topics or {}).items()):
+        yield each.name, each.type, here, there
+    if not each.topics:
+        reads = "unknown" if each.topics is None else "nothing yet"
+        yield each.name, each.type, reads, figures.UNKNOWN
 
 
 def _unmoved_json(each: seen.UnmovedGroup) -> dict[str, Any]:
-    topics = None if each.topics is None else list(each.topics)
+    topics = None if each.topics is None else dict(each.topics)
     return {"group": each.name, "type": each.type, "topics": topics, "unread": each.unread}
 
 

@@ -14,7 +14,7 @@ from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app.looks import sides as app_sides
 from mm2.client import checkpoint_reading
 from mm2.cluster import groups as groups_port
-from mm2.core import flows
+from mm2.core import flows, naming
 from mm2.core.failover import seen, standing
 from mm2.core.groups import relevant
 from mm2.core.offsets import checkpoints, group_sync
@@ -24,8 +24,8 @@ _State = group_sync.GroupState
 _UNKNOWN = group_sync.TargetGroup(state=_State.UNKNOWN)
 _OFFSETS_TOPIC = "__consumer_offsets"
 TYPES_S = 10.0
-"""So long at most share and streams groups are asked about, and groups that are named are listed for
-their types: no other group waits for that."""
+"""So long at most share and streams groups are asked about, and groups that are named are listed
+for their types: no other group waits for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,8 +140,15 @@ def _unmoved(
             continue
         ours = sorted(each for each in topics[name] if standing.concerns(flow, each))
         if ours or not topics[name] or name in names:
-            found.append(seen.UnmovedGroup(name=name, type=kinds[name], topics=tuple(ours)))
+            there = {each: _on_target(flow, each) for each in ours}
+            found.append(seen.UnmovedGroup(name=name, type=kinds[name], topics=there))
     return found
+
+
+def _on_target(flow: flows.Flow, topic: str) -> str:
+    return naming.topic_on_target(
+        flow.policy, topic, source_alias=flow.source, target_alias=flow.target
+    )
 
 
 def _why_unlisted(side: app_sides.OneSide, timeout_s: float) -> str:

@@ -60,7 +60,7 @@ def _find(
     for group in groups:
         yield from group_findings.find(wanted, found, group, final=settled is not None)
     for unmoved in found.unmoved:
-        yield group_findings.of_unmoved(wanted, unmoved)
+        yield group_findings.of_unmoved(wanted, found, unmoved)
 
 
 def _of_ends(wanted: orders.Wanted, found: seen.Seen) -> Iterator[verdicts.Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from connect_runtime.base import amounts
+from mm2.core import commands
 from mm2.core.failover import codes, group_moves, orders, rereads, seen, verdicts
 from mm2.core.offsets import group_sync
 
@@ -25,43 +26,33 @@ def find(
         yield from _of_move(wanted, group, move, waits=wanted.planned and not final)
 
 
-_UNMOVED = {
-    "share": (
-        codes.SHARE_GROUP,
-        "share group",
-        "it starts at the log's end unless its group config share.auto.offset.reset says otherwise",
-        "kafka-share-groups.sh --reset-offsets --to-datetime",
-    ),
-    "streams": (
-        codes.STREAMS_GROUP,
-        "streams group",
-        "it starts where its auto.offset.reset says, and builds its state anew",
-        "kafka-streams-groups.sh --reset-offsets --from-file",
-    ),
-}
-
-
-def of_unmoved(wanted: orders.Wanted, group: seen.UnmovedGroup) -> verdicts.Finding:
+def of_unmoved(
+    wanted: orders.Wanted, found: seen.Seen, group: seen.UnmovedGroup
+) -> verdicts.Finding:
     """A share or streams group: named, so that nobody takes it for moved."""
-    code, kind, starts, tool = _UNMOVED[group.type]
-    here, there = wanted.origin, wanted.destination
+    name, here, there = group.name, wanted.origin, wanted.destination
+    topics = sorted(group.topics or ())
     if group.unread:
         reads = f"what it reads on {here} is unknown ({group.unread})"
-    elif group.topics:
-        reads = f"it reads {_some_topics(group.topics)} on {here}"
+    elif topics:
+        more = len(topics) - _TOPICS_MAX
+        reads = f"it reads {', '.join(topics[:_TOPICS_MAX])}" + f" and {more} more" * (more > 0)
     else:
         reads = f"it has read nothing on {here} yet"
+    if group.type == "share":
+        code, starts = codes.SHARE_GROUP, "at the log's end by default (share.auto.offset.reset)"
+        mirrors = sorted((group.topics or {}).values()) or ["TOPIC"]
+        do = f"to let it start earlier: {found.tools.reset_share_group(name, mirrors)}"
+    else:
+        code, starts = codes.STREAMS_GROUP, "where auto.offset.reset says, with empty state"
+        offsets = commands.translate_group(name, found.flow, file=wanted.file)
+        reset = found.tools.reset_streams_group(name, "FILE")
+        do = f"to let it continue at its offsets: {offsets} > FILE && {reset}"
     text = (
-        f"{kind} {group.name} is not moved, mm2 moves consumer groups only; {reads}. On {there} "
-        f"{starts}. Set its offsets on {there} yourself ({tool}), then --accept "
-        f"{code}:{group.name}"
+        f"{group.type} group {name} is not moved, mm2 moves consumer groups only; {reads}. On "
+        f"{there} it starts {starts}; {do}. Then --accept {code}:{name}"
     )
-    return _Finding(weight=_Weight.FORBIDS, code=code, text=text, group=group.name)
-
-
-def _some_topics(topics: tuple[str, ...]) -> str:
-    more = len(topics) - _TOPICS_MAX
-    return ", ".join(topics[:_TOPICS_MAX]) + (f" and {more} more" if more > 0 else "")
+    return _Finding(weight=_Weight.FORBIDS, code=code, text=text, group=name)
 
 
 def _of_no_position(

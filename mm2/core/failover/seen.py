@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from connect_runtime.base import ids
+from mm2.core import commands
 from mm2.core.offsets import checkpoints, group_sync, log_ends, translation
 
 
@@ -102,12 +103,12 @@ class Group:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnmovedGroup:
     """A share group (KIP-932) or a streams group (KIP-1071) of `from`, whose positions mm2 does not
-    move. `type` as ListGroups has it, in lower case. `topics`: those of the flow that it has
-    positions in; None: its positions could not be read, `unread` says why."""
+    move. `type` as ListGroups has it, in lower case. `topics`: those of the flow that it reads, and
+    what they are called on `to`; None: that could not be read, `unread` says why."""
 
     name: str
     type: str
-    topics: tuple[str, ...] | None = ()
+    topics: Mapping[str, str] | None = field(default_factory=dict)
     unread: str = ""
 
 
@@ -180,7 +181,8 @@ class Seen:
     `left_out` are topics that are on `to`, and why they are not mirrored now. `unfenced` are
     partitions whose writers nobody could lock out, and why. `losses` counts receipts of the flow
     that say records were lost on the way. `before`: None where the move is not begun yet.
-    `unmoved`: groups of other kinds than consumer groups, as far as `from` lists them.
+    `unmoved`: groups of other kinds than consumer groups, as far as `from` lists them. `tools`: how
+    Kafka's tools reach `to`.
     """
 
     at_ms: int
@@ -188,6 +190,7 @@ class Seen:
     mirrored: tuple[Mirrored, ...]
     groups: tuple[Group, ...]
     unmoved: tuple[UnmovedGroup, ...] = ()
+    tools: commands.Cluster = field(default_factory=commands.Cluster)
     logs: Mapping[ids.TopicPartition, log_ends.Ends] = field(default_factory=dict)
     unheard: Mapping[ids.TopicPartition, str] = field(default_factory=dict)
     silent: str = ""

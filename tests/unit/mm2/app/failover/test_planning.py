@@ -134,16 +134,16 @@ def test_share_and_streams_groups_are_named_and_forbid_until_they_are_accepted()
     found = made(sides)
     assert codes(found) == {"share-group": Weight.FORBIDS, "streams-group": Weight.FORBIDS}
     assert [(each.name, each.type, each.topics) for each in found.unmoved] == [
-        ("new", "share", ()),
-        ("pool", "share", (TOPIC,)),
-        ("topology", "streams", (TOPIC,)),
+        ("new", "share", {}),
+        ("pool", "share", {TOPIC: THERE.topic}),
+        ("topology", "streams", {TOPIC: THERE.topic}),
     ]
     assert [each.group for each in found.groups] == ["billing"]
     accepted = made(sides, accepted=frozenset({"share-group", "streams-group:topology"}))
     assert accepted.verdict is verdicts.Verdict.GO_AT_A_COST
     said = "\n".join(show.lines(found, (), {}))
     assert "groups of east that are not moved:" in said
-    assert "topology  streams  orders" in said
+    assert "topology  streams  orders       east.orders" in said
     assert [each["group"] for each in show.as_json(found, (), {})["unmoved_groups"]] == [
         "new",
         "pool",

@@ -31,7 +31,7 @@ REPORT: dict[str, Any] = {
     "read_again_max": 4,
     "read_again": "unknown, at most 4 records (1 group by its last checkpoint, 149 s old)",
     "looked_at_ms": 150_000,
-    "unmoved_groups": [{"group": "pool", "type": "share", "topics": ["orders"], "unread": ""}],
+    "unmoved_groups": [{"group": "pool", "type": "share", "topics": {}, "unread": ""}],
     "moved": [
         {
             "group": "billing",

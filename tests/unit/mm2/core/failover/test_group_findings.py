@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from connect_runtime.base import ids
+from mm2.core import commands
 from mm2.core.failover import group_findings, group_moves, orders, seen, verdicts
 from mm2.core.offsets import group_sync, log_ends
 
@@ -85,24 +86,58 @@ def test_the_age_of_a_checkpoint_and_the_bound_that_can_be_proven_are_said(
     assert told.text == f"group g continues at {words}"
 
 
+UNMOVED = {"orders": "east.orders"}
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"topics": ("orders",)}, "it reads orders on east"),
-        ({"topics": tuple("abcdefg")}, "it reads a, b, c, d, e and 2 more on east"),
+        ({"topics": UNMOVED}, "it reads orders. On west it starts"),
+        ({"topics": dict.fromkeys("abcdefg", "x")}, "it reads a, b, c, d, e and 2 more. On"),
         ({"topics": None, "unread": "no answer"}, "what it reads on east is unknown (no answer)"),
         ({}, "it has read nothing on east yet"),
     ],
 )
 @pytest.mark.parametrize("kind", ["share", "streams"])
 def test_a_group_of_another_kind_is_named_and_forbids(kind, given, words):
-    wanted = orders.Wanted(origin="east", destination="west", kind=Kind.EMERGENCY)
-    told = group_findings.of_unmoved(wanted, seen.UnmovedGroup(name="s", type=kind, **given))
+    told = unmoved(kind, "s", **given)
     assert (told.code, told.weight, told.group) == (f"{kind}-group", Weight.FORBIDS, "s")
     assert told.text.startswith(f"{kind} group s is not moved, ")
     assert words in told.text
-    assert told.text.endswith(f"--accept {kind}-group:s")
-    assert f"kafka-{kind}-groups.sh" in told.text
+    assert told.text.endswith(f"Then --accept {kind}-group:s")
+
+
+def unmoved(kind: str, name: str, **given: Any) -> verdicts.Finding:
+    wanted = orders.Wanted(origin="east", destination="west", kind=Kind.EMERGENCY)
+    group = seen.UnmovedGroup(name=name, type=kind, **given)
+    tools = commands.Cluster(bootstrap="w:9092")
+    found = seen.Seen(at_ms=1, flow="east->west", mirrored=(), groups=(), tools=tools)
+    return group_findings.of_unmoved(wanted, found, group)
+
+
+@pytest.mark.parametrize(
+    ("kind", "typed"),
+    [
+        (
+            "share",
+            [
+                "kafka-share-groups.sh --bootstrap-server w:9092 --group 'a b' --topic east.orders "
+                "--reset-offsets --to-datetime TIME --execute",
+            ],
+        ),
+        (
+            "streams",
+            [
+                "mm2 offsets translate --group 'a b' --flow 'east->west' --csv > FILE",
+                "kafka-streams-groups.sh --bootstrap-server w:9092 --group 'a b' --reset-offsets "
+                "--from-file FILE --execute",
+            ],
+        ),
+    ],
+)
+def test_the_commands_that_set_offsets_of_such_a_group_are_told(kind, typed):
+    told = unmoved(kind, "a b", topics=UNMOVED)
+    assert all(each in told.text for each in typed)
 
 
 @pytest.mark.parametrize("barred", [State.ACTIVE, State.FOREIGN, State.UNKNOWN])
