@@ -74,7 +74,7 @@ _ON_RUNNING_FLOW: Mapping[int, str] = {
 }
 _MOVE: Mapping[int, str] = {
     DONE: "the verdict is GO, also at a cost; with --execute: the groups were moved",
-    FAILED: "the verdict is NO-GO, or a step failed",
+    FAILED: "the verdict is NO-GO, a step failed, or the move was not confirmed",
     UNREACHABLE: "no cluster that the plan needs answered; nothing was changed",
 }
 
@@ -99,7 +99,8 @@ COMMANDS: Mapping[str, Mapping[int, str]] = {
     "docs": _PRINTS_TEXT,
     "drill": {
         DONE: "the failover succeeded as a real one has to",
-        FAILED: "records were lost or passed over, or a step failed",
+        FAILED: "records were passed over, more were read again than the report allows, a planned "
+        "move lost or repeated records, or a step failed",
     },
     "failback": _MOVE,
     "failover": _MOVE,
@@ -117,7 +118,7 @@ COMMANDS: Mapping[str, Mapping[int, str]] = {
     },
     "offsets translate": {
         DONE: "every position has a target offset",
-        FAILED: "a position has no target offset",
+        FAILED: "a position has no target offset, or is beyond the log end",
         UNREACHABLE: _NO_CLUSTER,
     },
     "pause": {DONE: "the flow or topic is paused", **_ON_RUNNING_FLOW},

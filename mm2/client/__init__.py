@@ -11,6 +11,7 @@ from mm2.client.mirror_client import MirrorClient
 from mm2.client.offset_translator import OffsetTranslator
 from mm2.client.outcomes import (
     Basis,
+    BeyondEnd,
     Earlier,
     Exact,
     GroupPlaces,
@@ -33,6 +34,7 @@ from mm2.core.offsets.checkpoints import OffsetAndMetadata
 
 __all__ = [
     "Basis",
+    "BeyondEnd",
     "Earlier",
     "Exact",
     "GroupPlaces",

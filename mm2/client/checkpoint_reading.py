@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from connect_runtime.base import clock as base_clock
-from connect_runtime.base import deadline, errors
+from connect_runtime.base import deadline, errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.cluster import state_topics
 from mm2.core import naming
 from mm2.core.offsets import checkpoints
-from mm2.formats import schema_fields
+from mm2.formats import checkpoint, schema_fields
 
 _LOG = logging.getLogger(__name__)
+
+
+class WrittenTimes:
+    """When the last checkpoint of each group and partition was written, to be told of each record
+    read: UTC milliseconds. `newest_ms` is of all groups, None where there is none."""
+
+    def __init__(self) -> None:
+        self.newest_ms: int | None = None
+        self._found: dict[str, dict[ids.TopicPartition, int]] = {}
+
+    def note(self, record: state_topics.TopicRecord) -> None:
+        if record.time_ms < 0 or record.key is None:
+            return
+        self.newest_ms = max(self.newest_ms or 0, record.time_ms)
+        with contextlib.suppress(schema_fields.MalformedRecordError):
+            about = checkpoint.decode_key(record.key)
+            self._found.setdefault(about.group, {})[about.partition] = record.time_ms
+
+    def of(self, group: str) -> Mapping[ids.TopicPartition, int]:
+        """By the partition's name on the target."""
+        return self._found.get(group, {})
 
 
 def read(

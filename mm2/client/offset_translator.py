@@ -5,12 +5,15 @@ The cluster mirrored to is asked, and the source where it can be reached; `flow_
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterable, Mapping
+
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import ids
 from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.system import clock as system_clock
 from mm2.client import checkpoint_reading, clusters, flow_link, outcomes, settings
-from mm2.core.offsets import checkpoints
+from mm2.core.offsets import checkpoints, log_ends
 
 TIMEOUT_S = 60.0
 
@@ -82,16 +85,20 @@ class OffsetTranslator:
 
     def translate(self, topic: str, partition: int, offset: int) -> outcomes.Outcome:
         """`topic` by its name on the source; `offset` is what a group there goes on from."""
-        translate = self._offsets.forwards(self._timeout_s)
-        return translate(ids.TopicPartition(topic, partition), offset)
+        asked = ids.TopicPartition(topic, partition)
+        outcome = self._offsets.forwards(self._timeout_s)(asked, offset)
+        waits = [asked] if isinstance(outcome, outcomes.NotReady) else []
+        return _within(outcome, offset, self._source_ends(waits).get(asked))
 
     def translate_back(self, topic: str, partition: int, offset: int) -> outcomes.Outcome:
         """`topic` by its name on the cluster asked; the outcome's offset is one of the source.
 
         What others wrote here has no place there: who stands in it goes on at what was copied next.
         """
-        translate = self._offsets.backwards(self._timeout_s)
-        return translate(ids.TopicPartition(topic, partition), offset)
+        asked = ids.TopicPartition(topic, partition)
+        outcome = self._offsets.backwards(self._timeout_s)(asked, offset)
+        ends = self._link.here.logs.ends({asked}, self._timeout_s).done
+        return _within(outcome, offset, ends.get(asked))
 
     def translate_timestamp(self, topic: str, partition: int, timestamp_ms: int) -> outcomes.Place:
         """Where a group goes on that starts at the first record not older than `timestamp_ms`, UTC
@@ -138,12 +145,30 @@ class OffsetTranslator:
         if committed is None:
             return self._checkpointed(group)
         translate = self._offsets.forwards(self._timeout_s)
-        return _of_group(group, committed, translate)
+        found = _of_group(group, committed, translate)
+        ends = self._source_ends(
+            each.partition for each in found.places if isinstance(each.outcome, outcomes.NotReady)
+        )
+        return _group_within(found, ends)
 
     def translate_group_back(self, group: str) -> outcomes.GroupPlaces:
         """Where `group` of the cluster asked goes on on the source, by what it has committed."""
         committed = _positions(self._link.here, group, self._timeout_s)
-        return _of_group(group, committed, self._offsets.backwards(self._timeout_s))
+        found = _of_group(group, committed, self._offsets.backwards(self._timeout_s))
+        partitions = {each.partition for each in found.places}
+        return _group_within(found, self._link.here.logs.ends(partitions, self._timeout_s).done)
+
+    def _source_ends(
+        self, partitions: Iterable[ids.TopicPartition]
+    ) -> Mapping[ids.TopicPartition, log_ends.Ends]:
+        """Of those that the source tells of; it may not answer, or refuse us."""
+        asked = set(partitions)
+        if not asked:
+            return {}
+        found = self._offsets.ask_source(
+            lambda there, left_s: there.logs.ends(asked, left_s), self._timeout_s
+        )
+        return {} if found is None else found.done
 
     def _at_time_here(
         self, mirror: ids.TopicPartition, timestamp_ms: int
@@ -156,8 +181,9 @@ class OffsetTranslator:
 
     def _checkpointed(self, group: str) -> outcomes.GroupPlaces:
         """By the map at the checkpoint's source offset, or, where that knows nothing, at its own
-        offset here."""
+        offset here. It is `Earlier` in any case: what the group has read since nobody knows."""
         link = self._link
+        times = checkpoint_reading.WrittenTimes()
         table = checkpoint_reading.read(
             link.here.topics,
             link.policy,
@@ -165,21 +191,27 @@ class OffsetTranslator:
             takes_group=group.__eq__,
             clock=self._clock,
             timeout_s=self._timeout_s,
+            noted=times.note,
         )
         translate = self._offsets.forwards(self._timeout_s)
         places = []
         for place, point in sorted(table.group(group).items()):
             partition = self._offsets.on_source(place)
             outcome = translate(partition, point.upstream)
-            if isinstance(outcome, outcomes.TooOld | outcomes.Unknown):
-                outcome = outcomes.Earlier(partition=place, offset=point.downstream, again_max=None)
+            at = outcomes.offset_there(outcome)
+            there = place if at is None else outcome.partition
             places.append(
                 outcomes.Place(
                     partition=partition,
                     offset=point.upstream,
-                    outcome=outcome,
+                    outcome=outcomes.Earlier(
+                        partition=there,
+                        offset=point.downstream if at is None else at,
+                        again_max=None,
+                    ),
                     basis=outcomes.Basis.CHECKPOINT,
                     metadata=point.metadata,
+                    written_ms=times.of(group).get(place),
                 )
             )
         return outcomes.GroupPlaces(
@@ -208,6 +240,25 @@ def _of_group(
             if position is not None
         ),
     )
+
+
+def _within(outcome: outcomes.Outcome, offset: int, ends: log_ends.Ends | None) -> outcomes.Outcome:
+    """`ends`: of the log that `offset` is of, None where unknown."""
+    if ends is None or offset <= ends.high_watermark:
+        return outcome
+    return outcomes.BeyondEnd(partition=outcome.partition, end=ends.high_watermark)
+
+
+def _group_within(
+    found: outcomes.GroupPlaces, ends: Mapping[ids.TopicPartition, log_ends.Ends]
+) -> outcomes.GroupPlaces:
+    places = tuple(
+        dataclasses.replace(
+            each, outcome=_within(each.outcome, each.offset or 0, ends.get(each.partition))
+        )
+        for each in found.places
+    )
+    return dataclasses.replace(found, places=places)
 
 
 def _positions(cluster: clusters.Cluster, group: str, timeout_s: float) -> checkpoints.Positions:

@@ -57,7 +57,16 @@ class Unknown:
     why: str
 
 
-Outcome: TypeAlias = Exact | Earlier | NotReady | TooOld | Unknown
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeyondEnd:
+    """The offset is beyond `end`, the log end of its partition on the cluster that is left: no
+    consumer can be there, unless the topic was cut or made anew. `partition` as in `Exact`."""
+
+    partition: ids.TopicPartition
+    end: int
+
+
+Outcome: TypeAlias = Exact | Earlier | NotReady | TooOld | Unknown | BeyondEnd
 """`partition` goes by its name on the cluster gone to, `offset` is one of its log there."""
 
 
@@ -79,13 +88,15 @@ class Basis(enum.Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """One position and what it is there. `partition` and `offset` are those of the cluster that is
-    left; `offset` None: it was not asked. `metadata` is the group's own note."""
+    left; `offset` None: it was not asked. `metadata` is the group's own note. `written_ms`: when
+    the checkpoint that it is from was written, in UTC milliseconds; None for any other basis."""
 
     partition: ids.TopicPartition
     offset: int | None
     outcome: Outcome
     basis: Basis
     metadata: str = ""
+    written_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,5 +117,5 @@ def offset_there(outcome: Outcome) -> int | None:
     match outcome:
         case Exact() | Earlier() | NotReady():
             return outcome.offset
-        case TooOld() | Unknown():
+        case TooOld() | Unknown() | BeyondEnd():
             return None

@@ -51,6 +51,10 @@ class Groups(Protocol):
         """Where the members of each are: a host for each member, also of Connect workers. Those of
         groups of the new protocol (KIP-848) are not told."""
 
+    def assignors(self, groups: Collection[str], timeout_s: float) -> PerGroup[str]:
+        """The assignor that the members of each classic group have agreed on, as `range`; of Kafka
+        Streams it is `stream`. "" where there are no members, and of other groups."""
+
     def positions(
         self, groups: Collection[str], timeout_s: float, *, stable: bool = False
     ) -> PerGroup[checkpoints.Positions]:
@@ -59,6 +63,12 @@ class Groups(Protocol):
         `stable`: groups are failed of which a transaction that is still open has offsets, where
         brokers can tell (2.5).
         """
+
+    def share_partitions(
+        self, groups: Collection[str], timeout_s: float
+    ) -> PerGroup[frozenset[ids.TopicPartition]]:
+        """What share groups (KIP-932) read: partitions that they have a start offset in, or wait
+        for one. Empty for a group that has never had members."""
 
     def news(
         self, groups: Collection[str], timeout_s: float, *, seen: Seen

@@ -140,10 +140,34 @@ class KafkaGroups:
             read=_hosts,
         )
 
+    def assignors(self, groups: Collection[str], timeout_s: float) -> port.PerGroup[str]:
+        return self._described(
+            groups,
+            group_requests.describe_classic,
+            timeout_s,
+            fine=frozenset({group_requests.GROUP_ID_NOT_FOUND}),
+            read=lambda group: str(group.protocol_data),
+        )
+
     def positions(
         self, groups: Collection[str], timeout_s: float, *, stable: bool = False
     ) -> port.PerGroup[checkpoints.Positions]:
         return self._fetched(groups, timeout_s, stable=stable, seen={})
+
+    def share_partitions(
+        self, groups: Collection[str], timeout_s: float
+    ) -> port.PerGroup[frozenset[ids.TopicPartition]]:
+        return self._each(
+            groups,
+            lambda name: _question(
+                name,
+                group_requests.share_offsets(name),
+                doing="reading the offsets of share group",
+                error=_of_share_group,
+            ),
+            timeout_s,
+            read=_share_partitions,
+        )
 
     def news(
         self, groups: Collection[str], timeout_s: float, *, seen: port.Seen
@@ -328,6 +352,20 @@ def _positions(
         else checkpoints.OffsetAndMetadata(offset=each.offset, metadata=each.metadata)
         for place, each in found.items()
     }
+
+
+def _of_share_group(body: Any) -> int:
+    code = int(body.groups[0].error_code)
+    return 0 if code == group_requests.GROUP_ID_NOT_FOUND else code
+
+
+def _share_partitions(body: Any) -> frozenset[ids.TopicPartition]:
+    return frozenset(
+        ids.TopicPartition(str(topic.topic_name), int(each.partition_index))
+        for topic in body.groups[0].topics
+        for each in topic.partitions
+        if not int(each.error_code)
+    )
 
 
 def _of_all(body: Any) -> int:

@@ -41,6 +41,12 @@ def move(verb: str, origin: str, destination: str, *more: str, file: str = MM2_F
     return shlex.join(words)
 
 
+def translate_group(group: str, flow: str, *, file: str = MM2_FILE) -> str:
+    """`mm2 offsets translate`, as a file for Kafka's tools."""
+    words = ["mm2", "offsets", "translate", "--group", group, "--flow", flow, "--csv"]
+    return shlex.join([*words, *of_file(file)])
+
+
 def of_file(file: str) -> list[str]:
     """What names the file that configures it; the usual one needs no name."""
     return [] if file == MM2_FILE else ["--config", file]
@@ -170,6 +176,19 @@ class Cluster:
         """Who wrote there last, by producer id."""
         place = ("--topic", topic, "--partition", str(partition))
         return self._tool("transactions", "describe-producers", *place)
+
+    # Groups that mm2 does not move
+
+    def reset_share_group(self, group: str, topics: Sequence[str]) -> str:
+        """Let a share group begin at the records of a time; the tool knows no offsets."""
+        words = ["--group", group, *(word for each in topics for word in ("--topic", each))]
+        words += ["--reset-offsets", "--to-datetime", "TIME", "--execute"]
+        return self._tool("share-groups", *words)
+
+    def reset_streams_group(self, group: str, file: str) -> str:
+        """Give a streams group the offsets of a file that `mm2 offsets translate --csv` wrote."""
+        words = ("--group", group, "--reset-offsets", "--from-file", file, "--execute")
+        return self._tool("streams-groups", *words)
 
     def _tool(self, name: str, *words: str) -> str:
         head = [f"kafka-{name}.sh", "--bootstrap-server", self.bootstrap]

@@ -22,11 +22,12 @@ from mm2.core.groups import relevant
 from mm2.core.offsets import checkpoints, group_sync
 from mm2.sandbox import cluster
 from tests.fakes import groups as fake
-from tests.support import cluster_access, eventually, group_workers, kafka
+from tests.support import cluster_access, eventually, group_workers, kafka, other_groups
 
 WAIT_S = 60.0
 PARTITIONS = 2
 CLASSIC, CONSUMER = "classic", "consumer"
+SHARE, STREAMS = "share", "streams"
 State = group_sync.GroupState
 _UNIQUE = itertools.count()
 
@@ -46,6 +47,9 @@ class Place(Protocol):
     def pending(self, group: str) -> contextlib.AbstractContextManager[None]:
         """A transaction is open that has an offset of the group."""
 
+    def other(self, group: str, *, type: str, offset: int) -> None:
+        """Make a share or streams group that has this offset in the first partition."""
+
     def close(self) -> None: ...
 
 
@@ -60,8 +64,9 @@ class FakePlace:
     def member(self, group: str, *, type: str) -> Iterator[None]:
         found = self._cluster.groups.setdefault(group, fake.FakeGroup())
         found.state, found.type, found.protocol = State.ACTIVE, type, "consumer"
+        found.assignor = "range" if type == CLASSIC else ""
         yield
-        found.state = State.EMPTY
+        found.state, found.assignor = State.EMPTY, ""
 
     @contextlib.contextmanager
     def worker(self, group: str) -> Iterator[None]:
@@ -77,6 +82,10 @@ class FakePlace:
         yield
         self._cluster.groups[group].unstable = False
 
+    def other(self, group: str, *, type: str, offset: int) -> None:
+        made = self._cluster.commit(group, {ids.TopicPartition(self.topic, 0): offset})
+        made.type, made.protocol = type, type
+
     def close(self) -> None:
         self.groups.close()
 
@@ -84,6 +93,7 @@ class FakePlace:
 class RealPlace:
     def __init__(self, running: cluster.Cluster) -> None:
         self.topic = f"grouped-{next(_UNIQUE)}"
+        self._cluster = running
         self._properties = running.client_properties()
         kafka.create_topic(self._properties, self.topic, partitions=PARTITIONS)
         self.groups: port.Groups = kafka_groups.KafkaGroups(
@@ -131,6 +141,10 @@ class RealPlace:
             producer.abort_transaction(WAIT_S)
         finally:
             consumer.close()
+
+    def other(self, group: str, *, type: str, offset: int) -> None:
+        make = other_groups.share_group if type == SHARE else other_groups.streams_group
+        make(self._cluster, group, {ids.TopicPartition(self.topic, 0): offset})
 
     def close(self) -> None:
         self.groups.close()
@@ -191,6 +205,29 @@ def test_offsets_make_a_group_that_has_them(place, group):
     assert found.is_consumer
     written(place, group, 1)
     assert place.groups.positions([group], WAIT_S).done[group][partition(place, 0)] == at(1)
+
+
+def test_a_share_group_is_listed_as_one_and_tells_what_it_reads(place, group):
+    place.other(group, type=SHARE, offset=3)
+    (found,) = listed(place, group)
+    assert (found.unmoved_type, found.is_consumer) == (SHARE, False)
+    told = place.groups.share_partitions([group], WAIT_S)
+    assert told.done == {group: frozenset({partition(place, 0)})}
+    assert place.groups.share_partitions(["never"], WAIT_S).done == {"never": frozenset()}
+
+
+def test_a_streams_group_is_listed_as_one_and_has_offsets_like_any_other(place, group):
+    place.other(group, type=STREAMS, offset=3)
+    (found,) = listed(place, group)
+    assert (found.unmoved_type, found.is_consumer) == (STREAMS, False)
+    assert place.groups.positions([group], WAIT_S).done == {group: {partition(place, 0): at(3)}}
+
+
+@pytest.mark.parametrize(("type", "assignor"), [(CLASSIC, "range"), (CONSUMER, "")])
+def test_members_of_a_classic_group_have_an_assignor(place, group, type, assignor):
+    with place.member(group, type=type):
+        assert place.groups.assignors([group], WAIT_S).done == {group: assignor}
+    assert place.groups.assignors(["never"], WAIT_S).done == {"never": ""}
 
 
 def test_many_groups_are_one_question(place, group):

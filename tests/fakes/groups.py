@@ -22,6 +22,7 @@ class FakeGroup:
     type: str = "classic"
     protocol: str = "consumer"
     hosts: tuple[str, ...] = ()
+    assignor: str = ""
     unstable: bool = False
     positions: dict[ids.TopicPartition, checkpoints.OffsetAndMetadata | None] = field(
         default_factory=dict
@@ -96,6 +97,13 @@ class FakeGroups:
 
         return self._each("members", groups, hosts)
 
+    def assignors(self, groups: Collection[str], timeout_s: float) -> port.PerGroup[str]:
+        def assignor(group: str) -> str:
+            found = self._cluster.groups.get(group)
+            return "" if found is None else found.assignor
+
+        return self._each("assignors", groups, assignor)
+
     def positions(
         self, groups: Collection[str], timeout_s: float, *, stable: bool = False
     ) -> port.PerGroup[checkpoints.Positions]:
@@ -106,6 +114,15 @@ class FakeGroups:
             return {} if found is None else dict(found.positions)
 
         return self._each("positions", groups, positions)
+
+    def share_partitions(
+        self, groups: Collection[str], timeout_s: float
+    ) -> port.PerGroup[frozenset[ids.TopicPartition]]:
+        def places(group: str) -> frozenset[ids.TopicPartition]:
+            found = self._cluster.groups.get(group)
+            return frozenset() if found is None else frozenset(found.positions)
+
+        return self._each("share_partitions", groups, places)
 
     def news(
         self, groups: Collection[str], timeout_s: float, *, seen: port.Seen

@@ -8,7 +8,7 @@ from typing import Any
 from connect_runtime.base import ids
 from mm2.app.failover import planning
 from mm2.core import filters, flows, naming
-from mm2.core.failover import fences, group_moves, orders, places, plan, tails, verdicts
+from mm2.core.failover import fences, group_moves, orders, places, plan, seen, tails, verdicts
 from mm2.formats import checkpoint
 from tests.fakes import copied_map, two_sides
 
@@ -50,6 +50,7 @@ def made(
     lost: str = "",
     ways: places.Ways = ONE_WAY,
     find: Callable[[Any], Any] | None = None,
+    before: seen.Before | None = None,
     **given: Any,
 ) -> plan.Plan:
     planner = planning.Planner(
@@ -61,7 +62,9 @@ def made(
         ways=ways,
     )
     wanted = orders.Wanted(origin="east", destination="west", kind=kind, **given)
-    closed = None if locked is None else planning.Closed(locked=locked)
+    closed = None
+    if locked is not None or before is not None:
+        closed = planning.Closed(locked=locked or fences.Fences(), before=before)
     return planner.make(wanted, closed)
 
 
@@ -75,8 +78,9 @@ def only(found: plan.Plan) -> group_moves.PartitionMove:
     return place
 
 
-def checkpoints(sides: two_sides.FakeSides, group: str, upstream: int) -> None:
+def checkpoints(sides: two_sides.FakeSides, group: str, upstream: int, *, at_ms: int = -1) -> None:
     point = checkpoint.Checkpoint(
         group=group, partition=THERE, upstream=upstream, downstream=upstream + DELTA, metadata=""
     )
     sides.target.topics.topics["east.checkpoints.internal"] = [checkpoint.encode(point)]
+    sides.target.topics.time_ms = at_ms

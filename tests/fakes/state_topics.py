@@ -14,13 +14,15 @@ Record = tuple[bytes | None, bytes | None]
 class FakeStateTopics:
     """Implements `state_topics.StateTopics`; nothing takes time.
 
-    `failure`: what every question answers. `timeouts_s` are those of the questions asked.
+    `failure`: what every question answers. `timeouts_s` are those of the questions asked, `time_ms`
+    is the timestamp of every record.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self.topics: dict[str, Sequence[Record]] = dict.fromkeys(names, ())
         self.failure: errors.ConnectError | None = None
         self.timeouts_s: list[float] = []
+        self.time_ms = -1
         self.closed = False
 
     def list_topics(self, timeout_s: float) -> frozenset[str]:
@@ -34,7 +36,9 @@ class FakeStateTopics:
         if topic not in self.topics:
             raise kafka_errors.TopicMissingError(f"reading {topic}: there is none")
         return [
-            state_topics.TopicRecord(topic=topic, offset=offset, key=key, value=value)
+            state_topics.TopicRecord(
+                topic=topic, offset=offset, key=key, value=value, time_ms=self.time_ms
+            )
             for offset, (key, value) in enumerate(self.topics[topic])
         ]
 

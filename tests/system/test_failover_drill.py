@@ -47,6 +47,10 @@ def test_a_drill_measures_and_touches_nothing_of_the_users(tmp_path: Path, plann
     assert found["before"] >= 500
     assert 0 < found["rto_s"] <= found["all_s"]
     assert [each["group"] for each in found["report"]["moved"]] == ["drill-group"]
+    assert found["failures"] == []
+    assert found["read_again"] <= found["read_again_max"]
+    if not planned:
+        assert found["report"]["read_again"].startswith("unknown, at most ")
     if planned:
         assert (found["lost"], found["read_again"]) == (0, 0)
         assert found["sent"] == found["before"] + found["after"]

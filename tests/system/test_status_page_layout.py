@@ -95,7 +95,8 @@ def planned() -> dict[str, object]:
         "lag_ms": None,
         "newest_ms": None,
         "group_count": 7,
-        "read_again_max": 2**40,
+        "read_again": LONG,
+        "unmoved_groups": [LONG] * 3,
         "findings": [finding] * 9,
         "findings_hidden": 3,
     }

@@ -37,7 +37,8 @@ def planned(verdict: str, tone: str, *, age_ms: int = 0) -> questions.Answer:
         "lag_ms": 0,
         "newest_ms": None,
         "group_count": 1,
-        "read_again_max": 0,
+        "read_again": "at most 0 records",
+        "unmoved_groups": [],
         "findings": [],
         "findings_hidden": 0,
     }

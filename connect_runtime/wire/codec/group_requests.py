@@ -73,6 +73,16 @@ def describe_classic(*groups: str) -> messages.Message:
     return messages.Message(api="describe_groups", low=0, high=5, build=build)
 
 
+def share_offsets(group: str) -> messages.Message:
+    """Where a share group (KIP-932) starts in each partition that it has begun to read."""
+
+    def build(_: int, m: Any) -> Any:
+        asked = m.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
+        return m.DescribeShareGroupOffsetsRequest(groups=(asked,))
+
+    return messages.Message(api="describe_share_group_offsets", low=0, high=0, build=build)
+
+
 def fetch(group: str, *, stable: bool = False) -> messages.Message:
     """Which offsets the group has. `stable`: a partition about which a transaction is open is an
     error (88), where brokers know of it."""

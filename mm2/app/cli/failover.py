@@ -31,15 +31,22 @@ def command(**given: Any) -> int:
     forbids it. With --execute the flow is stopped for good and its writers are fenced, the groups'
     positions are written on the other cluster and read back. Applications are yours to stop and to
     start, or your hooks'. Every step is noted in a journal, so that --resume goes on where a crash,
-    or a step that failed, has left it.
+    or a step that failed, has left it. Consumer groups alone are moved: share groups (KIP-932) and
+    streams groups (KIP-1071) are named, and forbid the move until --accept says otherwise.
+
+    On a terminal --execute asks for the name of the flow before anything is changed; --yes skips
+    that, and scripts, hooks and --resume are never asked.
 
     Without --planned the cluster that is left counts as lost, or as good as: what it holds and the
     mirror lacks is not waited for, but counted.
 
     \b
     COMMITTED, GOES-ON-AT, NOW-AT  a group's offset here, its place there, where it stands there
-    READ-AGAIN                     records that it reads twice, at most
-    MISSING                        records that it has read and that are not there, at most
+    BASIS                          what COMMITTED is: committed now, or a checkpoint with its age
+    READ-AGAIN                     records that it reads twice, at most: "0 to N" from a
+                                   checkpoint on, "unknown" where no bound can be proven
+    MISSING                        records that it has read and that are not there, at most;
+                                   "unknown" or ">= N" from a checkpoint on
     UNREAD                         offsets from its place there to the end: records, and markers
 
     \b

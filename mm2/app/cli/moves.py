@@ -8,6 +8,7 @@ import datetime
 import json
 import os
 import pathlib
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -52,6 +53,7 @@ class Order:
     lost: bool = False
     back: bool = False
     export: pathlib.Path | None = None
+    yes: bool = False
 
     @property
     def verb(self) -> str:
@@ -112,7 +114,15 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         is_flag=True,
         help="Also move groups back that have got further there: they read again.",
     ),
-    click.option("--execute", is_flag=True, help="Do it, if the verdict is GO."),
+    click.option(
+        "--execute",
+        is_flag=True,
+        help="Do it, if the verdict is GO. On a terminal the name of the flow has to be typed "
+        "first; without one nothing is asked.",
+    ),
+    click.option(
+        "--yes", "-y", is_flag=True, help="Do not ask for confirmation, also on a terminal."
+    ),
     click.option(
         "--journal",
         type=click.Path(path_type=pathlib.Path, dir_okay=False),
@@ -123,7 +133,8 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--resume",
         "goes_on",
         is_flag=True,
-        help="Go on with the move that --journal FILE has begun.",
+        help="Go on with the move that --journal FILE has begun. It was confirmed then, and is not "
+        "asked about again.",
     ),
     usual.seconds(
         "--settle",
@@ -201,10 +212,29 @@ def begin(order: Order, found: equipment.Equipment) -> int:
         return exits.FAILED if no_go else exits.DONE
     for line in _lines(planned, found.settings):
         click.echo(line, err=order.as_json)  # what programs read is the report
+    if not order.yes and not _is_confirmed(order, planned):
+        click.echo("that is not the name of the flow; nothing was changed", err=True)
+        return exits.FAILED
     hooks = tuple(sorted(found.settings.hooks))
     begun = journal.Begun(wanted=wanted, flow=found.both.flow.name, hooks=hooks, clusters=clusters)
     begin = journal.begun(begun, at_ms=found.clock.wall_ms())
     return _move(order, found, path, begin=begin, planned=planned)
+
+
+def _is_confirmed(order: Order, planned: plan.Plan) -> bool:
+    """Asked of people alone: scripts have no terminal."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return True
+    moved = sum(bool(each.write) for each in planned.groups)
+    said = click.prompt(
+        f"\nThis stops the flow {planned.flow} and moves "
+        f"{amounts.counted(moved, 'consumer group')} to {order.destination}.\n"
+        f"Type {planned.flow} to do it",
+        default="",
+        show_default=False,
+        err=order.as_json,
+    )
+    return str(said).strip() == planned.flow
 
 
 def _nothing_done(order: Order, planned: plan.Plan, *, no_go: bool, exported: bool) -> str:

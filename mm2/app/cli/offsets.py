@@ -91,14 +91,16 @@ def translate(**given: Any) -> int:
 
     Of a group: every position that it has committed, or, where its cluster does not answer, what
     its last checkpoints say. --csv prints the file that kafka-consumer-groups --reset-offsets
-    --from-file takes.
+    --from-file takes. BASIS names what OFFSET is: "committed", "checkpoint" with its age, the
+    offset "as given", or the offset of a time.
 
     \b
     exact      nothing is read again, and nothing is missed
-    earlier    up to READ-AGAIN records are read again
+    earlier    up to READ-AGAIN records are read again; after a checkpoint how many is unknown
     not ready  not copied yet, or not yet written down: ask again, or go on where copying has got to
     too old    before all that is known of the mirror
     unknown    nothing is known of it
+    beyond the log end  there is no such offset on the cluster that is left
 
     \b
     Examples:
@@ -121,7 +123,7 @@ def translate(**given: Any) -> int:
     with noise.to_file() as log_file:
         link = linking.link(settings, flow, purpose="offsets", clock=clock)
         with offset_translator.OffsetTranslator(link, clock=clock) as translator:
-            answer = _ask(question, flow, translator)
+            answer = _ask(question, flow, translator, at_ms=clock.wall_ms())
         log_file.keep = False
     _print(question, answer)
     return exits.DONE if answer.whole else exits.FAILED
@@ -140,7 +142,11 @@ def _check(question: Question) -> None:
 
 
 def _ask(
-    question: Question, flow: flows.Flow, translator: offset_translator.OffsetTranslator
+    question: Question,
+    flow: flows.Flow,
+    translator: offset_translator.OffsetTranslator,
+    *,
+    at_ms: int,
 ) -> show.Answer:
     from mm2.app.offsets import show
 
@@ -151,11 +157,13 @@ def _ask(
     else:
         places = [_place(question, translator, number) for number in question.partitions]
     return show.Answer(
+        at_ms=at_ms,
         flow=flow.name,
         origin=flow.target if question.back else flow.source,
         destination=flow.source if question.back else flow.target,
         groups=groups,
         places=tuple(places),
+        silent=translator.silent,
     )
 
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from connect_runtime.adapters.config import properties_source
+from connect_runtime.base import amounts, errors, ids
 from connect_runtime.base import clock as base_clock
-from connect_runtime.base import errors, ids
 from connect_runtime.system import polling, processes, threads
 from mm2.app.failover import drill_file, equipment, journal_file, moving
 from mm2.app.looks import sides
@@ -66,15 +66,41 @@ class Result:
     report: Mapping[str, Any]
 
     @property
+    def failures(self) -> list[str]:
+        """What went wrong, in words: something that arrived is missing, more was read again than
+        the move's report allows, or a planned move lost or repeated something."""
+        found = []
+        if self.skipped:
+            records = amounts.counted(self.skipped, "record")
+            found.append(f"{records} had arrived, and the group passed over them")
+        bound = self.report["read_again_max"]
+        if bound is not None and self.read_again > bound:
+            again = amounts.counted(self.read_again, "record", "were")
+            found.append(f"{again} read again, but the report says at most {bound:,}")
+        if self.kind is not orders.Kind.EMERGENCY:
+            if self.lost:
+                lost = amounts.counted(self.lost, "record", "were")
+                found.append(f"{lost} lost, though the move was planned")
+            if self.read_again:
+                again = amounts.counted(self.read_again, "record", "were")
+                found.append(f"{again} read again, though the move was planned")
+        return found
+
+    @property
     def good(self) -> bool:
-        """Nothing that arrived is missing, and a planned move lost and repeated nothing."""
-        if self.kind is orders.Kind.EMERGENCY:
-            return not self.skipped
-        return not (self.skipped or self.lost or self.read_again)
+        return not self.failures
 
     def as_json(self) -> dict[str, Any]:
+        """`read_again_max` and `failures` beside what was measured."""
         found = dataclasses.asdict(self)
-        return {"version": 1, **found, "kind": self.kind.value, "report": dict(self.report)}
+        return {
+            "version": 1,
+            **found,
+            "kind": self.kind.value,
+            "read_again_max": self.report["read_again_max"],
+            "failures": self.failures,
+            "report": dict(self.report),
+        }
 
 
 def skipped(arrived: Collection[int], before: Collection[int], after: Collection[int]) -> set[int]:

@@ -55,6 +55,11 @@ class Equipment:
             clock=self.clock,
             timeout_s=self.patience.look_s,
             lost=LOST if self.lost else "",
+            tools=operators.cluster(
+                connections.access(
+                    self.settings.clients_of(self.both.flow).target_admin, self.both.flow.target
+                )
+            ),
             ways=places.ways(self.settings.flat.props, self.both.flow, self.settings.flows),
         )
 

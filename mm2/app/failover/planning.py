@@ -11,6 +11,7 @@ from connect_runtime.base import errors, ids
 from mm2.app.failover import left_behind, opposites
 from mm2.app.looks import mirrors, partition_ends, positions, sides, syncs
 from mm2.cluster import logs
+from mm2.core import commands
 from mm2.core.failover import doubts, fences, orders, places, plan, seen, tails
 from mm2.core.offsets import log_ends
 
@@ -32,7 +33,7 @@ _OPEN = Closed(locked=fences.Fences())
 class Planner:
     """`find` counts what the cluster gone to holds and the other one lacks. `lost`: why the cluster
     that is left is not asked anything, "" where it is. `timeout_s`: how long a look may last.
-    `ways`: what the file says of the flow that leads back."""
+    `ways`: what the file says of the flow that leads back. `tools` as in `seen.Seen`."""
 
     both: sides.TwoSides
     find: left_behind.Find
@@ -40,6 +41,7 @@ class Planner:
     timeout_s: float
     lost: str = ""
     ways: places.Ways = field(default_factory=places.Ways)
+    tools: commands.Cluster = field(default_factory=commands.Cluster)
 
     def make(self, wanted: orders.Wanted, closed: Closed | None = None) -> plan.Plan:
         """Raises `RetriableError` or `FatalError` where the cluster gone to does not answer, or one
@@ -76,6 +78,8 @@ class Planner:
             flow=both.flow.name,
             mirrored=mirrored,
             groups=standing.groups,
+            unmoved=standing.unmoved,
+            tools=self.tools,
             logs=ends.done,
             unheard=partition_ends.unheard(ends),
             silent=self._silent(found),

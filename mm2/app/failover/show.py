@@ -8,7 +8,7 @@ from typing import Any
 
 from connect_runtime.base import amounts
 from mm2.app import columns, figures
-from mm2.core.failover import group_moves, plan, seen, steps, verdicts
+from mm2.core.failover import group_moves, plan, rereads, seen, steps, verdicts
 
 JSON_VERSION = 1
 _MIRROR_COLUMNS = ("TOPIC", "PARTITION", "MIRROR", "SOURCE-END", "COPIED-TO", "LAG", "LAG-TIME")
@@ -17,6 +17,7 @@ _GROUP_COLUMNS = (
     "TOPIC",
     "PARTITION",
     "COMMITTED",
+    "BASIS",
     "GOES-ON-AT",
     "NOW-AT",
     "READ-AGAIN",
@@ -24,6 +25,7 @@ _GROUP_COLUMNS = (
     "UNREAD",
     "STATE",
 )
+_UNMOVED_COLUMNS = ("GROUP", "TYPE", "READ", "READS-THERE")
 _TAIL_COLUMNS = ("TOPIC", "PARTITION", "FROM-OFFSET", "END", "RECORDS", "FIRST", "LAST")
 _READS_COLUMNS = ("GROUP", "READ", "READS-THERE")
 _WEIGHTS = {
@@ -46,9 +48,14 @@ def lines(found: plan.Plan, hooks: Sequence[str], properties: Mapping[str, str])
     mirrored = [_mirror(each, found.at_ms) for each in found.mirrored]
     yield from columns.lines(_MIRROR_COLUMNS, mirrored)
     yield ""
-    rows = [row for group in found.groups for row in _group(group)]
+    rows = [row for group in found.groups for row in _group(group, found.at_ms)]
     yield from columns.lines(_GROUP_COLUMNS, rows)
     yield ""
+    if found.unmoved:
+        yield f"groups of {wanted.origin} that are not moved:"
+        others = [row for each in found.unmoved for row in _unmoved(each)]
+        yield from columns.lines(_UNMOVED_COLUMNS, others)
+        yield ""
     if found.unreplicated:
         yield f"on {wanted.destination}, and never on {wanted.origin}:"
         yield from columns.lines(_TAIL_COLUMNS, [_tail(each) for each in found.unreplicated])
@@ -103,8 +110,10 @@ def as_json(
     """For programs; `version` says how it reads. Times are UTC milliseconds, lag as DESIGN says:
     null where it cannot be told. Then `newest_ms` is of the newest record that arrived of what it
     cannot be told of, else null; of the topics `untold` nothing is known. `mirror_exists` is null
-    where nobody answers for it."""
+    where nobody answers for it. `read_again_max` is null where no bound can be proven, `read_again`
+    says in words what is known. `unmoved_groups` are share and streams groups."""
     wanted = found.wanted
+    groups = [_group_json(each) for each in found.groups]
     return {
         "version": JSON_VERSION,
         "kind": wanted.kind.value,
@@ -119,9 +128,11 @@ def as_json(
         "newest_ms": found.newest_ms,
         "untold": list(found.untold),
         "checkpointed_ms": found.checkpointed_ms,
-        "read_again_max": found.again_max,
+        "read_again_max": rereads.at_most(groups),
+        "read_again": rereads.words(groups, at_ms=found.at_ms, planned=wanted.planned),
         "partitions": [_mirror_json(each, found.at_ms) for each in found.mirrored],
-        "groups": [_group_json(each) for each in found.groups],
+        "groups": groups,
+        "unmoved_groups": [_unmoved_json(each) for each in found.unmoved],
         "unreplicated_records": found.unreplicated_records,
         "unreplicated": [_tail_json(each) for each in found.unreplicated],
         "findings": [_finding_json(each) for each in found.findings],
@@ -187,20 +198,44 @@ def _absent(each: seen.Mirrored) -> str:
     return " (missing)" if each.there is None else ""
 
 
-def _group(group: group_moves.GroupMove) -> Iterator[tuple[str, ...]]:
+def reread(again_max: int | None, basis: str) -> str:
+    """A cell: a number is a bound; after a checkpoint it may be anything between."""
+    if again_max is None:
+        return "unknown"
+    return str(again_max) if basis == seen.Origin.COMMITTED.value else f"0 to {again_max}"
+
+
+def basis(basis: str, written_ms: int | None, at_ms: int) -> str:
+    """A cell, of what JSON has."""
+    return rereads.basis(seen.Origin(basis), written_ms, at_ms=at_ms)
+
+
+def _group(group: group_moves.GroupMove, at_ms: int) -> Iterator[tuple[str, ...]]:
     for each in group.partitions:
         yield (
             group.group,
             each.partition.topic,
             str(each.partition.partition),
             number(each.committed),
+            basis(each.basis.value, each.written_ms, at_ms),
             number(each.to),
             number(each.at),
-            str(each.again_max),
-            str(each.unmirrored),
+            reread(each.again_max, each.basis.value),
+            _missing(each),
             number(each.unread),
             _state(group, each),
         )
+
+
+def _missing(each: group_moves.PartitionMove) -> str:
+    """A cell: what a group has read after a checkpoint may be missing, too."""
+    if _is_committed(each):
+        return str(each.unmirrored)
+    return f">= {each.unmirrored}" if each.unmirrored else "unknown"
+
+
+def _is_committed(each: group_moves.PartitionMove) -> bool:
+    return each.basis is seen.Origin.COMMITTED
 
 
 def _state(group: group_moves.GroupMove, each: group_moves.PartitionMove) -> str:
@@ -217,14 +252,18 @@ def _totals(found: plan.Plan) -> Iterator[str]:
     )
     waits = found.wanted.planned and found.lag_records
     yield point + (" as it stands now; the move waits until all is copied" if waits else "")
-    groups = amounts.counted(len(found.groups), "group")
-    again = amounts.counted(found.again_max, "record")
+    if not found.groups:
+        return
+    again = rereads.words(
+        [_group_json(each) for each in found.groups],
+        at_ms=found.at_ms,
+        planned=found.wanted.planned,
+    )
+    yield f"{amounts.counted(len(found.groups), 'group')}, re-read: {again}"
     missing = amounts.counted(sum(each.unmirrored for each in found.groups), "record")
-    yield f"{groups}: at most {again} read again; {there} lacks {missing} that they have read"
-    stale = [each for each in found.groups if each.origin is seen.Origin.CHECKPOINTED]
-    if stale:
-        behind = amounts.counted(len(stale), "group")
-        yield f"on top of that {behind} will read again what was read after the last checkpoint"
+    if any(each.origin is not seen.Origin.COMMITTED for each in found.groups):
+        missing = f"at least {missing}"
+    yield f"read by them and missing on {there}: {missing}"
 
 
 def _tail(each: seen.Unreplicated) -> tuple[str, ...]:
@@ -282,25 +321,44 @@ def _finding_json(each: verdicts.Finding) -> dict[str, Any]:
     }
 
 
+def _unmoved(each: seen.UnmovedGroup) -> Iterator[tuple[str, ...]]:
+    for here, there in sorted((each.topics or {}).items()):
+        yield each.name, each.type, here, there
+    if not each.topics:
+        reads = "unknown" if each.topics is None else "nothing yet"
+        yield each.name, each.type, reads, figures.UNKNOWN
+
+
+def _unmoved_json(each: seen.UnmovedGroup) -> dict[str, Any]:
+    topics = None if each.topics is None else dict(each.topics)
+    return {"group": each.name, "type": each.type, "topics": topics, "unread": each.unread}
+
+
 def _group_json(group: group_moves.GroupMove) -> dict[str, Any]:
     return {
         "group": group.group,
         "origin": group.origin.value,
+        "checkpointed_ms": group.written_ms,
+        "read_again_max": group.again_max,
         "state": group.state.value,
         "barred": None if group.barred is None else group.barred.value,
         "unread": group.unread_why,
+        "kafka_streams": group.is_streams,
         "topics": _reads(group),
         "partitions": [
             {
                 "topic": each.partition.topic,
                 "partition": each.partition.partition,
                 "committed": each.committed,
+                "basis": each.basis.value,
+                "checkpointed_ms": each.written_ms,
                 "metadata": each.metadata,
                 "mirror": None if each.mirror is None else each.mirror.topic,
                 "goes_on_at": each.to,
                 "now_at": each.at,
                 "read_again_max": each.again_max,
-                "missing": each.unmirrored,
+                "missing": each.unmirrored if _is_committed(each) else None,
+                "missing_at_least": each.unmirrored,
                 "unread": each.unread,
                 "deleted": each.gone,
                 "state": each.way.name.lower().replace("_", "-"),

@@ -11,7 +11,7 @@ from connect_runtime.base import amounts
 from mm2.app import columns, figures
 from mm2.app.failover import show
 from mm2.core import commands
-from mm2.core.failover import orders, seen
+from mm2.core.failover import orders
 
 _STEP_COLUMNS = ("STEP", "BEGAN", "TOOK", "READ-BACK")
 _GROUP_COLUMNS = (
@@ -19,6 +19,7 @@ _GROUP_COLUMNS = (
     "TOPIC",
     "PARTITION",
     "MIRROR",
+    "BASIS",
     "GOES-ON-AT",
     "STANDS-AT",
     "READ-AGAIN",
@@ -41,8 +42,7 @@ def lines(report: Mapping[str, Any], *, file: str) -> Iterator[str]:
         newest_ms=report["newest_ms"],
     )
     groups = amounts.counted(len(report["moved"]), "group")
-    again = amounts.counted(report["read_again_max"], "record")
-    yield f"{groups} moved: at most {again} read again"
+    yield f"{groups} moved, re-read: {report['read_again']}"
     yield ""
     yield from columns.lines(_STEP_COLUMNS, [_step(each) for each in report["steps"]])
     for each in report["failures"]:
@@ -66,16 +66,16 @@ def _groups(report: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
         for each in report["verified"]
     }
     for group in report["moved"]:
-        stale = group["origin"] == seen.Origin.CHECKPOINTED.value
         for each in group["partitions"]:
             yield (
                 group["group"],
                 each["topic"],
                 str(each["partition"]),
                 each["mirror"] or figures.UNKNOWN,
+                show.basis(each["basis"], each["checkpointed_ms"], report["looked_at_ms"]),
                 show.number(each["goes_on_at"]),
                 show.number(stands.get((group["group"], each["mirror"], each["partition"]))),
-                ">= " * stale + str(each["read_again_max"]),
+                show.reread(each["read_again_max"], each["basis"]),
                 each["state"],
             )
 
@@ -90,6 +90,8 @@ def _differences(report: Mapping[str, Any]) -> Iterator[str]:
             )
     for name in report["unmoved"]:
         yield f"group {name} was not moved"
+    for each in report["unmoved_groups"]:
+        yield f"{each['type']} group {each['group']} was not moved"
 
 
 def _way_on(report: Mapping[str, Any], file: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app.looks import sides as app_sides
 from mm2.client import checkpoint_reading
 from mm2.cluster import groups as groups_port
+from mm2.core import flows, naming
 from mm2.core.failover import seen, standing
 from mm2.core.groups import relevant
 from mm2.core.offsets import checkpoints, group_sync
@@ -22,13 +23,17 @@ T = TypeVar("T")
 _State = group_sync.GroupState
 _UNKNOWN = group_sync.TargetGroup(state=_State.UNKNOWN)
 _OFFSETS_TOPIC = "__consumer_offsets"
+TYPES_S = 10.0
+"""So long at most share and streams groups are asked about, and groups that are named are listed
+for their types: no other group waits for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """`unlisted` and `checkpointed_ms` as in `seen.Seen`."""
+    """`unlisted`, `unmoved` and `checkpointed_ms` as in `seen.Seen`."""
 
     groups: tuple[seen.Group, ...]
+    unmoved: tuple[seen.UnmovedGroup, ...] = ()
     unlisted: str = ""
     checkpointed_ms: int | None = None
 
@@ -49,43 +54,101 @@ def of_groups(
     before = before or {}
     told = _checkpoints(sides, names, clock=clock, timeout_s=timeout_s)
     table = told.table
+    unmoved: list[seen.UnmovedGroup] = []
     if origin_answers:
-        wanted, unlisted = _wanted(sides, names, table, timeout_s=timeout_s)
+        listed, unlisted = _listed(sides.source, names, timeout_s=timeout_s)
+        unmoved = _unmoved(sides, names, listed or (), timeout_s=timeout_s)
+        wanted = _wanted(sides.flow, names, table, listed)
         wanted = sorted({*wanted, *before}) if unlisted else wanted
         found = _committed(
-            sides, wanted, table, names=names, stable=stable, clock=clock, timeout_s=timeout_s
+            sides,
+            [each for each in wanted if each not in {group.name for group in unmoved}],
+            told,
+            names=names,
+            stable=stable,
+            clock=clock,
+            timeout_s=timeout_s,
         )
     else:
         unlisted = "" if before else told.missing
         known = sorted({*table.groups(), *before})
-        found = [standing.checkpointed(sides.flow, name, table.group(name)) for name in known]
+        found = [told.group(sides.flow, name) for name in known]
     found = [standing.with_before(each, before.get(each.name, {})) for each in found]
     return Standing(
         groups=tuple(_there(sides.target, found, timeout_s)),
+        unmoved=tuple(unmoved),
         unlisted=unlisted,
-        checkpointed_ms=told.newest_ms,
+        checkpointed_ms=told.times.newest_ms,
     )
 
 
+def _listed(
+    side: app_sides.OneSide, names: Collection[str], *, timeout_s: float
+) -> tuple[list[relevant.Listed] | None, str]:
+    """All groups, None where nobody can list them; and why there may be more, which is no matter
+    where groups are named. Every broker has to answer."""
+    try:
+        listed = side.groups.list_groups(min(timeout_s, TYPES_S) if names else timeout_s)
+    except errors.RetriableError as error:
+        return None, "" if names else str(error)
+    return listed, "" if names else _why_unlisted(side, timeout_s)
+
+
 def _wanted(
-    sides: app_sides.TwoSides,
+    flow: flows.Flow,
     names: Collection[str],
     table: checkpoints.CheckpointTable,
+    listed: Collection[relevant.Listed] | None,
+) -> list[str]:
+    """Whom to ask about. Of a broker that is known to be away nobody says which groups it has, so
+    those with checkpoints are asked about, too."""
+    if names:
+        return sorted(names)
+    if listed is None:
+        return table.groups()
+    unlisted = set(table.groups()).difference(each.group for each in listed)
+    return sorted({*relevant.candidates(flow, listed), *unlisted})
+
+
+def _unmoved(
+    sides: app_sides.TwoSides,
+    names: Collection[str],
+    listed: Collection[relevant.Listed],
     *,
     timeout_s: float,
-) -> tuple[list[str], str]:
-    """Whom to ask about, and why there may be more. Every broker has to answer for the list; of one
-    that is known to be away nobody says which groups it has, so those with checkpoints are asked
-    about, too."""
-    if names:
-        return sorted(names), ""
-    try:
-        listed = sides.source.groups.list_groups(timeout_s)
-    except errors.RetriableError as error:
-        return table.groups(), str(error)
-    unlisted = set(table.groups()).difference(each.group for each in listed)
-    wanted = sorted({*relevant.candidates(sides.flow, listed), *unlisted})
-    return wanted, _why_unlisted(sides.source, timeout_s)
+) -> list[seen.UnmovedGroup]:
+    """Share and streams groups, but for those that read other topics than the flow's alone."""
+    flow, groups = sides.flow, sides.source.groups
+    timeout_s = min(timeout_s, TYPES_S)
+    takes = names.__contains__ if names else flow.groups.takes
+    kinds = {each.group: each.unmoved_type for each in listed if takes(each.group)}
+    share = sorted(name for name, kind in kinds.items() if kind == "share")
+    streams = sorted(name for name, kind in kinds.items() if kind == "streams")
+    shared = _each(lambda: groups.share_partitions(share, timeout_s), share)
+    offsets = _each(lambda: groups.positions(streams, timeout_s), streams)
+    topics: dict[str, set[str]] = {
+        name: {each.topic for each in places}
+        for name, places in (*shared.done.items(), *offsets.done.items())
+    }
+    failed = {**shared.failed, **offsets.failed}
+    found = []
+    for name in (*share, *streams):
+        if name in failed:
+            why = str(failed[name])
+            each = seen.UnmovedGroup(name=name, type=kinds[name], topics=None, unread=why)
+            found.append(each)
+            continue
+        ours = sorted(each for each in topics[name] if standing.concerns(flow, each))
+        if ours or not topics[name] or name in names:
+            there = {each: _on_target(flow, each) for each in ours}
+            found.append(seen.UnmovedGroup(name=name, type=kinds[name], topics=there))
+    return found
+
+
+def _on_target(flow: flows.Flow, topic: str) -> str:
+    return naming.topic_on_target(
+        flow.policy, topic, source_alias=flow.source, target_alias=flow.target
+    )
 
 
 def _why_unlisted(side: app_sides.OneSide, timeout_s: float) -> str:
@@ -108,7 +171,7 @@ def _why_unlisted(side: app_sides.OneSide, timeout_s: float) -> str:
 def _committed(
     sides: app_sides.TwoSides,
     wanted: Collection[str],
-    table: checkpoints.CheckpointTable,
+    told: _Checkpoints,
     *,
     names: Collection[str],
     stable: bool,
@@ -120,14 +183,15 @@ def _committed(
     flow, groups = sides.flow, sides.source.groups
     end = base_deadline.Deadline.after(timeout_s, now_s=clock.now_s())
     positions = _each(lambda: groups.positions(wanted, timeout_s / 2, stable=stable), wanted)
-    told = sorted(positions.done)
-    states = _each(lambda: groups.states(told, end.left_s(clock.now_s())), told)
+    read = sorted(positions.done)
+    states = _each(lambda: groups.states(read, end.left_s(clock.now_s())), read)
+    active = [name for name, state in states.done.items() if state is _State.ACTIVE]
+    assignors = _each(lambda: groups.assignors(active, end.left_s(clock.now_s())), active)
     found = []
     for name in wanted:
-        points = table.group(name)
         failure = positions.failed.get(name) or states.failed.get(name)
         if failure is not None:
-            known = standing.checkpointed(flow, name, points)
+            known = told.group(flow, name)
             refused = not isinstance(failure, errors.RetriableError)
             found.append(dataclasses.replace(known, unread=str(failure), refused=refused))
             continue
@@ -139,7 +203,8 @@ def _committed(
                     origin=seen.Origin.COMMITTED,
                     positions=offsets,
                     state=states.done[name],
-                    pairs=standing.pairs(flow, points),
+                    is_streams=assignors.done.get(name) == relevant.STREAMS_ASSIGNOR,
+                    pairs=standing.pairs(flow, told.table.group(name)),
                 )
             )
     return found
@@ -157,11 +222,15 @@ def _each(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Checkpoints:
-    """`missing`: why there are none, "" where there are. `newest_ms`: when the last was written."""
+    """`missing`: why there are none, "" where there are."""
 
     table: checkpoints.CheckpointTable
+    times: checkpoint_reading.WrittenTimes
     missing: str = ""
-    newest_ms: int | None = None
+
+    def group(self, flow: flows.Flow, name: str) -> seen.Group:
+        """One whose own offsets cannot be had."""
+        return standing.checkpointed(flow, name, self.table.group(name), self.times.of(name))
 
 
 def _checkpoints(
@@ -169,7 +238,7 @@ def _checkpoints(
 ) -> _Checkpoints:
     flow = sides.flow
     takes_group = (lambda name: name in names) if names else flow.groups.takes
-    times_ms = [-1]
+    times = checkpoint_reading.WrittenTimes()
     try:
         table = checkpoint_reading.read(
             sides.target.topics,
@@ -178,17 +247,17 @@ def _checkpoints(
             takes_group=takes_group,
             clock=clock,
             timeout_s=timeout_s,
-            noted=lambda record: times_ms.append(record.time_ms),
+            noted=times.note,
         )
     except kafka_errors.TopicMissingError:
         topic = flow.policy.checkpoints_topic(flow.source)
         return _Checkpoints(
             table=checkpoints.CheckpointTable(takes_group=takes_group),
+            times=times,
             missing=f"{flow.source} does not answer, and there is no {topic} on {flow.target}: let "
             "the flow write checkpoints (emit.checkpoints.enabled, the group filter)",
         )
-    newest_ms = max(times_ms)
-    return _Checkpoints(table=table, newest_ms=None if newest_ms < 0 else newest_ms)
+    return _Checkpoints(table=table, times=times)
 
 
 def _there(

@@ -10,22 +10,35 @@ from typing import Any
 
 from mm2.app import columns, figures
 from mm2.client import outcomes
+from mm2.core.failover import rereads
 
 JSON_VERSION = 1
-_COLUMNS = ("TOPIC", "PARTITION", "OFFSET", "TOPIC-THERE", "GOES-ON-AT", "READ-AGAIN", "OUTCOME")
+_COLUMNS = (
+    "TOPIC",
+    "PARTITION",
+    "OFFSET",
+    "BASIS",
+    "TOPIC-THERE",
+    "GOES-ON-AT",
+    "READ-AGAIN",
+    "OUTCOME",
+)
 _GROUP = "GROUP"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What was asked from the cluster `origin` to `destination`: of groups, or of single places
-    (`groups` None)."""
+    """What was asked from the cluster `origin` to `destination`, at `at_ms`: of groups, or of
+    single places (`groups` None). `silent`: why the flow's source did not answer, "" where it
+    did."""
 
+    at_ms: int
     flow: str
     origin: str
     destination: str
     groups: tuple[outcomes.GroupPlaces, ...] | None = None
     places: tuple[outcomes.Place, ...] = ()
+    silent: str = ""
 
     @property
     def rows(self) -> list[tuple[str, outcomes.Place]]:
@@ -46,7 +59,7 @@ def lines(answer: Answer) -> Iterator[str]:
     """A table, and what has to be said of it."""
     head = _COLUMNS if answer.groups is None else (_GROUP, *_COLUMNS)
     rows = [
-        _cells(place) if answer.groups is None else (group, *_cells(place))
+        _cells(place, answer) if answer.groups is None else (group, *_cells(place, answer))
         for group, place in answer.rows
     ]
     yield from columns.lines(head, rows)
@@ -62,10 +75,16 @@ def notes(answer: Answer) -> Iterator[str]:
         if group.basis is outcomes.Basis.CHECKPOINT:
             why = f": {group.silent}" if group.silent else ""
             yield (
-                f"group {group.group} stands where its last checkpoints say, for {answer.origin} "
-                f"did not answer{why}"
+                f"group {group.group}: these are the offsets of its last checkpoints, for "
+                f"{answer.origin} did not answer{why}. What it read since is read again: how many "
+                "records is unknown"
             )
     for place in answer.places:
+        if answer.silent and isinstance(place.outcome, outcomes.NotReady):
+            yield (
+                f"{place.partition}: whether offset {place.offset} is beyond the log end is "
+                f"unknown, for {answer.origin} did not answer: {answer.silent}"
+            )
         if place.basis is outcomes.Basis.TIME_THERE:
             yield (
                 f"{place.partition}: {answer.origin} did not answer, so this is where the time "
@@ -104,6 +123,7 @@ def as_json(answer: Answer) -> dict[str, Any]:
         "flow": answer.flow,
         "from": answer.origin,
         "to": answer.destination,
+        "at_ms": answer.at_ms,
     }
     if answer.groups is None:
         return {**found, "places": _places(answer.places)}
@@ -126,29 +146,54 @@ def _places(places: Sequence[outcomes.Place]) -> list[dict[str, Any]]:
             "partition": place.partition.partition,
             "offset": place.offset,
             "basis": place.basis.value,
+            "checkpointed_ms": place.written_ms,
             "metadata": place.metadata,
             "outcome": _KINDS[type(place.outcome)].replace(" ", "-"),
             "topic_there": place.outcome.partition.topic,
             "goes_on_at": outcomes.offset_there(place.outcome),
             "read_again_max": _again(place.outcome),
+            "log_end": place.outcome.end if isinstance(place.outcome, outcomes.BeyondEnd) else None,
             "why": _why(place.outcome),
         }
         for place in places
     ]
 
 
-def _cells(place: outcomes.Place) -> tuple[str, ...]:
+def _cells(place: outcomes.Place, answer: Answer) -> tuple[str, ...]:
     there = outcomes.offset_there(place.outcome)
     again = _again(place.outcome)
     return (
         place.partition.topic,
         str(place.partition.partition),
         figures.UNKNOWN if place.offset is None else str(place.offset),
+        _basis(place, answer),
         place.outcome.partition.topic,
         figures.UNKNOWN if there is None else str(there),
-        figures.UNKNOWN if again is None else str(again),
+        _reread(place.outcome, again),
         _words(place.outcome),
     )
+
+
+def _basis(place: outcomes.Place, answer: Answer) -> str:
+    match place.basis:
+        case outcomes.Basis.COMMITTED:
+            return "committed"
+        case outcomes.Basis.CHECKPOINT:
+            written_ms = place.written_ms
+            age = "" if written_ms is None else f", {rereads.age(answer.at_ms - written_ms)} old"
+            return f"checkpoint{age}"
+        case outcomes.Basis.OFFSET:
+            return "as given"
+        case outcomes.Basis.TIME:
+            return f"time on {answer.origin}"
+        case outcomes.Basis.TIME_THERE:
+            return f"time on {answer.destination}"
+
+
+def _reread(outcome: outcomes.Outcome, again: int | None) -> str:
+    if again is not None:
+        return str(again)
+    return figures.UNKNOWN if outcomes.offset_there(outcome) is None else "unknown"
 
 
 _KINDS: dict[type[outcomes.Outcome], str] = {
@@ -157,10 +202,13 @@ _KINDS: dict[type[outcomes.Outcome], str] = {
     outcomes.NotReady: "not ready",
     outcomes.TooOld: "too old",
     outcomes.Unknown: "unknown",
+    outcomes.BeyondEnd: "beyond the log end",
 }
 
 
 def _words(outcome: outcomes.Outcome) -> str:
+    if isinstance(outcome, outcomes.BeyondEnd):
+        return f"{_KINDS[type(outcome)]} ({outcome.end})"
     why = _why(outcome)
     return _KINDS[type(outcome)] + (f": {why}" if why else "")
 
@@ -176,5 +224,5 @@ def _again(outcome: outcomes.Outcome) -> int | None:
             return 0
         case outcomes.Earlier() | outcomes.NotReady():
             return outcome.again_max
-        case outcomes.TooOld() | outcomes.Unknown():
+        case outcomes.TooOld() | outcomes.Unknown() | outcomes.BeyondEnd():
             return None

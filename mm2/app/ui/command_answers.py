@@ -64,7 +64,8 @@ def plan(told: Mapping[str, Any]) -> Json:
         "lag_ms": told["lag_ms"],
         "newest_ms": told["newest_ms"],
         "group_count": len(told["groups"]),
-        "read_again_max": told["read_again_max"],
+        "read_again": told["read_again"],
+        "unmoved_groups": [each["group"] for each in told["unmoved_groups"]],
         "findings": [
             {
                 "weight": each["weight"],

@@ -16,6 +16,9 @@ GROUP_UNKNOWN = "group-unknown"
 GROUP_DENIED = "group-denied"
 GROUP_REFUSED = "group-refused"
 
+SHARE_GROUP = "share-group"
+STREAMS_GROUP = "streams-group"
+
 ALL = frozenset(
     {
         MIRROR_UNKNOWN,
@@ -26,6 +29,8 @@ ALL = frozenset(
         GROUP_UNKNOWN,
         GROUP_DENIED,
         GROUP_REFUSED,
+        SHARE_GROUP,
+        STREAMS_GROUP,
         "again",
         "as-of-checkpoint",
         "ends-moved",
@@ -60,6 +65,7 @@ ALL = frozenset(
         "shared-names",
         "stands-before",
         "stopped",
+        "streams-state",
         "syncs-unread",
         "too-old",
         "unfenced",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect_runtime.base import ids
-from mm2.core.failover import fences, group_moves, journal, read_backs, seen, steps
+from mm2.core.failover import fences, group_moves, journal, orders, read_backs, rereads, seen, steps
 from mm2.core.offsets import checkpoints, log_ends
 
 Detail = Mapping[str, Any]
@@ -90,12 +90,16 @@ def taken_again(detail: Detail, last: Detail, moved: Collection[str]) -> Detail:
 
     plan, then = detail["plan"], last["plan"]
     groups = merged(plan["groups"], then["groups"])
-    again = [at["read_again_max"] for each in groups for at in each["partitions"]]
     return {
         **detail,
         "plan": {
             **plan,
-            "read_again_max": sum(again),
+            "read_again_max": rereads.at_most(groups),
+            "read_again": rereads.words(
+                groups,
+                at_ms=plan["at_ms"],
+                planned=plan["kind"] != orders.Kind.EMERGENCY.value,
+            ),
             "groups": groups,
             "findings": merged(plan["findings"], then["findings"]),
             "topics": {**then["topics"], **plan["topics"]},
@@ -174,6 +178,7 @@ def report(found: journal.Journal, final: Detail, *, now_ms: int) -> dict[str, A
     moved = found.moved
     assert found.begun is not None, "it was begun"
     wanted = found.begun.wanted
+    groups = [each for each in final["groups"] if each["group"] in moved]
     return {
         "version": 1,
         "kind": wanted.kind.value,
@@ -188,14 +193,17 @@ def report(found: journal.Journal, final: Detail, *, now_ms: int) -> dict[str, A
         "lag_records": final["lag_records"],
         "lag_ms": final["lag_ms"],
         "newest_ms": final["newest_ms"],
-        "read_again_max": final["read_again_max"],
+        "read_again_max": rereads.at_most(groups),
+        "read_again": rereads.words(groups, at_ms=final["at_ms"], planned=wanted.planned),
         "findings": final["findings"],
         "verified": found.details[steps.Step.VERIFY]["positions"],
-        "moved": [_of_moved(each) for each in final["groups"] if each["group"] in moved],
+        "moved": [_of_moved(each) for each in groups],
         "unmoved": sorted(
             {*groups_of_plan(found.details[steps.Step.RECORD]), *groups_of_plan({"plan": final})}
             - moved
         ),
+        "unmoved_groups": final["unmoved_groups"],
+        "looked_at_ms": final["at_ms"],
     }
 
 
@@ -224,12 +232,14 @@ def _of_moved(group: Detail) -> Detail:
     return {
         "group": group["group"],
         "origin": group["origin"],
+        "checkpointed_ms": group["checkpointed_ms"],
+        "read_again_max": group["read_again_max"],
         "partitions": [
             {
                 name: each[name]
                 for name in (
                     *("topic", "partition", "mirror", "goes_on_at", "read_again_max"),
-                    *("state", "why"),
+                    *("basis", "checkpointed_ms", "state", "why"),
                 )
             }
             for each in group["partitions"]

@@ -59,6 +59,8 @@ def _find(
     yield from _of_gone(wanted, found, groups)
     for group in groups:
         yield from group_findings.find(wanted, found, group, final=settled is not None)
+    for unmoved in found.unmoved:
+        yield group_findings.of_unmoved(wanted, found, unmoved)
 
 
 def _of_ends(wanted: orders.Wanted, found: seen.Seen) -> Iterator[verdicts.Finding]:
@@ -74,7 +76,8 @@ def _of_ends(wanted: orders.Wanted, found: seen.Seen) -> Iterator[verdicts.Findi
             weight=_Weight.FORBIDS if wanted.planned else _Weight.COSTS,
             code="origin-unreachable",
             text=f"{here} does not answer ({found.silent}): what it holds that {there} lacks "
-            "cannot be counted"
+            "cannot be counted, and groups without checkpoints are not known, share and streams "
+            "groups among them"
             + ("; a planned move needs both (leave --planned away if it is lost)" * wanted.planned),
         )
     for topic, why in sorted(found.left_out.items()):
@@ -245,9 +248,9 @@ def _of_names(
         yield _Finding(
             weight=_Weight.NOTE, code="no-groups", text="no group has a position to move"
         )
-    nowhere = wanted.groups.difference(
-        group.group for group in groups if group.partitions or group.unread_why
-    )
+    named = {group.name for group in found.unmoved}
+    named |= {group.group for group in groups if group.partitions or group.unread_why}
+    nowhere = wanted.groups.difference(named)
     for name in sorted(nowhere):
         yield _Finding(
             weight=_Weight.FORBIDS,

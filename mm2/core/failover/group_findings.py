@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from connect_runtime.base import amounts
-from mm2.core.failover import codes, group_moves, orders, seen, verdicts
+from mm2.core import commands
+from mm2.core.failover import codes, group_moves, orders, rereads, seen, verdicts
 from mm2.core.offsets import group_sync
 
 _Way, _Weight, _Finding = group_moves.Way, verdicts.Weight, verdicts.Finding
+_TOPICS_MAX = 5
 
 
 def find(
@@ -17,9 +19,40 @@ def find(
     """`final`: this is the last look of a planned move."""
     yield from _of_no_position(wanted, found, group)
     yield from _of_group(wanted, group, final=final)
+    if group.is_streams:
+        yield _of_streams(wanted, group)
     yield from _of_reading_group(wanted, found, group)
     for move in group.partitions:
         yield from _of_move(wanted, group, move, waits=wanted.planned and not final)
+
+
+def of_unmoved(
+    wanted: orders.Wanted, found: seen.Seen, group: seen.UnmovedGroup
+) -> verdicts.Finding:
+    """A share or streams group: named, so that nobody takes it for moved."""
+    name, here, there = group.name, wanted.origin, wanted.destination
+    topics = sorted(group.topics or ())
+    if group.unread:
+        reads = f"what it reads on {here} is unknown ({group.unread})"
+    elif topics:
+        more = len(topics) - _TOPICS_MAX
+        reads = f"it reads {', '.join(topics[:_TOPICS_MAX])}" + f" and {more} more" * (more > 0)
+    else:
+        reads = f"it has read nothing on {here} yet"
+    if group.type == "share":
+        code, starts = codes.SHARE_GROUP, "at the log's end by default (share.auto.offset.reset)"
+        mirrors = sorted((group.topics or {}).values()) or ["TOPIC"]
+        do = f"to let it start earlier: {found.tools.reset_share_group(name, mirrors)}"
+    else:
+        code, starts = codes.STREAMS_GROUP, "where auto.offset.reset says, with empty state"
+        offsets = commands.translate_group(name, found.flow, file=wanted.file)
+        reset = found.tools.reset_streams_group(name, "FILE")
+        do = f"to let it continue at its offsets: {offsets} > FILE && {reset}"
+    text = (
+        f"{group.type} group {name} is not moved, mm2 moves consumer groups only; {reads}. On "
+        f"{there} it starts {starts}; {do}. Then --accept {code}:{name}"
+    )
+    return _Finding(weight=_Weight.FORBIDS, code=code, text=text, group=name)
 
 
 def _of_no_position(
@@ -53,6 +86,17 @@ _BARRED = {
     group_sync.GroupState.FOREIGN: ("group-foreign", "is no consumers' group there"),
     group_sync.GroupState.UNKNOWN: ("group-unknown", "could not be looked at there"),
 }
+
+
+def _of_streams(wanted: orders.Wanted, group: group_moves.GroupMove) -> verdicts.Finding:
+    return _Finding(
+        weight=_Weight.COSTS,
+        code="streams-state",
+        text=f"group {group.group} is a Kafka Streams application: its offsets are moved, its "
+        f"state stores are not. On {wanted.destination} it continues with empty state, unless you "
+        "reset it there (kafka-streams-application-reset.sh) and let it read its input anew",
+        group=group.group,
+    )
 
 
 def _of_group(
@@ -98,14 +142,17 @@ def _of_reading_group(
             group=name,
         )
     if group.origin is seen.Origin.CHECKPOINTED:
-        age = ""
-        if found.checkpointed_ms is not None:
-            age_s = max(0, found.at_ms - found.checkpointed_ms) / 1000
-            age = f" (the newest of any group was written {age_s:.0f} s ago)"
+        last = "its last checkpoint"
+        if group.written_ms is not None:
+            last += f", {rereads.age(found.at_ms - group.written_ms)} old"
+        many = "how many records is unknown"
+        if group.again_max is not None:
+            held = amounts.counted(group.again_max, "record")
+            many += f", at most the {held} that {wanted.destination} holds behind it"
         yield _Finding(
             weight=_Weight.COSTS,
             code="as-of-checkpoint",
-            text=f"group {name}: what it read after its last checkpoint is read again{age}",
+            text=f"group {name} continues at {last}; what it read later is read again: {many}",
             group=name,
         )
 
@@ -171,11 +218,13 @@ def _of_reading(
     if each.oldest:
         text = f"its offset {each.committed} is older than all that is known: it goes on at the"
         yield _Weight.COSTS, "too-old", f"{text} first record that is left, {each.to}"
-    elif each.again_max:
+    elif each.again_max and each.basis is seen.Origin.COMMITTED and each.to is not None:
         count = amounts.counted(each.again_max, "record", "are")
         yield weight, "again", f"up to {count} read again{waited}"
     if each.unmirrored:
         count = amounts.counted(each.unmirrored, "record")
+        if each.basis is not seen.Origin.COMMITTED:
+            count = f"at least {count}"
         are = amounts.agreeing(each.unmirrored, "are")
         text = f"{count} it has read {are} not on {wanted.destination}{waited}"
         yield weight, "unmirrored", text

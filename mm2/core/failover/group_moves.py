@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from connect_runtime.base import ids
@@ -43,6 +43,8 @@ class Way(enum.Enum):
 
 
 _IDLE = {_State.ABSENT, _State.EMPTY}
+_BY_RESET = (Way.UNTRANSLATED, Way.PAST_THE_END)
+"""Of these nothing is written: auto.offset.reset may let the group begin at the first record."""
 STAND_THERE = (Way.MOVES, Way.IS_THERE, Way.IS_AHEAD)
 """Of these the group stands at `to`, or further, once it has moved."""
 
@@ -51,9 +53,13 @@ STAND_THERE = (Way.MOVES, Way.IS_THERE, Way.IS_AHEAD)
 class PartitionMove:
     """One partition of one group; offsets as in Kafka, records as counts.
 
-    `to` is the offset to go on from there, `at` the group's position there now. At most `again_max`
-    records are read again. `unmirrored` records, at most, were read on the cluster that is left and
-    never reached this one. `gone` records were deleted here before the group read them, by offsets.
+    `basis` says what `committed` is: the committed offset itself, or a checkpoint's, which was
+    written at `written_ms`. `to` is the offset to go on from there, `at` the group's position there
+    now. At most `again_max` records are read again, None where no bound can be proven: what a group
+    has read after a checkpoint is unknown, but it cannot be more than the mirror holds behind it.
+    `unmirrored` records, at most, were read on the cluster that is left and never reached this one;
+    of a checkpoint that many are known, and more may be. `gone` records were deleted here before
+    the group read them, by offsets.
     `oldest`: its place is before all that is known, so it goes on at the first record that is left.
     `unsure` and `stopped` as in `seen.Place`; `unheard`: why the cluster gone to does not answer
     for the partition there, "" where it does.
@@ -63,9 +69,11 @@ class PartitionMove:
     way: Way
     committed: int | None
     mirror: ids.TopicPartition | None = None
+    basis: seen.Origin = seen.Origin.COMMITTED
+    written_ms: int | None = None
     to: int | None = None
     at: int | None = None
-    again_max: int = 0
+    again_max: int | None = 0
     unmirrored: int = 0
     unread: int | None = None
     gone: int = 0
@@ -80,7 +88,9 @@ class PartitionMove:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMove:
     """`barred`: the group has members there, or is no consumers' one, so nothing is written.
-    `unread_why`, `refused` and `there_unread` as in `seen.Group`."""
+    `unread_why`, `refused`, `is_streams` and `there_unread` as in `seen.Group`. `unlisted_max`: of
+    a group whose checkpoints alone are known, so many records stand on mirrors of its topics in
+    partitions that it has no checkpoint of, and may have read; None: nobody can tell."""
 
     group: str
     origin: seen.Origin
@@ -89,7 +99,17 @@ class GroupMove:
     partitions: tuple[PartitionMove, ...]
     unread_why: str = ""
     refused: bool = False
+    is_streams: bool = False
     there_unread: str = ""
+    unlisted_max: int | None = 0
+
+    @property
+    def written_ms(self) -> int | None:
+        """When its newest checkpoint was written; None where no position is a checkpoint's."""
+        return max(
+            (each.written_ms for each in self.partitions if each.written_ms is not None),
+            default=None,
+        )
 
     @property
     def sets_back(self) -> frozenset[ids.TopicPartition]:
@@ -123,8 +143,10 @@ class GroupMove:
         }
 
     @property
-    def again_max(self) -> int:
-        return sum(each.again_max for each in self.partitions)
+    def again_max(self) -> int | None:
+        """None: no bound can be proven."""
+        found = [self.unlisted_max, *(each.again_max for each in self.partitions)]
+        return None if None in found else sum(each or 0 for each in found)
 
     @property
     def unmirrored(self) -> int:
@@ -160,7 +182,7 @@ def plan(
             )
         at, log = positions.get(place.partition), logs.get(place.partition)
         pair = group.pairs.get(partition)
-        return _move(
+        move = _move(
             partition,
             committed,
             _with_checkpoint(place, pair, committed=committed.offset, log=log),
@@ -170,6 +192,7 @@ def plan(
             unheard=unheard.get(place.partition, ""),
             sets_back=sets_back,
         )
+        return move if group.origin is seen.Origin.COMMITTED else _as_of(group, move, log)
 
     return GroupMove(
         group=group.name,
@@ -179,8 +202,45 @@ def plan(
         partitions=tuple(of(each) for each in sorted(group.positions)),
         unread_why=group.unread,
         refused=group.refused,
+        is_streams=group.is_streams,
         there_unread=group.there_unread,
+        unlisted_max=_unlisted_max(group, mirrored.values()),
     )
+
+
+def _as_of(group: seen.Group, move: PartitionMove, log: log_ends.Ends | None) -> PartitionMove:
+    """Of a position that is not the group's committed offset of now: how far it has read since is
+    unknown, and bounded only by what the mirror holds behind its place."""
+    written_ms = group.written_ms.get(move.partition)
+    begins = {Way.IS_AHEAD: move.at, **dict.fromkeys(_BY_RESET)}.get(move.way, move.to)
+    return dataclasses.replace(
+        move,
+        basis=seen.Origin.BEGUN if written_ms is None else seen.Origin.CHECKPOINTED,
+        written_ms=written_ms,
+        again_max=_held_from(begins, log, unheard=move.unheard),
+    )
+
+
+def _held_from(at: int | None, log: log_ends.Ends | None, *, unheard: str) -> int | None:
+    """Offsets that the mirror holds from `at` on, None for all: no more can be read again."""
+    if log is None:
+        return None if unheard else 0
+    return max(0, log.high_watermark - (log.start if at is None else at))
+
+
+def _unlisted_max(group: seen.Group, mirrored: Iterable[seen.Mirrored]) -> int | None:
+    if group.origin is seen.Origin.COMMITTED:
+        return 0
+    topics = {each.topic for each in group.positions}
+    count = 0
+    for each in mirrored:
+        if each.partition.topic not in topics or each.partition in group.positions:
+            continue
+        if each.there is not None:
+            count += each.there.high_watermark - each.there.start
+        elif each.unheard:
+            return None
+    return count
 
 
 def capped(
@@ -219,19 +279,24 @@ def _move(
             committed=committed.offset,
             mirror=place.partition,
             at=at,
+            again_max=_held_from(None, log, unheard=unheard),
             why=outcome.value,
             unheard=unheard,
         )
     # Where retention has taken the place a consumer would reset, by default to the end.
     to = outcome.downstream if log is None else max(outcome.downstream, log.start)
+    way = _way(to, at=at, log=log, unheard=unheard, sets_back=sets_back)
+    again_max: int | None = outcome.again_max if isinstance(outcome, translation.Earlier) else 0
+    if way in _BY_RESET:
+        again_max = _held_from(None, log, unheard=unheard)
     return PartitionMove(
         partition=partition,
-        way=_way(to, at=at, log=log, unheard=unheard, sets_back=sets_back),
+        way=way,
         committed=committed.offset,
         mirror=place.partition,
         to=to,
         at=at,
-        again_max=outcome.again_max if isinstance(outcome, translation.Earlier) else 0,
+        again_max=again_max,
         unmirrored=_beyond(committed.offset, mirrored),
         unread=None if log is None else log.left(to),
         gone=to - outcome.downstream,

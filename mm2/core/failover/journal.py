@@ -1,6 +1,6 @@
 """What was done of a move, durably: who starts it again after a crash goes on where it was.
 
-A file of JSON lines, appended to and never rewritten. Each begins `{"v":2,"at_ms":…,"what":…`:
+A file of JSON lines, appended to and never rewritten. Each begins `{"v":3,"at_ms":…,"what":…`:
 
     begun      the move's identity: "kind", "from", "to", "flow", "sets_back", "accepted", "groups",
                "export", "hooks", and the ids of both clusters, "from_id" and "to_id"
@@ -26,7 +26,7 @@ from typing import Any
 from connect_runtime.base import errors
 from mm2.core.failover import orders, steps
 
-VERSION = 2
+VERSION = 3
 
 
 class JournalError(errors.FatalError):

@@ -13,14 +13,15 @@ from mm2.core.failover import findings, group_moves, orders, seen, verdicts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What moving now would cost. Lag as DESIGN defines it, None where it cannot be told. `silent`
-    and `checkpointed_ms` as in `seen.Seen`; of the topics `untold` nothing is known."""
+    """What moving now would cost. Lag as DESIGN defines it, None where it cannot be told. `silent`,
+    `unmoved` and `checkpointed_ms` as in `seen.Seen`; of the topics `untold` nothing is known."""
 
     wanted: orders.Wanted
     at_ms: int
     flow: str
     mirrored: tuple[seen.Mirrored, ...]
     groups: tuple[group_moves.GroupMove, ...]
+    unmoved: tuple[seen.UnmovedGroup, ...] = ()
     silent: str = ""
     untold: tuple[str, ...] = ()
     checkpointed_ms: int | None = None
@@ -50,12 +51,6 @@ class Plan:
         """Timestamp of the newest record that arrived of what nobody knows the lag of: what was
         written later may be missing."""
         return max((each.newest_ms for each in self.mirrored if each.newest_ms), default=None)
-
-    @property
-    def again_max(self) -> int:
-        """Of groups by whose own offsets it is known; what others read after their last checkpoint
-        comes on top."""
-        return sum(each.again_max for each in self.groups)
 
     @property
     def unreplicated_records(self) -> int | None:
@@ -92,6 +87,7 @@ def make(
         flow=found.flow,
         mirrored=tuple(sorted(found.mirrored, key=lambda each: each.partition)),
         groups=groups,
+        unmoved=found.unmoved,
         silent=found.silent,
         untold=tuple(sorted(found.untold)),
         checkpointed_ms=found.checkpointed_ms,

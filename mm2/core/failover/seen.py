@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from connect_runtime.base import ids
+from mm2.core import commands
 from mm2.core.offsets import checkpoints, group_sync, log_ends, translation
 
 
@@ -58,12 +59,14 @@ _ABSENT = group_sync.TargetGroup(state=group_sync.GroupState.ABSENT)
 
 
 class Origin(enum.Enum):
-    """Where it is known from how far a group had got on `from`."""
+    """The basis of a group's position on `from`."""
 
     COMMITTED = "committed"
     """The group's own offsets, read from `from` now."""
     CHECKPOINTED = "checkpoint"
     """The last checkpoint on `to`: as of some seconds before `from` was lost."""
+    BEGUN = "committed at the start"
+    """What the group had committed when the move was begun; `from` has stopped answering since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,17 +82,34 @@ class Group:
     """One consumer group. `state` is that on `from`, UNKNOWN where `from` does not answer for it.
     `pairs` are its checkpoints; `unread` says why its own offsets could not be read, "" where they
     were, or where `from` as a whole is silent; where we were `refused` they never will be.
-    `there_unread`: why its state `there` is UNKNOWN."""
+    `there_unread`: why its state `there` is UNKNOWN. `written_ms`: when the checkpoints were
+    written that positions are from; a position of a group that is not COMMITTED and has no such
+    time is what it had committed when the move was begun. `is_streams`: its members are of a Kafka
+    Streams application; not known of a group without members."""
 
     name: str
     origin: Origin
+    is_streams: bool = False
     positions: checkpoints.Positions
+    written_ms: Mapping[ids.TopicPartition, int] = field(default_factory=dict)
     state: group_sync.GroupState = group_sync.GroupState.UNKNOWN
     there: group_sync.TargetGroup = _ABSENT
     pairs: Mapping[ids.TopicPartition, Pair] = field(default_factory=dict)
     unread: str = ""
     refused: bool = False
     there_unread: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnmovedGroup:
+    """A share group (KIP-932) or a streams group (KIP-1071) of `from`, whose positions mm2 does not
+    move. `type` as ListGroups has it, in lower case. `topics`: those of the flow that it reads, and
+    what they are called on `to`; None: that could not be read, `unread` says why."""
+
+    name: str
+    type: str
+    topics: Mapping[str, str] | None = field(default_factory=dict)
+    unread: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,12 +181,16 @@ class Seen:
     `left_out` are topics that are on `to`, and why they are not mirrored now. `unfenced` are
     partitions whose writers nobody could lock out, and why. `losses` counts receipts of the flow
     that say records were lost on the way. `before`: None where the move is not begun yet.
+    `unmoved`: groups of other kinds than consumer groups, as far as `from` lists them. `tools`: how
+    Kafka's tools reach `to`.
     """
 
     at_ms: int
     flow: str
     mirrored: tuple[Mirrored, ...]
     groups: tuple[Group, ...]
+    unmoved: tuple[UnmovedGroup, ...] = ()
+    tools: commands.Cluster = field(default_factory=commands.Cluster)
     logs: Mapping[ids.TopicPartition, log_ends.Ends] = field(default_factory=dict)
     unheard: Mapping[ids.TopicPartition, str] = field(default_factory=dict)
     silent: str = ""

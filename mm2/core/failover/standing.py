@@ -17,8 +17,14 @@ def concerns(flow: flows.Flow, topic: str) -> bool:
     return flow.topics.takes(topic) or flow.policy.topic_source(topic) == flow.target
 
 
-def checkpointed(flow: flows.Flow, name: str, points: checkpoints.Points) -> seen.Group:
-    """A group whose own word cannot be had: it stands where its checkpoints say."""
+def checkpointed(
+    flow: flows.Flow,
+    name: str,
+    points: checkpoints.Points,
+    written_ms: Mapping[ids.TopicPartition, int],
+) -> seen.Group:
+    """A group whose committed offsets cannot be read: its position is that of its checkpoints.
+    `written_ms`: when each was written, by name on the target."""
     return seen.Group(
         name=name,
         origin=seen.Origin.CHECKPOINTED,
@@ -29,6 +35,9 @@ def checkpointed(flow: flows.Flow, name: str, points: checkpoints.Points) -> see
             for place, point in points.items()
         },
         pairs=pairs(flow, points),
+        written_ms={
+            _on_source(flow, place): written_ms[place] for place in points if place in written_ms
+        },
     )
 
 
@@ -44,7 +53,13 @@ def with_before(group: seen.Group, before: checkpoints.Positions) -> seen.Group:
     """What it told itself counts alone; else also where it was `before`."""
     if group.origin is seen.Origin.COMMITTED:
         return group
-    return dataclasses.replace(group, positions=seen.further(group.positions, before))
+    positions = seen.further(group.positions, before)
+    written_ms = {
+        partition: at_ms
+        for partition, at_ms in group.written_ms.items()
+        if positions[partition] == group.positions[partition]
+    }
+    return dataclasses.replace(group, positions=positions, written_ms=written_ms)
 
 
 def _on_source(flow: flows.Flow, place: ids.TopicPartition) -> ids.TopicPartition:

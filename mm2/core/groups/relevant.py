@@ -16,6 +16,10 @@ from mm2.core.topics import assigned, split
 
 CONSUMER_TYPES = ("classic", "consumer")
 CONSUMER_PROTOCOLS = ("", "consumer")
+STREAMS_ASSIGNOR = "stream"
+"""Of Kafka Streams applications in classic groups, which are listed as consumer groups."""
+UNMOVED_TYPES = ("share", "streams")
+"""Groups of KIP-932 and KIP-1071: MirrorMaker 2 and mm2 follow consumer groups alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +38,12 @@ class Listed:
         """Groups of Connect workers and of streams, and share groups, commit no such offsets."""
         kind = self.type.lower() or CONSUMER_TYPES[0]
         return kind in CONSUMER_TYPES and self.protocol in CONSUMER_PROTOCOLS
+
+    @property
+    def unmoved_type(self) -> str:
+        """One of `UNMOVED_TYPES`, "" for any other group."""
+        kind = self.type.lower()
+        return kind if kind in UNMOVED_TYPES else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,8 +58,10 @@ export function drawPlan(answer, flow, look) {
 function planned(found) {
   const facts = [
     ["Would be missing", found.lag_records === null ? UNKNOWN : counted(found.lag_records, "record") + (found.lag_ms === null ? "" : `, ${duration(found.lag_ms)}`)],
-    ["Groups", `${count(found.group_count)}, at most ${counted(found.read_again_max, "record")} read again`],
+    ["Groups", count(found.group_count)],
+    ["Re-read", found.read_again],
   ];
+  if (found.unmoved_groups.length) facts.push(["Not moved", found.unmoved_groups.join(", ")]);
   if (found.silent) facts.push(["Silent", found.silent]);
   const list = element("dl", {}, ...facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
   const findings = found.findings.map((each) => element("li", {}, element("span", { class: `tone-${each.tone}` }, sign(each.tone)), ` ${each.weight}: ${each.text}`));

@@ -201,13 +201,43 @@ def test_where_the_source_is_silent_by_its_checkpoints(world):
     other = ids.TopicPartition("east.other", 0)
     by_checkpoint = client.Basis.CHECKPOINT
     unsure = client.Earlier(partition=other, offset=35, again_max=None)
+    by_map = client.Earlier(partition=MIRROR, offset=7, again_max=None)  # it may have read on
     assert found.places == (
-        place(ORDERS, 12, exact(MIRROR, 7), by_checkpoint, "note"),
+        place(ORDERS, 12, by_map, by_checkpoint, "note"),
         place(ids.TopicPartition("other", 0), 40, unsure, by_checkpoint, "note"),
     )
     assert (found.basis, found.silent) == (by_checkpoint, str(OFFLINE))
     unasked = world.translator(there=False).translate_group("g")
     assert (unasked.places, unasked.silent) == (found.places, "")
+
+
+def test_a_checkpoint_tells_when_it_was_written(world):
+    world.checkpoint("g", MIRROR, 12, 6)
+    world.west.topics.time_ms = 77
+    (found,) = world.translator(there=False).translate_group("g").places
+    assert (found.basis, found.written_ms) == (client.Basis.CHECKPOINT, 77)
+
+
+def test_an_offset_beyond_the_log_end_is_nowhere_there(world):
+    world.east.logs.logs[ORDERS] = logs.FakeLog(times_ms=[1] * 35)
+    translator = world.translator()
+    assert isinstance(translator.translate("orders", 7, 35), client.NotReady)
+    beyond = client.BeyondEnd(partition=MIRROR, end=35)
+    assert translator.translate("orders", 7, 36) == beyond
+    world.east.group_cluster.commit("g", {ORDERS: 36})
+    assert [each.outcome for each in translator.translate_group("g").places] == [beyond]
+    world.east.fail(OFFLINE)
+    assert isinstance(world.translator().translate("orders", 7, 36), client.NotReady)
+
+
+def test_an_offset_beyond_the_log_end_is_nowhere_on_the_source(world):
+    world.west.logs.logs[MIRROR] = logs.FakeLog(times_ms=[1] * 25)
+    world.west.group_cluster.commit("g", {MIRROR: 26})
+    translator = world.translator()
+    assert translator.translate_back("east.orders", 7, 25) == exact(ORDERS, 30)
+    beyond = client.BeyondEnd(partition=ORDERS, end=25)
+    assert translator.translate_back("east.orders", 7, 26) == beyond
+    assert [each.outcome for each in translator.translate_group_back("g").places] == [beyond]
 
 
 def test_a_source_that_is_silent_is_left_alone_for_a_while(world):

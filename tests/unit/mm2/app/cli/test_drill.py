@@ -24,7 +24,7 @@ RESULT = drill.Result(
     read_again=12,
     rto_s=3.5,
     all_s=4.0,
-    report={"read_again_max": 40},
+    report={"read_again_max": 40, "read_again": "at most 40 records"},
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import pathlib
 import types
@@ -150,17 +151,21 @@ def test_what_a_drill_measured():
         read_again=2,
         rto_s=7.5,
         all_s=9.0,
-        report={"read_again_max": 0},
+        report={"read_again_max": None, "read_again": "unknown (at least 0 records)"},
     )
     said = "\n".join(drill.lines(result))
     assert "RTO          7.5 s" in said
     assert "12 records of 1,000 lost" in said
+    assert "read again   2 records\n             the report said: unknown (at least 0" in said
+    assert "FAILED" not in said
     assert result.good
     assert not dataclasses.replace(result, kind=orders.Kind.PLANNED).good
     assert result.as_json()["kind"] == "failover"
     wrong = dataclasses.replace(result, skipped=3)
     assert not wrong.good
-    assert "WRONG: 3 of them had arrived" in "\n".join(drill.lines(wrong))
+    assert "FAILED       3 records had arrived, and the group passed over them" in "\n".join(
+        drill.lines(wrong)
+    )
 
 
 def equipment(tmp_path: pathlib.Path, **mirrored: object) -> Any:
@@ -208,6 +213,49 @@ def test_the_plan_is_told_before_the_first_step(tmp_path: pathlib.Path, capsys, 
     assert "nothing was changed" not in told
     assert not (as_json and captured.out)
     assert "geheim" not in captured.out + captured.err
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("typed", "yes", "asked", "begun"),
+    [
+        ("east->west\n", False, True, True),
+        ("  east->west \n", False, True, True),
+        ("yes\n", False, True, False),
+        ("\n", False, True, False),
+        ("", True, False, True),
+    ],
+)
+def test_on_a_terminal_the_name_of_the_flow_is_asked_for(
+    tmp_path: pathlib.Path, monkeypatch, typed, yes, asked, begun
+):
+    screen = Terminal()
+    monkeypatch.setattr("sys.stdin", Terminal(typed))
+    monkeypatch.setattr("sys.stdout", screen)
+    path = tmp_path / "new.jsonl"
+    order = dataclasses.replace(ORDER, execute=True, goes_on=False, journal=path, yes=yes)
+    if begun:
+        with pytest.raises(errors.RetriableError):  # the first step
+            moves.begin(order, equipment(tmp_path))
+    else:
+        assert moves.begin(order, equipment(tmp_path)) == exits.FAILED
+    assert path.exists() is begun
+    said = screen.getvalue()
+    assert ("This stops the flow east->west and moves 0 consumer groups to west." in said) is asked
+    assert ("Type east->west to do it" in said) is asked
+
+
+@pytest.mark.parametrize("name", ["stdin", "stdout"])
+def test_without_a_terminal_nothing_is_asked(tmp_path: pathlib.Path, monkeypatch, name):
+    monkeypatch.setattr(f"sys.{name}", Terminal())  # the other one is none
+    path = tmp_path / "new.jsonl"
+    order = dataclasses.replace(ORDER, execute=True, goes_on=False, journal=path)
+    with pytest.raises(errors.RetriableError):
+        moves.begin(order, equipment(tmp_path))
 
 
 DO_IT = "nothing was changed. To do it: mm2 failover --from east --to west --config c.yaml"

@@ -30,10 +30,17 @@ def test_what_is_written_on_the_other_cluster_had_not_arrived():
     assert drill.skipped([*ARRIVED, drill.LATER, drill.LATER + 1], ARRIVED, []) == set()
 
 
-def result(kind: orders.Kind, **given: int) -> drill.Result:
+def result(kind: orders.Kind, bound: int | None = 5, **given: int) -> drill.Result:
     counts = {"lost": 0, "skipped": 0, "read_again": 0} | given
     return drill.Result(
-        kind=kind, sent=20, before=10, after=10, rto_s=1.0, all_s=2.0, report={}, **counts
+        kind=kind,
+        sent=20,
+        before=10,
+        after=10,
+        rto_s=1.0,
+        all_s=2.0,
+        report={"read_again_max": bound},
+        **counts,
     )
 
 
@@ -43,3 +50,14 @@ def test_it_is_good_when_nothing_that_arrived_is_missing(name: str):
     assert result(orders.Kind.EMERGENCY, **{name: 1}).good is (name != "skipped")
     assert result(orders.Kind.PLANNED).good
     assert not result(orders.Kind.PLANNED, **{name: 1}).good
+
+
+@pytest.mark.parametrize(
+    ("bound", "said"),
+    [(8, ["9 records were read again, but the report says at most 8"]), (9, []), (None, [])],
+)
+def test_more_than_the_bound_of_the_report_is_a_failure_that_is_named(bound, said):
+    found = result(orders.Kind.EMERGENCY, read_again=9, bound=bound)
+    assert (found.failures, found.good) == (said, not said)
+    assert found.as_json()["failures"] == said
+    assert found.as_json()["read_again_max"] == bound

@@ -34,7 +34,7 @@ def test_what_was_noted_is_there_the_next_time(path):
 
 
 def test_a_line_that_was_cut_off_gives_way_to_the_next(path):
-    path.write_text(FIRST + '{"v":2,"at_')
+    path.write_text(FIRST + '{"v":3,"at_')
     with journal_file.JournalFile(path) as file:
         file.append(journal.done(Step.RECORD, {}, at_ms=6))
     assert path.read_text() == FIRST + journal.done(Step.RECORD, {}, at_ms=6)

@@ -10,6 +10,7 @@ import pytest
 
 from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
+from mm2.app.failover import show
 from mm2.core import filters, flows, naming
 from mm2.core.failover import (
     fences,
@@ -21,6 +22,8 @@ from mm2.core.failover import (
     verdicts,
     whose,
 )
+from mm2.core.offsets import checkpoints as offsets
+from mm2.core.offsets import group_sync
 from mm2.formats import checkpoint, offset_sync
 from tests.fakes import copied_map, plans, two_sides
 
@@ -28,7 +31,7 @@ TOPIC, HERE, THERE = plans.TOPIC, plans.HERE, plans.THERE
 COPIED, DELTA = plans.COPIED, plans.DELTA
 made, only, codes, scene = plans.made, plans.only, plans.codes, plans.scene
 checkpoints = plans.checkpoints
-Way, Weight = group_moves.Way, verdicts.Weight
+Way, Weight, State = group_moves.Way, verdicts.Weight, group_sync.GroupState
 
 
 def test_a_group_goes_where_the_map_says():
@@ -63,6 +66,127 @@ def test_one_coordinator_that_is_away_is_one_groups_matter():
     billing, mail = found.groups
     assert (billing.origin, mail.origin) == (seen.Origin.COMMITTED, seen.Origin.CHECKPOINTED)
     assert mail.partitions[0].to == 80 + DELTA
+
+
+def test_of_a_checkpoint_the_bound_is_what_the_mirror_holds_behind_it():
+    """The source is dead, and the group had committed 40 behind its last checkpoint."""
+    sides = scene()
+    checkpoints(sides, "billing", 30, at_ms=400)
+    found = made(sides, lost="it burns")
+    place = only(found)
+    assert (place.basis, place.written_ms) == (seen.Origin.CHECKPOINTED, 400)
+    assert (place.to, place.again_max) == (30 + DELTA, COPIED - 30)
+    told = show.as_json(found, (), {})
+    assert told["read_again_max"] == 70
+    assert told["read_again"] == (
+        "unknown, at most 70 records (1 group by its last checkpoint, 0 s old)"
+    )
+
+
+def test_a_partition_without_a_checkpoint_may_have_been_read_whole():
+    sides = scene()
+    sides.target.cluster.topics[THERE.topic].partitions = 2
+    sides.target.log(THERE.topic, 25, partition=1)
+    name = naming.map_topic("east")
+    sides.target.topics.topics[name] = [
+        *sides.target.topics.topics[name],
+        *copied_map.log(ids.TopicPartition(TOPIC, 1), through=25, delta=0),
+    ]
+    checkpoints(sides, "billing", 30)
+    (group,) = made(sides, lost="it burns").groups
+    assert (group.unlisted_max, group.again_max) == (25, 70 + 25)
+
+
+def test_a_mirror_that_nobody_answers_for_leaves_no_bound():
+    sides = scene()
+    checkpoints(sides, "billing", 30)
+    sides.target.logs.unheard = {THERE}
+    found = made(sides, lost="it burns")
+    assert only(found).again_max is None
+    told = show.as_json(found, (), {})
+    assert told["read_again_max"] is None
+    assert told["read_again"].startswith("unknown (at least 0 records; ")
+
+
+def test_what_was_committed_at_the_start_counts_where_the_source_fell_silent_since():
+    sides = scene()
+    checkpoints(sides, "billing", 30, at_ms=400)
+    began = seen.Before(
+        positions={"billing": {HERE: offsets.OffsetAndMetadata(offset=40)}},
+        findings=frozenset({("origin-unreachable", ""), ("as-of-checkpoint", "billing")}),
+    )
+    place = only(made(sides, lost="it burns", before=began))
+    assert (place.basis, place.written_ms) == (seen.Origin.BEGUN, None)
+    assert (place.to, place.again_max) == (40 + DELTA, COPIED - 40)
+
+
+def other_group(sides, name, kind, offsets):
+    found = sides.source.members.commit(name, offsets)
+    found.type, found.protocol = kind, kind
+
+
+def test_share_and_streams_groups_are_named_and_forbid_until_they_are_accepted():
+    sides = scene()
+    other_group(sides, "pool", "share", {HERE: 7})
+    other_group(sides, "elsewhere", "share", {ids.TopicPartition("other", 0): 7})
+    other_group(sides, "topology", "Streams", {HERE: 9})
+    other_group(sides, "new", "share", {})
+    found = made(sides)
+    assert codes(found) == {"share-group": Weight.FORBIDS, "streams-group": Weight.FORBIDS}
+    assert [(each.name, each.type, each.topics) for each in found.unmoved] == [
+        ("new", "share", {}),
+        ("pool", "share", {TOPIC: THERE.topic}),
+        ("topology", "streams", {TOPIC: THERE.topic}),
+    ]
+    assert [each.group for each in found.groups] == ["billing"]
+    accepted = made(sides, accepted=frozenset({"share-group", "streams-group:topology"}))
+    assert accepted.verdict is verdicts.Verdict.GO_AT_A_COST
+    said = "\n".join(show.lines(found, (), {}))
+    assert "groups of east that are not moved:" in said
+    assert "topology  streams  orders       east.orders" in said
+    assert [each["group"] for each in show.as_json(found, (), {})["unmoved_groups"]] == [
+        "new",
+        "pool",
+        "topology",
+    ]
+
+
+@pytest.mark.parametrize(("assignor", "named"), [("stream", True), ("range", False)])
+def test_a_streams_application_in_a_classic_group_is_named(assignor, named):
+    sides = scene()
+    group = sides.source.members.groups["billing"]
+    group.state, group.assignor = State.ACTIVE, assignor
+    found = made(sides)
+    assert ("streams-state" in codes(found)) is named
+    assert found.groups[0].is_streams is named
+    assert only(found).way is Way.MOVES
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("billing", {}), ("pool", {"no-groups": Weight.NOTE, "share-group": Weight.FORBIDS})],
+)
+def test_of_groups_that_are_named_no_other_is_told(name, expected):
+    sides = scene()
+    other_group(sides, "pool", "share", {HERE: 7})
+    assert codes(made(sides, groups=frozenset({name}))) == expected
+
+
+def test_a_share_group_that_cannot_be_read_is_named_with_the_reason():
+    sides = scene()
+    other_group(sides, "pool", "share", {HERE: 7})
+    sides.source.members.failures["share_partitions", "pool"] = errors.FatalError("not authorized")
+    (found,) = made(sides).findings
+    assert (found.code, found.group) == ("share-group", "pool")
+    assert "what it reads on east is unknown (not authorized)" in found.text
+
+
+def test_brokers_that_tell_no_types_are_taken_for_what_they_are():
+    """Before 3.7: they know of no such groups."""
+    sides = scene()
+    other_group(sides, "worker", "", {})
+    sides.source.members.groups["worker"].protocol = "connect"
+    assert (made(sides).findings, made(sides).unmoved) == ((), ())
 
 
 def test_a_broker_that_does_not_list_its_groups_leaves_those_with_checkpoints():
@@ -361,7 +485,7 @@ def test_what_came_from_there_goes_back_by_the_other_map():
     )
     found = only(made(sides))
     assert (found.mirror, found.to) == (ids.TopicPartition("orders", 0), 12)
-    assert found.again_max > 0  # what was copied last may not be written down
+    assert (found.again_max or 0) > 0  # what was copied last may not be written down
     tail = tails.Tail(
         partition=ids.TopicPartition("orders", 0),
         through=12,
@@ -391,7 +515,7 @@ def test_under_one_name_both_maps_count():
     )
     found = only(made(sides))
     assert (found.mirror, found.to) == (HERE, 60)
-    assert found.again_max >= COPIED + DELTA - 60
+    assert (found.again_max or 0) >= COPIED + DELTA - 60
     tail = tails.Tail(partition=HERE, through=60, end=105, behind=80, stretches=(), counted=0)
     still = fences.Fences(tails={HERE: 0})
     done = only(made(sides, found={HERE: tail}, locked=still))
@@ -493,7 +617,7 @@ def test_what_had_come_from_there_goes_back_by_syncs_where_the_map_is_lost(known
     found = only(made(sides, lost="it burns", ways=BOTH))
     assert (found.partition, found.mirror) == (BACK, born)
     if known:
-        assert (found.to, found.again_max) == (12, 2)
+        assert (found.to, found.again_max) == (12, 18)  # up to the end: it may have read on
     else:
         assert (found.to, found.again_max) == (17, 13)  # by the checkpoint itself
     assert only(made(sides, lost="it burns")).way is Way.NOT_MIRRORED

@@ -30,6 +30,7 @@ def made(
     here: log_ends.Ends | None = ANSWERS,
     there: log_ends.Ends | None = THERE_ENDS,
     unheard: str = "",
+    group: seen.Group = GROUP,
 ) -> plan.Plan:
     mirrored = seen.Mirrored(
         partition=HERE,
@@ -45,7 +46,7 @@ def made(
         at_ms=10_000,
         flow="east->west",
         mirrored=(mirrored,),
-        groups=(GROUP,),
+        groups=(group,),
         logs={} if there is None else {THERE: there},
         unheard={THERE: unheard} if unheard else {},
         silent="" if here is not None else "no route",
@@ -59,7 +60,8 @@ def test_people_read_a_table():
     said = list(show.lines(made(), ["stop-consumers"], {"bootstrap.servers": "west:9092"}))
     rows = [line.split() for line in said]
     assert ["orders", "0", "east.orders", "130", "100", "30", "6.0", "s"] in rows
-    assert ["billing", "orders", "0", "50", "60", "-", "0", "0", "60", "moves"] in rows
+    assert ["billing", "orders", "0", "50", "committed", "60", "-", "0", "0", "60", "moves"] in rows
+    assert "1 group, re-read: at most 0 records" in said
     assert "RPO: 30 records, 6.0 s" in said
     assert "verdict: GO, AT A COST" in said
     assert "  2. stop-consumers: stop consumers on east (hook)" in said
@@ -75,6 +77,21 @@ def test_under_one_name_producers_of_both_clusters_are_to_be_stopped(mirror: ids
     found = dataclasses.replace(found, wanted=wanted, mirrored=mirrored)
     (step,) = (each for each in show.lines(found, [], {}) if "stop-producers: " in each)
     assert ("stop producers on east and on west" in step) is (mirror == HERE)
+
+
+def test_of_a_checkpoint_its_age_and_no_false_bound_are_shown():
+    group = dataclasses.replace(GROUP, origin=seen.Origin.CHECKPOINTED, written_ms={HERE: 4_000})
+    said = list(show.lines(made(None, group=group), [], {}))
+    (row,) = (each for each in said if each.startswith("billing  orders  0 "))
+    cells = [each for each in row.split("  ") if each]
+    assert [each.strip() for each in cells[3:7]] == ["50", "checkpoint, 6 s old", "60", "-"]
+    assert cells[7].strip() == "0 to 60"
+    words = "unknown, at most 60 records (1 group by its last checkpoint, 6 s old)"
+    assert f"1 group, re-read: {words}" in said
+    found = show.as_json(made(None, group=group), [], {})
+    assert (found["read_again"], found["read_again_max"]) == (words, 60)
+    (place,) = found["groups"][0]["partitions"]
+    assert (place["basis"], place["checkpointed_ms"]) == ("checkpoint", 4_000)
 
 
 def test_a_loss_that_cannot_be_counted_is_not_called_none():

@@ -29,6 +29,9 @@ REPORT: dict[str, Any] = {
     "lag_ms": 0,
     "newest_ms": 900,
     "read_again_max": 4,
+    "read_again": "unknown, at most 4 records (1 group by its last checkpoint, 149 s old)",
+    "looked_at_ms": 150_000,
+    "unmoved_groups": [{"group": "pool", "type": "share", "topics": {}, "unread": ""}],
     "moved": [
         {
             "group": "billing",
@@ -40,6 +43,8 @@ REPORT: dict[str, Any] = {
                     "mirror": "west.orders",
                     "goes_on_at": 60,
                     "read_again_max": 2,
+                    "basis": origin,
+                    "checkpointed_ms": None if origin == "committed" else 1_000,
                     "state": "moves",
                     "why": "",
                 }
@@ -76,14 +81,21 @@ def test_what_was_done_is_told_in_the_end():
     said = told()
     assert said[1] == "failback west -> east, flow west->east"
     assert said[2] == "done in 5.3 s, 1970-01-01T00:00:01Z to 1970-01-01T00:00:06Z"
-    assert said[3:5] == ["RPO: 0 records, 0 s", "2 groups moved: at most 4 records read again"]
+    assert said[3] == "RPO: 0 records, 0 s"
+    assert said[4] == (
+        "2 groups moved, re-read: unknown, at most 4 records (1 group by its last checkpoint, "
+        "149 s old)"
+    )
     rows = [each.split() for each in said]
-    assert ["billing", "orders", "0", "west.orders", "60", "61", "2", "moves"] in rows
-    assert ["billing", "orders", "1", "west.orders", "60", "50", ">=", "2", "moves"] in rows
+    tail = ["61", "2", "moves"]
+    basis, bound = ["checkpoint,", "149", "s", "old"], ["0", "to", "2"]
+    assert ["billing", "orders", "0", "west.orders", "committed", "60", *tail] in rows
+    assert ["billing", "orders", "1", "west.orders", *basis, "60", "50", *bound, "moves"] in rows
     costs = ["COST   2 are read again (again)", "NOTE   old was mirrored once (left-out)"]
     assert [each for each in said if each[:4] in {"COST", "NOTE"}] == costs
     assert any(each.startswith("group billing stands at 50 in west.orders-1") for each in said)
     assert "group mail was not moved" in said
+    assert "share group pool was not moved" in said
 
 
 def test_each_step_is_told_with_how_it_was_read_back():

@@ -15,12 +15,18 @@ EXACT = outcomes.Exact(partition=THERE, offset=40)
 UNSURE = outcomes.Earlier(partition=THERE, offset=41, again_max=None)
 WAITS = outcomes.NotReady(partition=THERE, offset=42, again_max=7)
 OLD = outcomes.TooOld(partition=THERE)
+BEYOND = outcomes.BeyondEnd(partition=THERE, end=17)
 NOTHING = outcomes.Unknown(partition=THERE, why="it is a secret")
 
 
 def place(outcome, *, offset=50, basis=outcomes.Basis.OFFSET):
     return outcomes.Place(
-        partition=HERE, offset=offset, outcome=outcome, basis=basis, metadata="note"
+        partition=HERE,
+        offset=offset,
+        outcome=outcome,
+        basis=basis,
+        metadata="note",
+        written_ms=1_000 if basis is outcomes.Basis.CHECKPOINT else None,
     )
 
 
@@ -29,29 +35,37 @@ def of_group(name, *found, basis=outcomes.Basis.COMMITTED, silent=""):
     return outcomes.GroupPlaces(group=name, basis=basis, places=places, silent=silent)
 
 
-def answer(*groups, places=()):
+def answer(*groups, places=(), silent=""):
     ends = {"flow": "east->west", "origin": "east", "destination": "west"}
-    return show.Answer(**ends, groups=groups or None, places=tuple(places))
+    return show.Answer(
+        **ends, at_ms=150_000, groups=groups or None, places=tuple(places), silent=silent
+    )
 
 
 def test_places_as_a_table():
-    found = answer(places=[place(EXACT), place(UNSURE), place(WAITS), place(OLD), place(NOTHING)])
+    found = answer(places=[place(each) for each in (EXACT, UNSURE, WAITS, OLD, NOTHING, BEYOND)])
     assert list(show.lines(found)) == [
-        "TOPIC   PARTITION  OFFSET  TOPIC-THERE  GOES-ON-AT  READ-AGAIN  OUTCOME",
-        "orders  3          50      east.orders  40          0           exact",
-        "orders  3          50      east.orders  41          -           earlier",
-        "orders  3          50      east.orders  42          7           not ready",
-        "orders  3          50      east.orders  -           -           too old",
-        "orders  3          50      east.orders  -           -           unknown: it is a secret",
+        "TOPIC   PARTITION  OFFSET  BASIS     TOPIC-THERE  GOES-ON-AT  READ-AGAIN  OUTCOME",
+        "orders  3          50      as given  east.orders  40          0           exact",
+        "orders  3          50      as given  east.orders  41          unknown     earlier",
+        "orders  3          50      as given  east.orders  42          7           not ready",
+        "orders  3          50      as given  east.orders  -           -           too old",
+        "orders  3          50      as given  east.orders  -           -           "
+        "unknown: it is a secret",
+        "orders  3          50      as given  east.orders  -           -           "
+        "beyond the log end (17)",
     ]
 
 
 def test_groups_as_a_table_with_what_has_to_be_said_of_them():
     by_checkpoint = of_group("h", UNSURE, basis=outcomes.Basis.CHECKPOINT, silent="no route")
     found = list(show.lines(answer(of_group("g", EXACT), by_checkpoint, of_group("nobody"))))
-    assert found[1].split() == ["g", "orders", "3", "50", "east.orders", "40", "0", "exact"]
+    told = ["g", "orders", "3", "50", "committed", "east.orders", "40", "0", "exact"]
+    assert found[1].split() == told
+    assert "  checkpoint, 149 s old  east.orders  41          unknown     earlier" in found[2]
     assert found[3:] == [
-        "group h stands where its last checkpoints say, for east did not answer: no route",
+        "group h: these are the offsets of its last checkpoints, for east did not answer: no "
+        "route. What it read since is read again: how many records is unknown",
         "group nobody has no offsets on east",
     ]
 
@@ -85,16 +99,29 @@ def test_as_json():
         "partition": 3,
         "offset": 50,
         "basis": "committed",
+        "checkpointed_ms": None,
         "metadata": "note",
         "outcome": "exact",
         "topic_there": "east.orders",
         "goes_on_at": 40,
         "read_again_max": 0,
+        "log_end": None,
         "why": "",
     }
     assert group["places"][1]["why"] == "it is a secret"
     (only,) = show.as_json(answer(places=[place(WAITS)]))["places"]
     assert (only["outcome"], only["read_again_max"]) == ("not-ready", 7)
+    (only,) = show.as_json(answer(places=[place(BEYOND)]))["places"]
+    assert (only["outcome"], only["log_end"]) == ("beyond-the-log-end", 17)
+    assert (only["goes_on_at"], only["read_again_max"]) == (None, None)
+
+
+def test_whether_it_is_beyond_the_log_end_nobody_knows_without_the_source():
+    found = answer(places=[place(WAITS)], silent="no route")
+    assert list(show.lines(found))[-1] == (
+        "orders-3: whether offset 50 is beyond the log end is unknown, for east did not answer: "
+        "no route"
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,6 +132,7 @@ def test_as_json():
         (answer(of_group("g", EXACT), of_group("nobody")), False),
         (answer(places=[place(EXACT)]), True),
         (answer(places=[place(NOTHING)]), False),
+        (answer(places=[place(BEYOND)]), False),
     ],
 )
 def test_is_there_a_place_for_all_that_was_asked(found, whole):

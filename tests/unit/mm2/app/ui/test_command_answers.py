@@ -73,7 +73,11 @@ def test_only_the_newest_receipts_are_shown_and_all_are_counted():
 def test_a_plan_is_told_as_the_command_says_it(weights, verdict, tone):
     found = planned(*(finding(number, weight) for number, weight in enumerate(weights)))
     assert (found["verdict"], found["tone"], found["plan_ms"]) == (verdict, tone, 7)
-    assert (found["group_count"], found["lag_records"], found["read_again_max"]) == (0, 0, 0)
+    assert (found["group_count"], found["lag_records"], found["read_again"]) == (
+        0,
+        0,
+        "at most 0 records",
+    )
 
 
 def test_what_forbids_comes_first_and_only_so_much_is_told():

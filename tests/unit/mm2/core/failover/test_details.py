@@ -84,6 +84,8 @@ def test_ends_are_read_as_they_were_noted():
 
 
 PLAN: dict[str, Any] = {
+    "at_ms": 5_000,
+    "unmoved_groups": [],
     "lag_records": 3,
     "lag_ms": 40,
     "newest_ms": 900,
@@ -94,6 +96,10 @@ PLAN: dict[str, Any] = {
         {
             "group": name,
             "origin": "committed",
+            "state": "empty",
+            "barred": None,
+            "checkpointed_ms": None,
+            "read_again_max": 0,
             "partitions": [
                 {
                     "topic": "orders",
@@ -102,6 +108,8 @@ PLAN: dict[str, Any] = {
                     "mirror": "east.orders",
                     "goes_on_at": 45,
                     "read_again_max": 0,
+                    "basis": "committed",
+                    "checkpointed_ms": None,
                     "state": "moves",
                     "why": "",
                 }
@@ -126,10 +134,19 @@ def test_groups_that_were_moved_keep_what_was_found_of_them():
         return {
             "plan": {
                 "lag_records": groups[0][1],
+                "at_ms": 5_000,
+                "kind": "failover",
                 "read_again_max": 0,
                 "topics": {name: name for name, _ in groups},
                 "groups": [
-                    {"group": name, "partitions": [{"read_again_max": again}]}
+                    {
+                        "group": name,
+                        "origin": "committed",
+                        "state": "empty",
+                        "barred": None,
+                        "checkpointed_ms": None,
+                        "read_again_max": again,
+                    }
                     for name, again in groups
                 ],
                 "findings": [{"group": name, "text": f"{again}"} for name, again in groups],
@@ -146,6 +163,7 @@ def test_groups_that_were_moved_keep_what_was_found_of_them():
     for name in ("groups", "findings", "topics"):
         assert found["plan"][name] == expected["plan"][name]
     assert (found["plan"]["read_again_max"], found["plan"]["lag_records"]) == (7, 5)
+    assert found["plan"]["read_again"] == "at most 7 records"
     assert found["fenced_again"] == ["mail"]
 
 
@@ -169,6 +187,7 @@ def test_the_report_says_what_became_of_each_group():
     assert told["steps"][1]["read_back"] == "1 position: 1 as written"
     assert told["failures"] == [{"step": "verify", "error": "somebody set it back"}]
     assert [each["group"] for each in told["moved"]] == ["billing"]
+    assert (told["read_again"], told["looked_at_ms"]) == ("at most 0 records", 5_000)
     assert (told["unmoved"], told["verified"]) == (["mail"], stands)
     assert (told["lag_records"], told["lag_ms"], told["findings"]) == (3, 40, PLAN["findings"])
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
 from connect_runtime.base import ids
+from mm2.core import commands
 from mm2.core.failover import group_findings, group_moves, orders, seen, verdicts
 from mm2.core.offsets import group_sync, log_ends
 
@@ -62,12 +64,80 @@ def test_a_group_that_was_not_read_tells_less(kind, moves, refused, code, weight
     assert ("grant us Describe" in told[0].text) is refused
 
 
-@pytest.mark.parametrize(("written_ms", "age"), [(None, ""), (60_000, "written 30 s ago")])
-def test_how_old_the_checkpoints_are_is_said(written_ms, age):
-    about = {"checkpointed_ms": written_ms}
-    (told,) = found(STANDS, origin=seen.Origin.CHECKPOINTED, about=about)
-    assert told.code == "as-of-checkpoint"
-    assert told.text.endswith(f"{age})" if age else "is read again")
+@pytest.mark.parametrize(
+    ("written_ms", "again_max", "words"),
+    [
+        (None, None, "its last checkpoint; what it read later is read again: how many records is "
+         "unknown"),
+        (60_000, None, "its last checkpoint, 30 s old; what it read later is read again: how many "
+         "records is unknown"),
+        (60_000, 900, "its last checkpoint, 30 s old; what it read later is read again: how many "
+         "records is unknown, at most the 900 records that west holds behind it"),
+    ],
+)  # fmt: skip
+def test_the_age_of_a_checkpoint_and_the_bound_that_can_be_proven_are_said(
+    written_ms, again_max, words
+):
+    move = dataclasses.replace(
+        STANDS, basis=seen.Origin.CHECKPOINTED, written_ms=written_ms, again_max=again_max, to=50
+    )
+    (told,) = found(move, origin=seen.Origin.CHECKPOINTED)
+    assert (told.code, told.weight) == ("as-of-checkpoint", Weight.COSTS)
+    assert told.text == f"group g continues at {words}"
+
+
+UNMOVED = {"orders": "east.orders"}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"topics": UNMOVED}, "it reads orders. On west it starts"),
+        ({"topics": dict.fromkeys("abcdefg", "x")}, "it reads a, b, c, d, e and 2 more. On"),
+        ({"topics": None, "unread": "no answer"}, "what it reads on east is unknown (no answer)"),
+        ({}, "it has read nothing on east yet"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["share", "streams"])
+def test_a_group_of_another_kind_is_named_and_forbids(kind, given, words):
+    told = unmoved(kind, "s", **given)
+    assert (told.code, told.weight, told.group) == (f"{kind}-group", Weight.FORBIDS, "s")
+    assert told.text.startswith(f"{kind} group s is not moved, ")
+    assert words in told.text
+    assert told.text.endswith(f"Then --accept {kind}-group:s")
+
+
+def unmoved(kind: str, name: str, **given: Any) -> verdicts.Finding:
+    wanted = orders.Wanted(origin="east", destination="west", kind=Kind.EMERGENCY)
+    group = seen.UnmovedGroup(name=name, type=kind, **given)
+    tools = commands.Cluster(bootstrap="w:9092")
+    found = seen.Seen(at_ms=1, flow="east->west", mirrored=(), groups=(), tools=tools)
+    return group_findings.of_unmoved(wanted, found, group)
+
+
+@pytest.mark.parametrize(
+    ("kind", "typed"),
+    [
+        (
+            "share",
+            [
+                "kafka-share-groups.sh --bootstrap-server w:9092 --group 'a b' --topic east.orders "
+                "--reset-offsets --to-datetime TIME --execute",
+            ],
+        ),
+        (
+            "streams",
+            [
+                "mm2 offsets translate --group 'a b' --flow 'east->west' --csv > FILE",
+                "kafka-streams-groups.sh --bootstrap-server w:9092 --group 'a b' --reset-offsets "
+                "--from-file FILE --execute",
+            ],
+        ),
+    ],
+)
+def test_the_commands_that_set_offsets_of_such_a_group_are_told(kind, typed):
+    told = unmoved(kind, "a b", topics=UNMOVED)
+    assert all(each in told.text for each in typed)
 
 
 @pytest.mark.parametrize("barred", [State.ACTIVE, State.FOREIGN, State.UNKNOWN])

@@ -81,9 +81,9 @@ def test_a_line_that_a_crash_cut_off_was_not_written():
         ("nonsense\n", "line 1"),
         ("[1]\n", "line 1"),
         (FIRST + "{}\n", "version None"),
-        (FIRST.replace('"v":2', '"v":1'), "version 1"),
-        (FIRST + '{"v":2,"at_ms":1,"what":"done","step":"fly"}\n', "line 2"),
-        (FIRST + '{"v":2,"at_ms":1,"what":"dreamt"}\n', "line 2"),
+        (FIRST.replace('"v":3', '"v":1'), "version 1"),
+        (FIRST + '{"v":3,"at_ms":1,"what":"done","step":"fly"}\n', "line 2"),
+        (FIRST + '{"v":3,"at_ms":1,"what":"dreamt"}\n', "line 2"),
         (journal.accepted(["lag"], at_ms=1), "line 1"),
     ],
 )

@@ -33,7 +33,8 @@ def test_who_cannot_be_asked_stands_where_its_checkpoints_say():
         )
         for place in (THERE, BORN)
     }
-    found = standing.checkpointed(FLOW, "g", points)
+    found = standing.checkpointed(FLOW, "g", points, {THERE: 7})
+    assert found.written_ms == {HERE: 7}
     assert found.origin is seen.Origin.CHECKPOINTED
     assert found.positions == {HERE: at(40, "m"), BROUGHT: at(40, "m")}
     assert found.pairs == standing.pairs(FLOW, points)
@@ -46,3 +47,14 @@ def test_who_cannot_be_asked_stands_where_its_checkpoints_say():
 def test_where_it_was_before_counts_unless_it_told_itself(origin, offset):
     group = seen.Group(name="g", origin=origin, positions={HERE: at(40)})
     assert standing.with_before(group, {HERE: at(50)}).positions == {HERE: at(offset)}
+
+
+@pytest.mark.parametrize(("offset", "written_ms"), [(50, {}), (30, {HERE: 7})])
+def test_a_position_of_before_is_no_checkpoints(offset, written_ms):
+    group = seen.Group(
+        name="g",
+        origin=seen.Origin.CHECKPOINTED,
+        positions={HERE: at(40)},
+        written_ms={HERE: 7},
+    )
+    assert standing.with_before(group, {HERE: at(offset)}).written_ms == written_ms

@@ -1,0 +1,106 @@
+"""Groups that are no consumer groups, made without a JVM: share groups (KIP-932) and streams groups
+(KIP-1071) with offsets, and without members."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from connect_runtime.base import ids
+from connect_runtime.kafka_client import group_calls
+from connect_runtime.wire.codec import messages, targets
+from mm2.cluster import kafka_groups
+from mm2.core.offsets import checkpoints
+from mm2.sandbox import cluster
+from tests.support import cluster_access
+
+WAIT_S = 60.0
+
+
+def share_group(
+    at: cluster.Cluster, group: str, start_offsets: Mapping[ids.TopicPartition, int]
+) -> None:
+    """As `kafka-share-groups.sh --reset-offsets` makes one."""
+
+    def build(_: int, m: Any) -> Any:
+        return m.AlterShareGroupOffsetsRequest(
+            group_id=group,
+            topics=tuple(
+                m.AlterShareGroupOffsetsRequestTopic(
+                    topic_name=place.topic,
+                    partitions=(
+                        m.AlterShareGroupOffsetsRequestPartition(
+                            partition_index=place.partition, start_offset=offset
+                        ),
+                    ),
+                )
+                for place, offset in start_offsets.items()
+            ),
+        )
+
+    _ask(at, group, messages.Message(api="alter_share_group_offsets", low=0, high=0, build=build))
+
+
+def streams_group(
+    at: cluster.Cluster, group: str, offsets: Mapping[ids.TopicPartition, int]
+) -> None:
+    """A member joins with a topology that reads the topics, leaves, and offsets are committed."""
+    topics = tuple(sorted({each.topic for each in offsets}))
+    for epoch in (0, -1):
+        _ask(at, group, _heartbeat(group, topics, epoch))
+    groups = kafka_groups.KafkaGroups(
+        cluster_access.of(at), client_id="test-streams", clock=cluster_access.CLOCK
+    )
+    with contextlib.closing(groups):
+        given = {
+            place: checkpoints.OffsetAndMetadata(offset=each) for place, each in offsets.items()
+        }
+        assert groups.write({group: given}, WAIT_S).done == {group: {}}
+
+
+def _heartbeat(group: str, topics: tuple[str, ...], epoch: int) -> messages.Message:
+    def build(_: int, m: Any) -> Any:
+        joins = epoch == 0
+        subtopology = m.Subtopology(
+            subtopology_id="0",
+            source_topics=topics,
+            state_changelog_topics=(),
+            repartition_source_topics=(),
+            copartition_groups=(),
+        )
+        return m.StreamsGroupHeartbeatRequest(
+            group_id=group,
+            member_id="one",
+            member_epoch=epoch,
+            endpoint_information_epoch=0,
+            rebalance_timeout=datetime.timedelta(seconds=10),
+            topology=m.Topology(epoch=0, subtopologies=(subtopology,)) if joins else None,
+            active_tasks=() if joins else None,
+            standby_tasks=() if joins else None,
+            warmup_tasks=() if joins else None,
+            process_id="process",
+            client_tags=() if joins else None,
+            task_offsets=None,
+            task_end_offsets=None,
+        )
+
+    return messages.Message(api="streams_group_heartbeat", low=0, high=0, build=build)
+
+
+def _ask(at: cluster.Cluster, group: str, message: messages.Message) -> None:
+    calls = group_calls.GroupCalls(
+        cluster_access.of(at).connection("test-other-groups"),
+        clock=cluster_access.CLOCK,
+        rng=random.Random(),
+    )
+    with contextlib.closing(calls):
+        question = group_calls.Question(
+            to=targets.Coordinator(targets.GROUP, group),
+            message=message,
+            doing=f"making group {group}",
+            error=lambda body: int(body.error_code),
+        )
+        calls.ask(question, WAIT_S)

@@ -1,0 +1,78 @@
+"""How many records are read again, in words that claim no more than is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mm2.core.failover import rereads, seen
+
+CHECKPOINT = {"origin": "checkpoint", "checkpointed_ms": 1_000}
+
+
+def group(again_max: int | None = 0, **given: Any) -> dict[str, Any]:
+    usual = {"origin": "committed", "checkpointed_ms": None, "state": "empty", "barred": None}
+    return {**usual, "read_again_max": again_max, **given}
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        ([], "at most 0 records"),
+        ([group(3), group(4)], "at most 7 records"),
+        ([group(3), group(None)], "unknown (at least 0 records)"),
+        ([group(3), group(4, barred="active")], "at most 3 records"),
+        (
+            [group(3), group(900, **CHECKPOINT)],
+            "unknown, at most 903 records (1 group by its last checkpoint, 149 s old)",
+        ),
+        (
+            [group(None, **CHECKPOINT), group(1, **CHECKPOINT | {"checkpointed_ms": 100_000})],
+            "unknown (at least 0 records; 2 groups by checkpoints up to 149 s old)",
+        ),
+        (
+            [group(9, **CHECKPOINT | {"checkpointed_ms": None})],
+            "unknown, at most 9 records (1 group by its last known offsets)",
+        ),
+        (
+            [group(3, state="active"), group(4)],
+            "at most 7 records, and what 1 group still consumes from now on",
+        ),
+    ],
+)
+def test_what_is_read_again(groups, words):
+    assert rereads.words(groups, at_ms=150_000, planned=False) == words
+
+
+def test_a_planned_move_waits_until_nobody_consumes():
+    assert rereads.words([group(state="active")], at_ms=0, planned=True) == "at most 0 records"
+
+
+@pytest.mark.parametrize(
+    ("ms", "said"),
+    [
+        (-5, "0 s"),
+        (149_900, "149 s"),
+        (599_999, "599 s"),
+        (600_000, "10 min"),
+        (7_199_999, "119 min"),
+        (7_200_000, "2.0 h"),
+        (200_000_000, "2.3 d"),
+    ],
+)
+def test_ages(ms, said):
+    assert rereads.age(ms) == said
+
+
+@pytest.mark.parametrize(
+    ("origin", "written_ms", "said"),
+    [
+        (seen.Origin.COMMITTED, None, "committed"),
+        (seen.Origin.CHECKPOINTED, 1_000, "checkpoint, 149 s old"),
+        (seen.Origin.CHECKPOINTED, None, "checkpoint"),
+        (seen.Origin.BEGUN, None, "committed at the start"),
+    ],
+)
+def test_the_basis_of_a_position(origin, written_ms, said):
+    assert rereads.basis(origin, written_ms, at_ms=150_000) == said
