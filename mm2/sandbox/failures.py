@@ -11,3 +11,7 @@ class SandboxError(errors.FatalError):
 
 class PortInUseError(SandboxError):
     """A broker found its port taken between our check and its start."""
+
+
+class UnknownClusterError(SandboxError):
+    """The command names no cluster, or one that the sandbox does not have."""
