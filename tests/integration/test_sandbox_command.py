@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -78,30 +79,16 @@ def test_brokers_die_with_a_killed_supervisor_and_the_next_up_cleans(home):
     assert not set(first) & set(process_table.mentioning(home.folder))
 
 
-def test_a_secure_sandbox_prints_what_its_client_needs_and_hides_its_files(home):
-    up = _run(home, "up", "east", "--secure", "--json")
-    assert up.returncode == 0, up.stderr
-    access = json.loads(up.stdout)["clusters"]["east"]
-
-    name = kafka.create_topic(access, "t")
-    kafka.produce(access, name, [kafka.Outgoing(value=b"x")])
-
-    assert [record.value for record in kafka.read_partition(access, name)] == [b"x"]
-    assert home.folder.stat().st_mode & 0o077 == 0
-
-
 SHELL = """\
 set -eu -o pipefail
 mm2() {{ {command} "$@"; }}
 eval "$(mm2 sandbox env --dir {folder})"
 echo "east is at $EAST, my-west at $MY_WEST"
-for cluster in east my-west; do
-  mm2 sandbox kafka topics --dir {folder} --cluster $cluster --create --topic orders
-  seq 1 3 | mm2 sandbox kafka console-producer --dir {folder} --cluster $cluster --topic orders
-  mm2 sandbox kafka console-consumer --dir {folder} --cluster $cluster --topic orders \
-    --from-beginning --max-messages 3
-done
-mm2 sandbox kafka topics --dir {folder} --cluster east --describe --topic missing && exit 9
+mm2 sandbox kafka topics --dir {folder} --cluster east --create --topic orders
+seq 1 3 | mm2 sandbox kafka console-producer --dir {folder} --cluster east --topic orders
+mm2 sandbox kafka console-consumer --dir {folder} --cluster east --topic orders \
+  --from-beginning --max-messages 3
+mm2 sandbox kafka topics --dir {folder} --cluster my-west --describe --topic orders && exit 9
 mm2 sandbox kafka acls --dir {folder} --cluster east --add --allow-principal User:x \
   --operation Create --cluster
 mm2 sandbox kafka cluster --dir {folder} --cluster east cluster-id
@@ -111,23 +98,23 @@ echo "offsets $kafka"
 """
 
 
-def test_kafkas_tools_run_against_secure_clusters_whose_usual_ports_are_taken(home):
-    """Whoever listens at the usual ports is told of, and nobody connects to it."""
-    with socket.socket() as foreign:
-        foreign.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            foreign.bind(("127.0.0.1", supervisor.FIRST_PORT))
-            foreign.listen()
-        except OSError:  # by somebody else: as good
-            pass
+@pytest.mark.timeout(500)
+def test_kafkas_tools_run_against_secure_clusters_whose_usual_port_is_in_use(home):
+    """The port in use is reported, and nothing connects to the program that listens there."""
+    with contextlib.ExitStack() as stack:
+        foreign = None
+        with contextlib.suppress(OSError):  # another sandbox of this machine has it just now
+            foreign = stack.enter_context(
+                socket.create_server(("127.0.0.1", supervisor.FIRST_PORT))
+            )
         up = _run(home, "up", "east", "my-west", "--secure")
         assert up.returncode == 0, up.stderr
         address = _run(home, "env", "--json").stdout
         east = json.loads(address)["variables"]["EAST"]
         port = east.rpartition(":")[2]
-        assert port != str(supervisor.FIRST_PORT)
-        taken = f"port {supervisor.FIRST_PORT} is in use: east uses {port} instead"
-        assert taken in up.stderr.splitlines()
+        if foreign is not None:
+            taken = f"port {supervisor.FIRST_PORT} is in use: east uses {port} instead"
+            assert taken in up.stderr.splitlines()
 
         script = SHELL.format(
             command=shlex.join(mirror.COMMAND), folder=shlex.quote(str(home.folder))
@@ -138,20 +125,24 @@ def test_kafkas_tools_run_against_secure_clusters_whose_usual_ports_are_taken(ho
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
         assert said.returncode == 0, said.stdout + said.stderr
-        foreign.setblocking(False)
-        with pytest.raises(OSError):  # noqa: PT011 - nothing to accept, or it never listened
-            foreign.accept()
+        if foreign is not None:
+            foreign.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                foreign.accept()
     lines = said.stdout.splitlines()
     assert lines[0].startswith(f"east is at {east}, my-west at 127.0.0.1:")
-    assert [line for line in lines if line.isdigit()] == ["1", "2", "3"] * 2
+    assert [line for line in lines if line.isdigit()] == ["1", "2", "3"]
     assert "resourceType=CLUSTER" in said.stdout
     assert "Cluster ID: " in said.stdout
     assert lines[-1] == "offsets orders:0:3"
-    assert (home.client_properties("east").stat().st_mode & 0o077) == 0
+    access = json.loads(_run(home, "status", "--json").stdout)["clusters"]["east"]
+    assert [record.value for record in kafka.read_partition(access, "orders")] == [b"1", b"2", b"3"]
+    assert home.folder.stat().st_mode & 0o077 == 0
+    assert home.client_properties("east").stat().st_mode & 0o077 == 0
     assert _run(home, "down", "--json").stdout == '{"version": 1, "was_up": true}\n'
     assert not home.client_properties("east").exists()
 

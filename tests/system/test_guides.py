@@ -56,8 +56,12 @@ def obeyed(asked: list[guides.Block], folder: Path, timeout_s: float = FOLLOW_S)
     ids=lambda page: page.stem,
 )
 def test_a_guide_works_as_printed(page: Path, folder: Path):
-    found = followed(page.read_text(encoding="utf-8"), folder)
+    asked = guides.blocks(page.read_text(encoding="utf-8"))
+    code, said = guides.follow(asked, folder=folder, timeout_s=FOLLOW_S)
+    found = guides.wrong(asked, said, code)
     assert not found, "\n\n".join(found)
+    if "mm2 sandbox up" in page.read_text(encoding="utf-8"):
+        assert re.search(r"^port 19092 is in use: east uses \d+ instead$", said, re.MULTILINE)
 
 
 @pytest.mark.full

@@ -10,19 +10,15 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from mm2.app import exits
-from mm2.sandbox import (
-    failures,
-    health,
-    kafka_tools,
-    releases,
-    sandbox,
-    shell_variables,
-    state,
-)
+from mm2.sandbox import failures, kafka_tools, releases, sandbox, shell_variables, state
+
+if TYPE_CHECKING:
+    from mm2.sandbox import health
 
 JSON_VERSION = 1
 
@@ -111,7 +107,7 @@ def up(
         _to_stderr("already up")
     for line in sandbox.ports_in_use(said):
         _to_stderr(line)
-    servers = health.check(said)
+    servers = _check_health(said)
     if as_json:
         _print_json(said, servers)
     else:
@@ -159,7 +155,7 @@ def status(*, as_json: bool, folder: Path | None) -> int:
             else f"the sandbox is {said.phase}"
         )
         return exits.FAILED
-    servers = health.check(said)
+    servers = _check_health(said)
     if as_json:
         _print_json(said, servers)
     else:
@@ -295,6 +291,12 @@ def logs(*, name: str | None, tail: int | None, folder: Path | None) -> None:
         with path.open(errors="replace") as log:
             for line in deque(log, maxlen=tail):
                 click.echo(line, nl=False)
+
+
+def _check_health(said: state.State) -> list[health.ServerHealth]:
+    from mm2.sandbox import health  # with the Kafka library, which other commands need not load
+
+    return health.check(said)
 
 
 def _print_clusters(
