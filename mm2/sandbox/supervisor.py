@@ -53,8 +53,8 @@ class _Supervisor:
             self._home.write_state(state.State(phase="starting", pid=os.getpid()))
             self._start()
             ready = self._ready()
-            for each in ready.clusters:
-                self._home.write_client_properties(each)
+            for facts in ready.clusters:
+                self._home.write_client_properties(facts)
             self._home.write_state(ready)
             _log(f"ready: {', '.join(each.name for each in self._clusters)}")
             self._watch()

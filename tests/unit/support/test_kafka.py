@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
+from collections.abc import Iterator
 from concurrent import futures
 
 import pytest
@@ -107,13 +108,13 @@ def failure(code: int) -> KafkaException:
     ids=repr,
 )
 def test_what_kafka_calls_retriable_is_asked_again(error):
-    answers = iter([error, error, 7])
+    answers: Iterator[int | Exception] = iter([error, error, 7])
 
     def ask() -> int:
         answer = next(answers)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        if isinstance(answer, int):
+            return answer
+        raise answer
 
     assert kafka.retried(ask) == 7
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from connect_runtime.base import errors
@@ -7,13 +9,15 @@ from mm2.sandbox import clients
 
 
 def test_what_is_retriable_is_asked_again():
-    answers = iter([errors.RetriableError("loads"), errors.RetriableError("loads"), 7])
+    answers: Iterator[int | errors.ConnectError] = iter(
+        [errors.RetriableError("loads"), errors.RetriableError("loads"), 7]
+    )
 
     def ask() -> int:
         answer = next(answers)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        if isinstance(answer, int):
+            return answer
+        raise answer
 
     assert clients.repeated(ask) == 7
 

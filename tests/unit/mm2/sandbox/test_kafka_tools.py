@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from connect_runtime.system import java
 from mm2.sandbox import failures, kafka_tools
 
 PLAIN = kafka_tools.Target(bootstrap="h:1", config=None)
@@ -11,10 +12,10 @@ SECURE = kafka_tools.Target(bootstrap="h:1", config=Path("/s/east.client.propert
 
 
 @pytest.fixture(autouse=True)
-def java(monkeypatch, tmp_path):
+def a_java(monkeypatch, tmp_path):
     program = tmp_path / "java"
     found = type("Java", (), {"program": program})
-    monkeypatch.setattr(kafka_tools.jvm.java, "find", lambda: found)
+    monkeypatch.setattr(java, "find", lambda: found)
 
 
 def arguments(name, *given, target=PLAIN):

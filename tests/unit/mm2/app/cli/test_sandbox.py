@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
 from mm2.app import exits
 from mm2.app.cli import main
 from mm2.app.cli import sandbox as cli
-from mm2.sandbox import health, sandbox, state
+from mm2.sandbox import artefacts, health, sandbox, state
 
 
 def cluster(name, *ports, preferred=19092, protocol="PLAINTEXT"):
@@ -172,8 +173,8 @@ def test_our_options_are_taken_and_the_tools_own_are_left(given, cluster_name, r
 def test_the_tool_replaces_this_process(running, monkeypatch, capsys):
     folder = running(cluster("east", 17163))
     ran = []
-    monkeypatch.setattr(sandbox.artefacts, "jars", lambda: folder)
-    monkeypatch.setattr(cli.os, "execv", lambda program, argv: ran.append((program, argv)))
+    monkeypatch.setattr(artefacts, "jars", lambda: folder)
+    monkeypatch.setattr(os, "execv", lambda program, argv: ran.append((program, argv)))
 
     main.run(["sandbox", "kafka", "kafka-topics.sh", "--list", "--dir", str(folder)])
 
