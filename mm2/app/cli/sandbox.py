@@ -86,8 +86,6 @@ def up(
 
     A port that another process uses is reported, and a free one is used instead. With --json it
     prints the client properties of each cluster, and the state of each broker.
-
-    Exit codes: 0 all brokers serve, 1 clusters do not start or a broker is not up, 2 wrong usage.
     """
     request = state.Request(
         names=names,
@@ -120,10 +118,7 @@ def up(
 @_json_option
 @_folder_option
 def down(*, as_json: bool, folder: Path | None) -> int:
-    """Stop the clusters and remove their data.
-
-    Exit codes: 0 nothing is up any more, 1 a process did not end.
-    """
+    """Stop the clusters and remove their data."""
     with _readable_errors():
         was_up = sandbox.down(_folder(folder))
     if as_json:
@@ -141,8 +136,6 @@ def status(*, as_json: bool, folder: Path | None) -> int:
 
     Each broker is asked for metadata. It is `up`, `dead` (its process has ended) or `not answering`
     (within 10 s). With --json the client properties of each cluster are printed as well.
-
-    Exit codes: 0 all brokers serve, 1 a broker does not, or no sandbox is up.
     """
     with _readable_errors():
         said = sandbox.status(_folder(folder))
@@ -185,8 +178,6 @@ def env(*, shell: str, as_json: bool, folder: Path | None) -> int:
       eval "$(mm2 sandbox env)"                     bash, zsh, sh
       mm2 sandbox env --shell fish | source         fish
       kafka-topics.sh --bootstrap-server $EAST --command-config $EAST_CONFIG --list
-
-    Exit codes: 0 printed, 1 no sandbox is up.
     """
     with _readable_errors():
         said = sandbox.require_ready(_folder(folder))
@@ -198,44 +189,50 @@ def env(*, shell: str, as_json: bool, folder: Path | None) -> int:
     return exits.DONE
 
 
-class _KafkaTool(click.Command):
-    """A tool of Kafka's: its own options go to it as they are, `--help` too."""
+class _KafkaCommand(click.Command):
+    """The options of a tool go to it as they are, `--help` too, wherever ours stand."""
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return ["[--cluster NAME]", "[--dir DIR]", "[ARGS]..."]
+        return ["TOOL", "[--cluster NAME]", "[--dir DIR]", "[ARGS]..."]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or args[0] in ctx.help_option_names:
+            return super().parse_args(ctx, args)
+        folder, cluster = _take_option(args, "--dir"), _take_option(args, "--cluster")
+        if not args:
+            raise click.MissingParameter(ctx=ctx, param=self.params[0])
         ctx.params = {
-            "folder": _take_option(args, "--dir"),
-            "cluster": _take_option(args, "--cluster"),
-            "arguments": tuple(args),
+            "tool": args[0],
+            "arguments": tuple(args[1:]),
+            "folder": None if folder is None else Path(folder),
+            "cluster": cluster,
         }
+        ctx.set_parameter_source("tool", click.core.ParameterSource.COMMANDLINE)
         return []
 
-
-class _KafkaTools(click.Group):
-    """A command for each of `kafka_tools.TOOLS`; `kafka-topics.sh` is understood as `topics`."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(kafka_tools.TOOLS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        try:
-            name = kafka_tools.find(cmd_name)
-        except failures.SandboxError as error:
-            raise click.UsageError(str(error), ctx) from error
-        return _KafkaTool(name, callback=_run_tool, short_help=kafka_tools.TOOLS[name].summary)
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Tools"):
+            formatter.write_dl([(name, each.summary) for name, each in kafka_tools.TOOLS.items()])
+        super().format_options(ctx, formatter)
 
 
-@group.command(
-    "kafka", cls=_KafkaTools, subcommand_metavar="TOOL [--cluster NAME] [--dir DIR] [ARGS]..."
-)
-def kafka() -> None:
+def _complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in kafka_tools.TOOLS if name.startswith(incomplete)]
+
+
+@group.command("kafka", cls=_KafkaCommand, no_args_is_help=True)
+@click.argument("tool", shell_complete=_complete_tool)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.option("--cluster", metavar="NAME", help="Cluster to use; needed where there are several.")
+@_folder_option
+def kafka(
+    *, tool: str, arguments: tuple[str, ...], cluster: str | None, folder: Path | None
+) -> None:
     """Run one of Kafka's own command-line tools against a cluster of the sandbox.
 
     TOOL is the name of Kafka's script without `kafka-` and `.sh`. ARGS are its own;
-    `--bootstrap-server` is filled in, and for a secure cluster `--command-config`. --cluster may be
-    left out where the sandbox has one cluster. stdin, stdout and the exit code are the tool's own.
+    `--bootstrap-server` is filled in, and for a secure cluster `--command-config`. stdin and stdout
+    are the tool's, and so is the status it ends with.
 
     \b
     Examples:
@@ -243,29 +240,18 @@ def kafka() -> None:
       seq 1 1000 | mm2 sandbox kafka console-producer --cluster east --topic orders
       mm2 sandbox kafka consumer-groups --cluster west --describe --all-groups
       mm2 sandbox kafka topics --help
-
-    Exit codes: the tool's; 1 no sandbox is up, 2 no such tool or cluster.
     """
-
-
-def _run_tool(*, folder: str | None, cluster: str | None, arguments: tuple[str, ...]) -> None:
-    """Become the tool: this process is replaced by its Java program."""
-    tool = click.get_current_context().info_name
-    assert tool is not None
     try:
         argv = sandbox.kafka_command(
-            _folder(Path(folder) if folder else None),
-            kafka_tools.find(tool),
-            arguments,
-            cluster=cluster,
+            _folder(folder), kafka_tools.find(tool), arguments, cluster=cluster
         )
-    except failures.UnknownClusterError as error:
+    except (failures.UnknownClusterError, failures.UnknownToolError) as error:
         raise click.UsageError(str(error)) from error
     except failures.SandboxError as error:
         raise click.ClickException(str(error)) from error
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execv(argv[0], argv)  # noqa: S606 - no shell is wanted
+    os.execv(argv[0], argv)  # noqa: S606 - this process becomes the tool; no shell is wanted
 
 
 @group.command("logs")
@@ -273,10 +259,7 @@ def _run_tool(*, folder: str | None, cluster: str | None, arguments: tuple[str, 
 @click.option("--tail", type=click.IntRange(min=1), default=None, help="Only the last N lines.")
 @_folder_option
 def logs(*, name: str | None, tail: int | None, folder: Path | None) -> None:
-    """Print the logs of brokers and their ZooKeepers, of all clusters or of NAME.
-
-    Exit codes: 0 printed, 1 there are none.
-    """
+    """Print the logs of brokers and their ZooKeepers, of all clusters or of NAME."""
     home = state.Home(_folder(folder).absolute())
     paths = sorted(
         path
