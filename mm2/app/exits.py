@@ -156,19 +156,29 @@ COMMANDS: Mapping[str, Mapping[int, str]] = {
         FAILED: "the sandbox could not be stopped",
         BAD_INPUT: _WRONG_USAGE,
     },
+    "sandbox env": {
+        DONE: "the variables were printed",
+        FAILED: "no sandbox is running",
+        BAD_INPUT: _WRONG_USAGE,
+    },
+    "sandbox kafka": {
+        DONE: "the tool succeeded; other codes may be the tool's own",
+        FAILED: "the tool failed, or no sandbox is running",
+        BAD_INPUT: "no such tool or cluster; nothing was done",
+    },
     "sandbox logs": {
         DONE: "the logs were printed",
         FAILED: "there are no such logs",
         BAD_INPUT: _WRONG_USAGE,
     },
     "sandbox status": {
-        DONE: "a sandbox is running",
-        FAILED: "no sandbox is running",
+        DONE: "every broker of the sandbox is up",
+        FAILED: "a broker is dead or does not answer, or no sandbox is running",
         BAD_INPUT: _WRONG_USAGE,
     },
     "sandbox up": {
-        DONE: "the clusters are running",
-        FAILED: "a cluster did not start",
+        DONE: "every broker of the clusters is up",
+        FAILED: "a cluster did not start, or a broker of a running sandbox is not up",
         BAD_INPUT: _WRONG_USAGE,
     },
     "status": {
@@ -245,7 +255,7 @@ def docs_page() -> str:
         "if one did not answer or its state is not known, with 1 if all answered and a problem was "
         "found. Ctrl-C ends every command with 130.",
         "",
-        "In scripts:",
+        "In scripts (below is what this one prints where there is no configuration):",
         "",
         "```sh",
         "code=0",
@@ -256,8 +266,6 @@ def docs_page() -> str:
         '  *) echo "not known (exit code $code): do not cut over" ;;',
         "esac",
         "```",
-        "",
-        "Without a configuration that prints:",
         "",
         "```text",
         "not known (exit code 2): do not cut over",

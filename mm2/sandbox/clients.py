@@ -6,8 +6,9 @@ clients would.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import confluent_kafka
 from confluent_kafka import admin as kafka_admin
@@ -16,12 +17,17 @@ from connect_runtime.base import errors
 from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.kafka_client import clients as kafka_clients
 from connect_runtime.kafka_client import translate_errors
+from connect_runtime.system import polling
 from connect_runtime.wire.connection import store_files
 from mm2.sandbox import failures
 
 PURGED = translate_errors.PURGED
 """Codes of records that were dropped because we said so."""
 
+_REPEAT_S = 60.0
+_REPEAT_EVERY_S = 0.1
+
+T = TypeVar("T")
 Properties = Mapping[str, str]
 """As `Cluster.client_properties()` gives them."""
 
@@ -82,6 +88,28 @@ class Clients:
     def overdue(self, doing: str) -> errors.ConnectError:
         """Our error for a wait of ours that took too long."""
         return self.explain(translate_errors.timed_out(), doing)
+
+
+def repeated(ask: Callable[[], T], *, timeout_s: float = _REPEAT_S) -> T:
+    """Return what `ask` returns; repeat it as long as it raises `RetriableError`.
+
+    A coordinator that loads, or a leader that moves, is no failure. Raises the last
+    `RetriableError` after `timeout_s`. A request whose answer was lost may have been carried out:
+    `ask` has to bear that.
+    """
+    answers: list[T] = []
+    last: list[errors.RetriableError] = []
+
+    def answered() -> bool:
+        try:
+            answers.append(ask())
+        except errors.RetriableError as error:
+            last[:] = [error]
+        return bool(answers)
+
+    if not polling.until(answered, timeout_s=timeout_s, interval_s=_REPEAT_EVERY_S):
+        raise last[0]
+    return answers[0]
 
 
 def _dotted(settings: Mapping[str, object]) -> dict[str, object]:

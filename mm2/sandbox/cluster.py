@@ -47,7 +47,8 @@ class Cluster:
     - `listeners` (by node id) are further listeners, for proxies in between.
     - `users`: not None makes the cluster secure, with `admin` and these users (see `secure.py`).
     - `folder` is kept at `close`; without it a temporary one is made, and removed.
-    - `port` is where node 1 listens if that port is free; the others follow.
+    - `port` is where node 1 listens if that port is free; node 2 at the next, and so on. A node
+      whose port is in use gets any free one.
     - `kafka_version`: see `releases.py`; its jars are fetched at the first start.
     - `in_containers`: brokers run in Docker, from Apache's image of that release.
     """
@@ -82,7 +83,10 @@ class Cluster:
         self._listeners = {node: tuple(more) for node, more in (listeners or {}).items()}
         self._jvm = jvm
         self._in_containers = in_containers
-        self._preferred_port = port
+        self.preferred_ports: dict[int, int] = (
+            {} if port is None else {node: port + node - 1 for node in self._node_ids}
+        )
+        self._any_ports = False
         self._temporary: folders.Temporary | None = None
         if folder is None:
             self._temporary = folders.temporary(name)
@@ -102,6 +106,11 @@ class Cluster:
         if not self._addresses:
             raise failures.SandboxError(f"cluster {self.name} has no addresses before its start")
         return ",".join(self._addresses[node] for node in self._node_ids)
+
+    @property
+    def addresses(self) -> Mapping[int, str]:
+        """`host:port` of each broker's client listener, by node id; empty before the start."""
+        return dict(self._addresses)
 
     def bootstrap_of(self, listener_name: str) -> str:
         """`host:port,…` as advertised for one of the further listeners."""
@@ -208,11 +217,8 @@ class Cluster:
         self.close()
 
     def _create(self) -> None:
-        client_ports: dict[int, int] = {}
-        preferred = self._preferred_port
-        for node in self._node_ids:
-            client_ports[node] = self._reserve(preferred)
-            preferred = client_ports[node] + 1 if preferred else None
+        preferred = {} if self._any_ports else self.preferred_ports
+        client_ports = {node: self._reserve(preferred.get(node)) for node in self._node_ids}
         self._addresses = {node: f"{properties.HOST}:{port}" for node, port in client_ports.items()}
         if self.release.zookeeper:
             self._create_with_zookeeper(client_ports)
@@ -332,7 +338,7 @@ class Cluster:
         self.zookeeper = None
         self._has_users = False
         self._release_ports()
-        self._preferred_port = None
+        self._any_ports = True
         return True
 
 

@@ -11,3 +11,11 @@ class SandboxError(errors.FatalError):
 
 class PortInUseError(SandboxError):
     """A broker found its port taken between our check and its start."""
+
+
+class UnknownClusterError(SandboxError):
+    """The command names no cluster, or one that the sandbox does not have."""
+
+
+class UnknownToolError(SandboxError):
+    """Kafka has no command-line tool of that name."""

@@ -129,6 +129,9 @@ class LogReader:
         return int(start), int(end)
 
     def _asked(self, doing: str, question: Callable[[], Any]) -> Any:
+        return clients.repeated(lambda: self._ask_once(doing, question), timeout_s=_ANSWER_S)
+
+    def _ask_once(self, doing: str, question: Callable[[], Any]) -> Any:
         try:
             answer = question()
         except confluent_kafka.KafkaException as error:

@@ -12,12 +12,20 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from connect_runtime.system import java, polling, processes, user_cache
-from mm2.sandbox import artefacts, containers, failures, releases, state
+from mm2.sandbox import (
+    artefacts,
+    containers,
+    failures,
+    kafka_tools,
+    releases,
+    shell_variables,
+    state,
+)
 
 _START_TIMEOUT_S = 180.0
 _STOP_TIMEOUT_S = 20.0
@@ -47,6 +55,7 @@ def up(
         if home.supervisor_lives():
             return _join(home, request), False
         if request.in_containers:
+            containers.check()
             containers.fetch(containers.image(release), report=report)
         else:
             java.find()
@@ -82,6 +91,75 @@ def status(folder: Path) -> state.State | None:
     """What the sandbox in a folder says of itself; None when none is up."""
     home = state.Home(folder.absolute())
     return home.read_state() if home.supervisor_lives() else None
+
+
+def ports_in_use(said: state.State) -> list[str]:
+    """A sentence for each broker that does not listen at its usual port."""
+    return [
+        f"port {broker.preferred_port} is in use: "
+        + (
+            cluster.name
+            if len(cluster.brokers) == 1
+            else f"broker {broker.node_id} of {cluster.name}"
+        )
+        + f" uses {broker.port} instead"
+        for cluster in said.clusters
+        for broker in cluster.brokers
+        if broker.port != broker.preferred_port
+    ]
+
+
+def variables(folder: Path, said: state.State) -> dict[str, str]:
+    """The shell variables of `mm2 sandbox env`; see `shell_variables.py`."""
+    home = state.Home(folder.absolute())
+    found = {}
+    for cluster in said.clusters:
+        found[shell_variables.name(cluster.name)] = cluster.bootstrap
+        found[shell_variables.config_name(cluster.name)] = str(home.client_properties(cluster.name))
+    return found
+
+
+def kafka_command(
+    folder: Path, tool: str, arguments: Sequence[str], *, cluster: str | None
+) -> list[str]:
+    """The command line of one of Kafka's tools, for a cluster of the sandbox in a folder.
+
+    Without `cluster` it is the only one there is. Raises `SandboxError`.
+    """
+    target = None
+    if kafka_tools.needs_target(tool, arguments):
+        said = require_ready(folder)
+        facts = _find_cluster(said, cluster)
+        home = state.Home(folder.absolute())
+        target = kafka_tools.Target(
+            bootstrap=facts.bootstrap,
+            config=home.client_properties(facts.name) if facts.secure else None,
+        )
+    return kafka_tools.command(tool, arguments, target=target, jars=artefacts.jars())
+
+
+def require_ready(folder: Path) -> state.State:
+    """The state of the sandbox in a folder; raises `SandboxError` when none serves."""
+    said = status(folder)
+    if said is None:
+        raise failures.SandboxError(
+            f"no sandbox is up in {folder}: start one with mm2 sandbox up east west"
+        )
+    if said.phase != "ready":
+        raise failures.SandboxError(f"the sandbox in {folder} is {said.phase}")
+    return said
+
+
+def _find_cluster(said: state.State, name: str | None) -> state.ClusterFacts:
+    names = [each.name for each in said.clusters]
+    if name is None and len(names) == 1:
+        name = names[0]
+    for each in said.clusters:
+        if each.name == name:
+            return each
+    known = " or ".join(f"--cluster {each}" for each in names)
+    wrong = "which cluster?" if name is None else f"there is no cluster {name!r}:"
+    raise failures.UnknownClusterError(f"{wrong} say {known}")
 
 
 def processes_of(home: state.Home) -> list[int]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import confluent_kafka
 from confluent_kafka import admin as kafka_admin
 
-from connect_runtime.base import amounts
+from connect_runtime.base import amounts, errors
 from connect_runtime.system import polling
 from mm2.sandbox import clients, failures, secure
 
@@ -29,7 +29,8 @@ def create_scram_users(access: clients.Properties, security: secure.Security) ->
 
     Raises `SandboxError` when the cluster refuses.
     """
-    admin = clients.Clients(access, alias="sandbox").admin(_CLIENT_ID)
+    made = clients.Clients(access, alias="sandbox")
+    admin = made.admin(_CLIENT_ID)
     alterations: list[kafka_admin.UserScramCredentialAlteration] = [
         kafka_admin.UserScramCredentialUpsertion(
             name,
@@ -39,12 +40,21 @@ def create_scram_users(access: clients.Properties, security: secure.Security) ->
         for name, password in security.passwords.items()
         for known in _MECHANISMS
     ]
+    doing = "creating the SCRAM users"
+
+    def ask() -> None:
+        try:
+            for future in admin.alter_user_scram_credentials(alterations).values():
+                future.result(timeout=_ALTER_TIMEOUT_S)
+        except TimeoutError:
+            raise made.overdue(doing) from None
+        except confluent_kafka.KafkaException as error:
+            raise made.explain(error.args[0], doing) from None
+
     try:
-        answers = admin.alter_user_scram_credentials(alterations)
-        for future in answers.values():
-            future.result(timeout=_ALTER_TIMEOUT_S)
-    except (confluent_kafka.KafkaException, TimeoutError) as error:
-        raise failures.SandboxError(f"creating the SCRAM users: {error!r}") from error
+        clients.repeated(ask)
+    except errors.ConnectError as error:
+        raise failures.SandboxError(str(error)) from error
 
 
 def await_known(

@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from mm2.sandbox import containers, failures, releases
+from mm2.sandbox import containers, failures, properties, releases, shell_variables
 
-VERSION = 3
+VERSION = 4
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 Phase = Literal["starting", "ready", "failed"]
@@ -47,19 +47,27 @@ class Request:
                 )
         if not self.names or len(set(self.names)) != len(self.names):
             raise failures.SandboxError("name each cluster once: mm2 sandbox up east west")
+        shell_variables.check(self.names)
         if self.brokers not in {1, 3}:
             raise failures.SandboxError(f"1 or 3 brokers for each cluster, not {self.brokers}")
         release = releases.find(self.kafka_version)
         if self.in_containers:
             containers.image(release)
-            containers.check()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerFacts:
+    """`preferred_port` is where it would listen if another process did not use that port."""
+
     node_id: int
+    address: str
+    preferred_port: int
     pid: int
     log: str
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +85,15 @@ class ClusterFacts:
     properties: Mapping[str, str] = field(repr=False)
     brokers: tuple[BrokerFacts, ...]
     zookeeper: ZooKeeperFacts | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return self.properties["bootstrap.servers"]
+
+    @property
+    def secure(self) -> bool:
+        """Whether clients need more than the address."""
+        return self.properties["security.protocol"] != "PLAINTEXT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +119,11 @@ class Home:
     @property
     def supervisor_log(self) -> Path:
         return self.folder / "supervisor.log"
+
+    def client_properties(self, cluster: str) -> Path:
+        """The file with which Java's clients connect to a cluster. It is not among the brokers'
+        files: a program that was given it is no process of the sandbox."""
+        return self.folder / f"{cluster}{_CLIENT_PROPERTIES}"
 
     def make(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -134,8 +156,14 @@ class Home:
         )
         return State(**fields, clusters=clusters)
 
+    def write_client_properties(self, cluster: ClusterFacts) -> None:
+        path = self.client_properties(cluster.name)
+        path.touch(mode=0o600)
+        path.write_text(properties.render(cluster.properties))
+
     def forget_state(self) -> None:
-        self._state.unlink(missing_ok=True)
+        for path in (self._state, *self.folder.glob(f"*{_CLIENT_PROPERTIES}")):
+            path.unlink(missing_ok=True)
 
     def take_lock(self, name: str) -> IO[bytes] | None:
         """Lock a file of this folder, with our process id in it; None when another holds it.
@@ -177,6 +205,7 @@ class Home:
 
 SUPERVISOR_LOCK = "supervisor.lock"
 COMMAND_LOCK = "command.lock"
+_CLIENT_PROPERTIES = ".client.properties"
 
 
 def note_pid(lock: IO[bytes], pid: int) -> None:

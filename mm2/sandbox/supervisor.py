@@ -52,7 +52,10 @@ class _Supervisor:
         try:
             self._home.write_state(state.State(phase="starting", pid=os.getpid()))
             self._start()
-            self._home.write_state(self._ready())
+            ready = self._ready()
+            for facts in ready.clusters:
+                self._home.write_client_properties(facts)
+            self._home.write_state(ready)
             _log(f"ready: {', '.join(each.name for each in self._clusters)}")
             self._watch()
         except _Stopped:
@@ -113,7 +116,13 @@ def _facts(each: cluster.Cluster) -> state.ClusterFacts:
         kafka_version=each.release.version,
         properties=each.client_properties(),
         brokers=tuple(
-            state.BrokerFacts(node_id=node, pid=broker.pid, log=str(broker.log_path))
+            state.BrokerFacts(
+                node_id=node,
+                address=each.addresses[node],
+                preferred_port=each.preferred_ports[node],
+                pid=broker.pid,
+                log=str(broker.log_path),
+            )
             for node, broker in each.brokers.items()
         ),
         zookeeper=None

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import pytest
-from confluent_kafka import admin as library
 
 from connect_runtime.base import errors
 from connect_runtime.system import polling
@@ -18,7 +17,7 @@ from mm2.cluster import flow_log_writer
 from mm2.sandbox import cluster
 from tests.fakes import admin as fake_admin
 from tests.fakes import flow_log as fake_flow_log
-from tests.support import cluster_access
+from tests.support import cluster_access, kafka, operations
 
 MAP, RECEIPTS = port.LogTopic.MAP, port.LogTopic.RECEIPTS
 WAIT_S = 30.0
@@ -69,7 +68,6 @@ class RealPlace:
         self.alias = alias
         self._east = east
         self._logs: list[port.FlowLog] = []
-        self._admin = library.AdminClient({"bootstrap.servers": east.bootstrap})
 
     def log(self, bounds: flow_log_writer.Bounds = flow_log_writer.DEFAULT_BOUNDS) -> port.FlowLog:
         access = cluster_access.of(self._east)
@@ -88,16 +86,13 @@ class RealPlace:
     def create(self, topic: port.LogTopic, *, partitions: int, policy: str) -> None:
         name = port.topic_names(self.alias)[topic]
         config = {"cleanup.policy": policy}
-        self._admin.create_topics(
-            [library.NewTopic(name, num_partitions=partitions, config=config)]
-        )[name].result(WAIT_S)
+        kafka.create_topic(
+            self._east.client_properties(), name, partitions=partitions, config=config
+        )
 
     def make_again(self, topic: port.LogTopic) -> None:
         name = port.topic_names(self.alias)[topic]
-        self._admin.delete_topics([name])[name].result(WAIT_S)
-        assert polling.until(
-            lambda: name not in self._admin.list_topics(timeout=WAIT_S).topics, timeout_s=WAIT_S
-        )
+        operations.delete(self._east.client_properties(), name)
         self.create(topic, partitions=1, policy="compact")
 
     def close(self) -> None:

@@ -128,17 +128,14 @@ class RealPlace:
         consumer = confluent_kafka.Consumer(
             kafka.client_config(self._properties, **{"group.id": group})
         )
-        producer = confluent_kafka.Producer(
-            kafka.client_config(self._properties, transactional_id=f"tx-{group}")
-        )
-        producer.init_transactions(WAIT_S)
+        producer = kafka.transactional_producer(self._properties, f"tx-{group}")
         producer.begin_transaction()
         try:
             place = confluent_kafka.TopicPartition(self.topic, 0, 8)
             metadata = consumer.consumer_group_metadata()
-            producer.send_offsets_to_transaction([place], metadata, WAIT_S)
+            kafka.retried(lambda: producer.send_offsets_to_transaction([place], metadata, WAIT_S))
             yield
-            producer.abort_transaction(WAIT_S)
+            kafka.end_transaction(producer, commit=False)
         finally:
             consumer.close()
 

@@ -49,15 +49,12 @@ def real(contract_cluster: cluster.Cluster) -> Iterator[Place]:
     for later_ms in (1_000, 2_000):
         plain.produce(topic, b"x", partition=0, timestamp=BASE_MS + later_ms)
         kafka.flush(plain)
-    writing = confluent_kafka.Producer(
-        kafka.client_config(properties, **{"transactional.id": topic})
-    )
-    writing.init_transactions(WAIT_S)
-    for later_ms, ends in ((2_500, writing.abort_transaction), (3_000, writing.commit_transaction)):
+    writing = kafka.transactional_producer(properties, topic)
+    for later_ms, commit in ((2_500, False), (3_000, True)):
         writing.begin_transaction()
         writing.produce(topic, b"x", partition=0, timestamp=BASE_MS + later_ms)
         kafka.flush(writing)
-        ends(WAIT_S)
+        kafka.end_transaction(writing, commit=commit)
     writing.begin_transaction()
     writing.produce(topic, b"x", partition=0, timestamp=BASE_MS + 4_000)
     kafka.flush(writing)
@@ -66,7 +63,7 @@ def real(contract_cluster: cluster.Cluster) -> Iterator[Place]:
     )
     yield Place(topic, logs)
     logs.close()
-    writing.abort_transaction(WAIT_S)
+    kafka.end_transaction(writing, commit=False)
 
 
 @pytest.fixture
@@ -80,15 +77,12 @@ def many_markers(
     plain = confluent_kafka.Producer(kafka.client_config(properties))
     plain.produce(topic, b"x", partition=0, timestamp=BASE_MS + 1_000)
     kafka.flush(plain)
-    writing = confluent_kafka.Producer(
-        kafka.client_config(properties, **{"transactional.id": topic})
-    )
-    writing.init_transactions(WAIT_S)
+    writing = kafka.transactional_producer(properties, topic)
     for _ in range(MARKERS // 2):
         writing.begin_transaction()
         writing.produce(topic, b"x", partition=0)
         kafka.flush(writing)
-        writing.abort_transaction(WAIT_S)
+        kafka.end_transaction(writing, commit=False)
     real: Place = request.getfixturevalue("real")
     return real.logs, ids.TopicPartition(topic, 0)
 

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 import confluent_kafka
 import pytest
-from confluent_kafka import admin as library
 
 from connect_runtime.adapters.kafka import internal_topics, topic_admin
 from connect_runtime.adapters.kafka import shared_log as kafka_shared_log
@@ -20,10 +19,10 @@ from connect_runtime.base import errors
 from connect_runtime.core.state import topic_settings
 from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.ports import shared_log as port
-from connect_runtime.system import clock, polling, threads
+from connect_runtime.system import clock, threads
 from mm2.sandbox import cluster
 from tests.fakes import shared_log as fake_shared_log
-from tests.support import eventually
+from tests.support import eventually, kafka, operations
 
 WAIT_S = 30.0
 CLOCK = clock.SystemClock()
@@ -76,7 +75,6 @@ class RealPlace:
         self._cluster = running
         self._access = kafka_access.Access(bootstrap=(running.bootstrap,))
         self._topics = topic_admin.TopicAdmin(self._access, client_id="admin", clock=CLOCK)
-        self._admin = library.AdminClient({"bootstrap.servers": running.bootstrap})
 
     def log(self, **options: Any) -> port.SharedLog:
         internal = topic_settings.InternalTopic(
@@ -120,15 +118,15 @@ class RealPlace:
             self._cluster.thaw()
 
     def make(self, *, policy: str) -> None:
-        topic = library.NewTopic(self.name, num_partitions=3, config={"cleanup.policy": policy})
-        self._admin.create_topics([topic])[self.name].result(WAIT_S)
+        kafka.create_topic(
+            self._cluster.client_properties(),
+            self.name,
+            partitions=3,
+            config={"cleanup.policy": policy},
+        )
 
     def make_again(self) -> None:
-        self._admin.delete_topics([self.name])[self.name].result(WAIT_S)
-        assert polling.until(
-            lambda: self.name not in self._admin.list_topics(timeout=WAIT_S).topics,
-            timeout_s=WAIT_S,
-        )
+        operations.delete(self._cluster.client_properties(), self.name)
         self.make(policy="compact")
 
 

@@ -88,7 +88,6 @@ def test_a_cluster_that_denies_the_transactional_id_is_copied_to_at_least_once(
 
 
 def allow(properties, name):
-    client = kafka.admin_client(properties)
     rules = [
         kafka_admin.AclBinding(
             kafka_admin.ResourceType.TOPIC,
@@ -105,8 +104,7 @@ def allow(properties, name):
             kafka_admin.AclOperation.DESCRIBE,
         )
     ]
-    for future in client.create_acls(rules).values():
-        future.result(20)
+    kafka.create_acls(properties, rules)
 
 
 @pytest.mark.system

@@ -36,7 +36,6 @@ def changed(access: kafka_access.Access, **changes: object) -> kafka_access.Acce
 
 def allow(running: cluster.Cluster, user: str, *rights: tuple[str, str, str]) -> None:
     """Rights are (resource type, name prefix, operation)."""
-    client = library.AdminClient(kafka.client_config(running.client_properties()))
     bindings = [
         library.AclBinding(
             library.ResourceType[kind],
@@ -49,8 +48,7 @@ def allow(running: cluster.Cluster, user: str, *rights: tuple[str, str, str]) ->
         )
         for kind, prefix, operation in rights
     ]
-    for future in client.create_acls(bindings).values():
-        future.result(WAIT_S)
+    kafka.create_acls(running.client_properties(), bindings)
 
 
 @pytest.mark.parametrize("mechanism", secure.MECHANISMS)
@@ -189,7 +187,6 @@ def test_a_flow_log_needs_rights_on_its_topics_and_no_others(fort, caplog):
 
 def test_rights_taken_away_break_the_log_aloud(fort):
     allow(fort, "mirror", *mirror_rights())
-    root = library.AdminClient(kafka.client_config(fort.client_properties()))
     log = opened_when_rights_are_known(fort)
     denial = library.AclBinding(
         library.ResourceType.TOPIC,
@@ -200,7 +197,7 @@ def test_rights_taken_away_break_the_log_aloud(fort):
         library.AclOperation.WRITE,
         library.AclPermissionType.DENY,
     )
-    root.create_acls([denial])[denial].result(WAIT_S)
+    kafka.create_acls(fort.client_properties(), [denial])
     heard: list[object] = []
 
     def refused() -> bool:

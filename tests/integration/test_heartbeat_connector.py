@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import admin
 
 from mm2 import client
-from tests.support import connect_workers, eventually, heartbeats, kafka
+from tests.support import connect_workers, eventually, heartbeats, kafka, operations
 
 if TYPE_CHECKING:
     from mm2.sandbox import cluster
@@ -38,11 +37,7 @@ def reaches(worker: connect_workers.Worker, state: str, tasks: int) -> None:
 
 
 def cleanup_policy(east: cluster.Cluster) -> str | None:
-    resource = admin.ConfigResource(admin.ResourceType.TOPIC, heartbeats.TOPIC)
-    library = kafka.admin_client(east.client_properties())  # its futures fail when it is collected
-    (found,) = library.describe_configs([resource]).values()
-    entry: admin.ConfigEntry = found.result(30)["cleanup.policy"]
-    return entry.value
+    return operations.settings(east.client_properties(), heartbeats.TOPIC)["cleanup.policy"]
 
 
 def test_heartbeats_are_javas_whatever_the_workers_converters_are(

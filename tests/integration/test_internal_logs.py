@@ -144,7 +144,7 @@ def test_what_transactions_leave_behind_does_not_stop_a_reader(
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": east.bootstrap, "transactional.id": name}
     )
-    producer.init_transactions(WAIT_S)
+    kafka.init_transactions(producer)
     seen: list[bytes] = []
     for number, commits in enumerate((True, False, False, True, False)):
         producer.begin_transaction()
@@ -153,10 +153,7 @@ def test_what_transactions_leave_behind_does_not_stop_a_reader(
         if committed_only:
             with pytest.raises(errors.RetriableError):
                 log.read_to_end(0.3)
-        if commits:
-            producer.commit_transaction(WAIT_S)
-        else:
-            producer.abort_transaction(WAIT_S)
+        kafka.end_transaction(producer, commit=commits)
         log.read_to_end(WAIT_S)
         seen += [b"%d" % number] if commits or not committed_only else []
         assert heard.values == seen
@@ -339,7 +336,7 @@ def test_a_lost_leader_loses_no_write_and_no_reader(own_cluster):
     try:
         for number in range(40):
             if number in (10, 25):
-                metadata = client.list_topics(name, timeout=WAIT_S)
+                metadata = kafka.retried(lambda: client.list_topics(name, timeout=WAIT_S))
                 leader = running.brokers[metadata.topics[name].partitions[0].leader]
                 leader.freeze()
             eventually.eventually(functools.partial(put, number), deadline_s=90.0)

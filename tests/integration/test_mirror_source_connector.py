@@ -161,8 +161,7 @@ def test_a_mirror_that_is_deleted_is_made_again_and_its_task_left_alone(flow):
     topic = flow.topic("t", 2)
     with flow.running() as made:
         shares = made.shares()
-        client = kafka.admin_client(flow.clients[1])
-        client.delete_topics([flow.mirror(topic)])[flow.mirror(topic)].result(WAIT_S)
+        kafka.delete_topic(flow.clients[1], flow.mirror(topic))
         soon(lambda: flow.target.partitions(flow.mirror(topic)) == 2, "it is made again")
         assert made.shares() == shares
         assert made.context.reconfigurations == 0
@@ -172,8 +171,7 @@ def test_a_topic_that_is_deleted_is_taken_from_its_task_and_its_mirror_kept(flow
     kept, gone = flow.topic("kept", 1), flow.topic("gone", 1)
     with flow.running() as made:
         assert made.shares() == [f"{gone}-0", f"{kept}-0"]
-        client = kafka.admin_client(flow.clients[0])
-        client.delete_topics([gone])[gone].result(WAIT_S)
+        kafka.delete_topic(flow.clients[0], gone)
         made.asks(1)
         assert made.shares() == [f"{kept}-0"]
         assert flow.mirror(gone) in flow.target.names()

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shlex
 import signal
+import socket
+import subprocess
+import zipfile
 
 import pytest
 
 from connect_runtime.system import processes
-from mm2.sandbox import sandbox, state
+from mm2.sandbox import artefacts, kafka_tools, sandbox, state, supervisor
 from tests.support import kafka, mirror
 from tests.support import processes as process_table
 from tests.support.eventually import eventually
@@ -67,23 +72,110 @@ def test_brokers_die_with_a_killed_supervisor_and_the_next_up_cleans(home):
     eventually(lambda: not process_table.mentioning(home.folder), 10, "all died with it")
 
     said = _run(home, "status")
-    assert (said.returncode, said.stderr.strip()) == (1, "no sandbox is up")
+    assert (said.returncode, said.stderr.strip()) == (1, f"no sandbox is up in {home.folder}")
     up = _run(home, "up", "east")
     assert up.returncode == 0, up.stderr
     assert "already" not in up.stderr
     assert not set(first) & set(process_table.mentioning(home.folder))
 
 
-def test_a_secure_sandbox_prints_what_its_client_needs_and_hides_its_files(home):
-    up = _run(home, "up", "east", "--secure", "--json")
-    assert up.returncode == 0, up.stderr
-    access = json.loads(up.stdout)["clusters"]["east"]
+SHELL = """\
+set -eu -o pipefail
+mm2() {{ {command} "$@"; }}
+eval "$(mm2 sandbox env --dir {folder})"
+echo "east is at $EAST, my-west at $MY_WEST"
+mm2 sandbox kafka topics --dir {folder} --cluster east --create --topic orders
+seq 1 3 | mm2 sandbox kafka console-producer --dir {folder} --cluster east --topic orders
+mm2 sandbox kafka console-consumer --dir {folder} --cluster east --topic orders \
+  --from-beginning --max-messages 3
+mm2 sandbox kafka topics --dir {folder} --cluster my-west --describe --topic orders && exit 9
+mm2 sandbox kafka acls --dir {folder} --cluster east --add --allow-principal User:x \
+  --operation Create --cluster
+mm2 sandbox kafka cluster --dir {folder} --cluster east cluster-id
+kafka=$(mm2 sandbox kafka get-offsets --dir {folder} --topic orders \
+  --bootstrap-server $EAST --command-config $EAST_CONFIG)
+echo "offsets $kafka"
+"""
 
-    name = kafka.create_topic(access, "t")
-    kafka.produce(access, name, [kafka.Outgoing(value=b"x")])
 
-    assert [record.value for record in kafka.read_partition(access, name)] == [b"x"]
+@pytest.mark.timeout(500)
+def test_kafkas_tools_run_against_secure_clusters_whose_usual_port_is_in_use(home):
+    """The port in use is reported, and nothing connects to the program that listens there."""
+    with contextlib.ExitStack() as stack:
+        foreign = None
+        with contextlib.suppress(OSError):  # another sandbox of this machine has it just now
+            foreign = stack.enter_context(
+                socket.create_server(("127.0.0.1", supervisor.FIRST_PORT))
+            )
+        up = _run(home, "up", "east", "my-west", "--secure")
+        assert up.returncode == 0, up.stderr
+        address = _run(home, "env", "--json").stdout
+        east = json.loads(address)["variables"]["EAST"]
+        port = east.rpartition(":")[2]
+        if foreign is not None:
+            taken = f"port {supervisor.FIRST_PORT} is in use: east uses {port} instead"
+            assert taken in up.stderr.splitlines()
+
+        script = SHELL.format(
+            command=shlex.join(mirror.COMMAND), folder=shlex.quote(str(home.folder))
+        )
+        said = subprocess.run(
+            ["bash", "-c", script],
+            env={**os.environ, "PYTHONPATH": str(mirror.ROOT)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert said.returncode == 0, said.stdout + said.stderr
+        if foreign is not None:
+            foreign.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                foreign.accept()
+    lines = said.stdout.splitlines()
+    assert lines[0].startswith(f"east is at {east}, my-west at 127.0.0.1:")
+    assert [line for line in lines if line.isdigit()] == ["1", "2", "3"]
+    assert "resourceType=CLUSTER" in said.stdout
+    assert "Cluster ID: " in said.stdout
+    assert lines[-1] == "offsets orders:0:3"
+    access = json.loads(_run(home, "status", "--json").stdout)["clusters"]["east"]
+    assert [record.value for record in kafka.read_partition(access, "orders")] == [b"1", b"2", b"3"]
     assert home.folder.stat().st_mode & 0o077 == 0
+    assert home.client_properties("east").stat().st_mode & 0o077 == 0
+    assert _run(home, "down", "--json").stdout == '{"version": 1, "was_up": true}\n'
+    assert not home.client_properties("east").exists()
+
+
+def test_status_shows_a_broker_that_is_dead_and_one_that_does_not_answer(home):
+    assert _run(home, "up", "east", "west").returncode == 0
+    told = json.loads(_run(home, "status", "--json").stdout)["servers"]
+    east, west = told["east"][0]["pid"], told["west"][0]["pid"]
+    os.kill(east, signal.SIGKILL)
+    os.kill(west, signal.SIGSTOP)
+    try:
+        eventually(lambda: not processes.alive(east), 10, "it has ended")
+        said = _run(home, "status")
+    finally:
+        os.kill(west, signal.SIGCONT)
+    again = _run(home, "status", "--json")
+
+    assert said.returncode == 1
+    assert f": dead: process {east} has ended; its log: {home.clusters}/east/" in said.stdout
+    assert f": not answering: process {west} exists but did not answer" in said.stdout
+    assert "not up: broker 1 of east, broker 1 of west" in said.stderr
+    assert again.returncode == 1
+    servers = json.loads(again.stdout)["servers"]
+    assert [servers[name][0]["health"] for name in ("east", "west")] == ["dead", "up"]
+
+
+def test_every_tool_of_kafkas_is_in_the_jars():
+    classes = {
+        name.removesuffix(".class").replace("/", ".")
+        for jar in artefacts.jars().glob("*.jar")
+        for name in zipfile.ZipFile(jar).namelist()
+    }
+    assert {tool.main_class for tool in kafka_tools.TOOLS.values()} <= classes
 
 
 def test_clusters_that_do_not_start_say_why_and_leave_nothing(home):

@@ -48,8 +48,7 @@ def test_a_restricted_user_may_do_what_an_acl_allows_and_nothing_else(guarded, t
         admin.AclOperation.WRITE,
         admin.AclPermissionType.ALLOW,
     )
-    client = admin.AdminClient(kafka.client_config(guarded.client_properties()))
-    client.create_acls([allowed])[allowed].result(10)
+    kafka.create_acls(guarded.client_properties(), [allowed])
 
     kafka.produce(alice, name, _RECORDS)
     records = kafka.read_partition(guarded.client_properties(), name)

@@ -153,8 +153,7 @@ def test_partitions_come_and_go_as_the_consumer_says(
             watched.WAIT_S,
         )
     assert moves(one) == {f"{name}-0": each for name, each in zip(names, before, strict=True)}
-    client = kafka.admin_client(properties)
-    client.delete_topics([names[0]])[names[0]].result(30)
+    kafka.delete_topic(properties, names[0])
     expected = {f"{name}-0": each for name, each in zip(names, after, strict=True)}
     eventually.eventually(lambda: moves(one) == expected, watched.WAIT_S, lambda: f"{moves(one)}")
     for name in names[1:]:

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Producer
 
 from mm2.core import commands
 from mm2.sandbox import cluster
@@ -55,10 +54,7 @@ def test_every_command_of_kafkas_tools_is_obeyed(fort, tmp_path):
 
 def leave_open(properties: kafka.Properties, topic: str) -> int:
     """A transaction that its producer abandons: the offset at which it begins."""
-    producer = Producer(
-        kafka.client_config(properties, transactional_id="abandoned", transaction_timeout_ms=600000)
-    )
-    producer.init_transactions(30.0)
+    producer = kafka.transactional_producer(properties, "abandoned", transaction_timeout_ms=600000)
     producer.begin_transaction()
     found: list[int | None] = []
     producer.produce(topic, b"x", on_delivery=lambda _, message: found.append(message.offset()))

@@ -48,16 +48,14 @@ class Locals(rounds.Rounds):
             settings["enable_idempotence"] = True
         producer = confluent_kafka.Producer(kafka.client_config(self._properties, **settings))
         if transactional:
-            producer.init_transactions(30)
+            kafka.init_transactions(producer)
         for _ in range(ROUNDS_EACH):
             if transactional:
                 producer.begin_transaction()
             kafka.send(producer, self._topic, self._records(kind))
             kafka.flush(producer)
-            if kind == "committed":
-                producer.commit_transaction(30)
-            elif kind == "aborted":
-                producer.abort_transaction(30)
+            if transactional:
+                kafka.end_transaction(producer, commit=kind == "committed")
             self.rounds += 1
             if stop.wait(ROUND_S):
                 return

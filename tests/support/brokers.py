@@ -63,10 +63,9 @@ def reassign(access: kafka.Properties, topic: str, replicas: Sequence[int]) -> N
 
 def await_leaders(access: kafka.Properties, topic: str, wanted: set[int]) -> None:
     """Until all partitions are led, and kept in sync, by none but these."""
-    client = kafka.admin_client(access)
 
     def led() -> bool:
-        found = client.list_topics(topic, timeout=10).topics[topic].partitions.values()
+        found = kafka.partitions(access, topic).values()
         return all({each.leader, *each.isrs} <= wanted for each in found)
 
     eventually.eventually(led, _SOON_S, f"{topic} is led by {wanted}")

@@ -6,8 +6,6 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-import confluent_kafka
-
 from connect_runtime.base import ids
 from mm2.formats import checkpoint, offset_sync
 from tests.support import eventually, kafka
@@ -18,8 +16,6 @@ if TYPE_CHECKING:
 CLASS = "org.apache.kafka.connect.mirror.MirrorCheckpointConnector"
 WAIT_S = 120.0
 _RECORDS = 30
-_BEGINNING = (14, 15, 16)
-"""Errors of a group's coordinator that loads, is not there yet, or is another by now."""
 _UNIQUE = itertools.count()
 _Client = Mapping[str, str]
 
@@ -47,37 +43,13 @@ def commit(
     client: _Client, group: str, offsets: Mapping[ids.TopicPartition, int], **more: object
 ) -> None:
     """As an application does that has consumed so far, and is gone. `more`: librdkafka's words."""
-    settings = {"group.id": group, **{name.replace("_", "."): each for name, each in more.items()}}
-    places = [
-        confluent_kafka.TopicPartition(place.topic, place.partition, offset)
-        for place, offset in offsets.items()
-    ]
-
-    def taken() -> bool:
-        try:
-            consumer.commit(offsets=places, asynchronous=False)
-        except confluent_kafka.KafkaException as error:
-            if error.args[0].code() in _BEGINNING:
-                return False
-            raise
-        return True
-
-    consumer = confluent_kafka.Consumer(kafka.client_config(client, **settings))
-    try:
-        eventually.eventually(taken, WAIT_S, f"{group} has committed", interval_s=0.3)
-    finally:
-        consumer.close()
+    places = {(place.topic, place.partition): offset for place, offset in offsets.items()}
+    kafka.commit_offsets(client, group, places, **more)
 
 
 def committed(client: _Client, group: str, place: ids.TopicPartition) -> int:
     """Negative: nothing."""
-    consumer = confluent_kafka.Consumer(kafka.client_config(client, **{"group.id": group}))
-    try:
-        wanted = [confluent_kafka.TopicPartition(place.topic, place.partition)]
-        (found,) = consumer.committed(wanted, WAIT_S)
-    finally:
-        consumer.close()
-    return int(found.offset)
+    return kafka.committed_offset(client, group, place.topic, place.partition)
 
 
 def write_syncs(client: _Client, topic: str, *syncs: offset_sync.OffsetSync) -> None:

@@ -28,6 +28,4 @@ def allow(on: cluster.Cluster, user: str, rights: Rights) -> None:
         for (kind, name), operations_ in rights.items()
         for operation in operations_
     ]
-    client = kafka.admin_client(on.client_properties())
-    for future in client.create_acls(bindings).values():
-        future.result(30)
+    kafka.create_acls(on.client_properties(), bindings)

@@ -3,7 +3,8 @@
 A `text` block right behind one is what it prints, among other lines: `…` stands for anything.
 A `console` block is not run, and says behind that word what it needs that tests do not have: one
 of `NEEDS`. Pages have no other blocks. The shell has its own processes, network and temporary
-folder, which end with it.
+folder, which end with it. In that network the usual ports of a sandbox are in use by another
+program: a guide that connects to it would write to a Kafka that is not the reader's.
 """
 
 from __future__ import annotations
@@ -20,11 +21,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connect_runtime.system import processes, user_cache
+from mm2.sandbox import supervisor
 from tests.support import loopback
 
+_ROOT = Path(__file__).parents[2]
 _FENCE = re.compile(r"^```(\w*) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _STRAY = re.compile(r"^\s*(```|~~~)", re.MULTILINE)
 _MARK = "::block "
+_FOREIGN = "::connected to the foreign program at port "
+_FOREIGN_PORTS = (supervisor.FIRST_PORT, supervisor.FIRST_PORT + 100)
+_FOREIGN_PROGRAM = f"""\
+import os, select, socket
+found = {{}}
+for port in {_FOREIGN_PORTS}:
+    found[socket.create_server(("127.0.0.1", port))] = port
+if os.fork() == 0:
+    while True:
+        for each in select.select(list(found), [], [])[0]:
+            each.accept()
+            os.write(1, f"{_FOREIGN}{{found[each]}}\\n".encode())
+"""
 TOO_LONG = 124
 _KEPT = ("JAVA_HOME", "LANG", "PATH")
 OF_PIP = ("PIP_", "SSL_CERT_", "REQUESTS_", "http_proxy", "https_proxy", "no_proxy", "HTTP", "NO_P")
@@ -79,7 +95,7 @@ def script(asked: Sequence[Block]) -> str:
 def wrong(asked: Sequence[Block], output: str, code: int) -> list[str]:
     """What did not work as printed."""
     said = dict(_parts(output))
-    found = []
+    found = [line for line in output.splitlines() if line.startswith(_FOREIGN)]
     if code:
         failed = asked[max(said)]
         found.append(f"line {failed.line}: ended with {code}\n{failed.text}\n{said[max(said)]}")
@@ -131,8 +147,10 @@ def follow(
     ready = "mount --make-rprivate /"
     if checkout is None:
         given["PATH"] = f"{Path(sys.executable).parent}:{given['PATH']}"
+        given["PYTHONPATH"] = str(_ROOT)
         apart.append("--net")
-        ready += f" && {loopback.UP}"
+        foreign = shlex.join([sys.executable, "-I", "-S", "-c", _FOREIGN_PROGRAM])
+        ready += f" && {loopback.UP} && {foreign}"
     else:
         given["PATH"] = _without_environment(given["PATH"])
         here = _copied(checkout, here / checkout.name)

@@ -2,20 +2,24 @@
 
 Made of confluent-kafka alone: nothing of the product lies between the log and what a test sees.
 Every function takes a cluster's Java client properties (`Cluster.client_properties()`).
+
+A test's own client must not fail for what Kafka calls retriable, such as a group coordinator that
+still loads on a slow machine: every request goes through `retried`, or through a function here
+that does so.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent import futures
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import confluent_kafka
-from confluent_kafka import admin, cimpl
+from confluent_kafka import KafkaError, admin, cimpl
 
-from connect_runtime.system import clock
-from tests.support import eventually
+from connect_runtime.system import clock, polling
 
 Properties = Mapping[str, str]
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -26,6 +30,39 @@ LOG_APPEND_TIME = confluent_kafka.TIMESTAMP_LOG_APPEND_TIME
 # However slow the machine, what one call sends lies in as few batches as it may: a flush does not
 # wait for this.
 _LINGER_MS = 1_000
+_ANSWER_S = 30.0
+RETRY_S = 120.0
+"""How long a request is repeated: longer than a coordinator loads on a slow machine."""
+_RETRY_EVERY_S = 0.2
+_RETRIABLE = frozenset(
+    {
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.CONCURRENT_TRANSACTIONS,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.THROTTLING_QUOTA_EXCEEDED,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,  # as a broker says of a topic that is new
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._WAIT_COORD,
+    }
+)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +109,36 @@ def client_config(properties: Properties, **more: object) -> dict[str, Any]:
     return config | {key.replace("_", "."): value for key, value in more.items()}
 
 
+def is_retriable(error: KafkaError) -> bool:
+    """Whether Kafka's clients in Java would repeat the request (`RetriableException`)."""
+    return error.retriable() or error.code() in _RETRIABLE
+
+
+def retried(ask: Callable[[], T], *, deadline_s: float = RETRY_S) -> T:
+    """Return what `ask` returns; repeat it as long as it fails with a retriable error.
+
+    Other errors are raised at once, and the last retriable one after `deadline_s`. A request whose
+    answer was lost may have been carried out: `ask` has to bear that.
+    """
+    answers: list[T] = []
+    last: list[Exception] = []
+
+    def answered() -> bool:
+        try:
+            answers.append(ask())
+        except confluent_kafka.KafkaException as error:
+            if not is_retriable(error.args[0]):
+                raise
+            last[:] = [error]
+        except futures.TimeoutError as error:  # the future of a request, not answered in time
+            last[:] = [error]
+        return bool(answers)
+
+    if not polling.until(answered, timeout_s=deadline_s, interval_s=_RETRY_EVERY_S):
+        raise last[0]
+    return answers[0]
+
+
 def admin_client(properties: Properties) -> admin.AdminClient:
     return admin.AdminClient(client_config(properties))
 
@@ -82,15 +149,129 @@ def create_topic(
     *,
     partitions: int = 1,
     replication_factor: int = -1,
+    replicas: Sequence[Sequence[int]] | None = None,
     config: Mapping[str, str] | None = None,
 ) -> str:
-    """Create a topic, wait for it and return its name."""
-    new = cimpl.NewTopic(
-        name, partitions, replication_factor=replication_factor, config=dict(config or {})
-    )
+    """Create a topic, wait until its partitions have leaders and return its name.
+
+    `replicas` are the brokers of each partition, instead of counts.
+    """
+    if replicas is None:
+        placed: dict[str, Any] = {
+            "num_partitions": partitions,
+            "replication_factor": replication_factor,
+        }
+    else:
+        placed = {"num_partitions": len(replicas), "replica_assignment": list(map(list, replicas))}
+    new = cimpl.NewTopic(name, config=dict(config or {}), **placed)
     client = admin_client(properties)  # its futures fail when it is collected
-    client.create_topics([new])[name].result(30)
+    asked: list[bool] = []
+
+    def create() -> None:
+        asked.append(True)
+        try:
+            client.create_topics([new])[name].result(_ANSWER_S)
+        except confluent_kafka.KafkaException as error:
+            lost_answer = len(asked) > 1
+            if not (lost_answer and error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS):
+                raise
+
+    retried(create)
+    retried(lambda: _insist_on_leaders(client, name))
     return name
+
+
+def _insist_on_leaders(client: admin.AdminClient, name: str) -> None:
+    """A user who may not describe the topic is not told, and not kept."""
+    found = client.list_topics(name, timeout=_ANSWER_S).topics[name]
+    if found.error is not None and not is_retriable(found.error):
+        return
+    if not found.partitions or any(each.leader < 0 for each in found.partitions.values()):
+        raise confluent_kafka.KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, name))
+
+
+def delete_topic(properties: Properties, name: str) -> None:
+    """Have a topic deleted; brokers may list it for a while."""
+    client = admin_client(properties)
+    asked: list[bool] = []
+
+    def delete() -> None:
+        asked.append(True)
+        try:
+            client.delete_topics([name])[name].result(_ANSWER_S)
+        except confluent_kafka.KafkaException as error:
+            missing = error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+            if missing and len(asked) == 1:
+                raise AssertionError(f"there is no topic {name} to delete") from error
+            if not missing:
+                raise
+
+    retried(delete)
+
+
+def create_acls(properties: Properties, bindings: Sequence[admin.AclBinding]) -> None:
+    client = admin_client(properties)
+
+    def create() -> None:
+        for future in client.create_acls(list(bindings)).values():
+            future.result(_ANSWER_S)
+
+    retried(create)
+
+
+def delete_acls(properties: Properties, filters: Sequence[admin.AclBindingFilter]) -> None:
+    client = admin_client(properties)
+
+    def delete() -> None:
+        for future in client.delete_acls(list(filters)).values():
+            future.result(_ANSWER_S)
+
+    retried(delete)
+
+
+def commit_offsets(
+    properties: Properties, group: str, offsets: Mapping[tuple[str, int], int], **settings: object
+) -> None:
+    """Commit offsets by topic and partition, as an application of the group does that then ends.
+
+    `settings` are librdkafka's, `_` for `.`.
+    """
+    places = [
+        confluent_kafka.TopicPartition(topic, partition, offset)
+        for (topic, partition), offset in offsets.items()
+    ]
+    ours: dict[str, object] = {"group_id": group, "enable_auto_commit": False}
+    consumer = confluent_kafka.Consumer(client_config(properties, **ours | settings))
+
+    def commit() -> None:
+        insist(consumer.commit(offsets=places, asynchronous=False) or ())
+
+    try:
+        retried(commit)
+    finally:
+        consumer.close()
+
+
+def committed_offset(properties: Properties, group: str, topic: str, partition: int = 0) -> int:
+    """The group's committed offset; negative where it has none."""
+    consumer = confluent_kafka.Consumer(client_config(properties, group_id=group))
+
+    def ask() -> int:
+        found = consumer.committed([confluent_kafka.TopicPartition(topic, partition)], _ANSWER_S)
+        insist(found)
+        return int(found[0].offset)
+
+    try:
+        return retried(ask)
+    finally:
+        consumer.close()
+
+
+def insist(places: Iterable[confluent_kafka.TopicPartition]) -> None:
+    """Raise the first error that one of the partitions had."""
+    for each in places:
+        if each.error is not None:
+            raise confluent_kafka.KafkaException(each.error)
 
 
 def produce(
@@ -112,17 +293,30 @@ def produce_transaction(
     commit: bool = True,
 ) -> None:
     """Send in one transaction and end it with a commit or an abort."""
-    producer = confluent_kafka.Producer(
-        client_config(properties, transactional_id=transactional_id, linger_ms=_LINGER_MS)
-    )
-    producer.init_transactions(30)
+    producer = transactional_producer(properties, transactional_id, linger_ms=_LINGER_MS)
     producer.begin_transaction()
     send(producer, topic, records)
     flush(producer)
-    if commit:
-        producer.commit_transaction(30)
-    else:
-        producer.abort_transaction(30)
+    end_transaction(producer, commit=commit)
+
+
+def transactional_producer(
+    properties: Properties, transactional_id: str, **settings: object
+) -> confluent_kafka.Producer:
+    """A producer that may begin a transaction; `settings` are librdkafka's, `_` for `.`."""
+    ours: dict[str, object] = {"transactional_id": transactional_id}
+    producer = confluent_kafka.Producer(client_config(properties, **ours | settings))
+    init_transactions(producer)
+    return producer
+
+
+def init_transactions(producer: confluent_kafka.Producer) -> None:
+    retried(lambda: producer.init_transactions(_ANSWER_S))
+
+
+def end_transaction(producer: confluent_kafka.Producer, *, commit: bool) -> None:
+    end = producer.commit_transaction if commit else producer.abort_transaction
+    retried(lambda: end(_ANSWER_S))
 
 
 def send(producer: confluent_kafka.Producer, topic: str, records: Iterable[Outgoing]) -> None:
@@ -185,14 +379,21 @@ def read_topic(
     }
 
 
+def partitions(properties: Properties, topic: str) -> Mapping[int, admin.PartitionMetadata]:
+    """Leaders, replicas and in-sync replicas by partition; empty where there is no such topic."""
+    client = admin_client(properties)
+    found = retried(lambda: client.list_topics(topic, timeout=_ANSWER_S)).topics[topic].partitions
+    return dict(found)
+
+
 def partition_count(properties: Properties, topic: str) -> int:
-    metadata = admin_client(properties).list_topics(topic, timeout=30)
-    return len(metadata.topics[topic].partitions)
+    return len(partitions(properties, topic))
 
 
 def topics(properties: Properties) -> set[str]:
     """All topics that this user may see, internal ones too."""
-    return set(admin_client(properties).list_topics(timeout=30).topics)
+    client = admin_client(properties)
+    return set(retried(lambda: client.list_topics(timeout=_ANSWER_S)).topics)
 
 
 def offsets(
@@ -202,19 +403,8 @@ def offsets(
     consumer = _consumer(properties, isolation)
     try:
         place = confluent_kafka.TopicPartition(topic, partition)
-
-        def ask() -> tuple[int, int] | None:
-            try:
-                start, end = consumer.get_watermark_offsets(place, timeout=30)
-            except confluent_kafka.KafkaException as error:
-                if error.args[0].code() == confluent_kafka.KafkaError.NOT_LEADER_FOR_PARTITION:
-                    return None  # it is new
-                raise
-            return int(start), int(end)
-
-        found = eventually.eventually(ask, 30.0, f"{topic}-{partition} has a leader")
-        assert found is not None
-        return found
+        start, end = retried(lambda: consumer.get_watermark_offsets(place, timeout=_ANSWER_S))
+        return int(start), int(end)
     finally:
         consumer.close()
 
@@ -261,7 +451,7 @@ def _read_to_end(
                 records.append(_record(message))
             elif error.code() == confluent_kafka.KafkaError._PARTITION_EOF:
                 return records
-            elif not error.retriable():
+            elif not is_retriable(error):
                 raise confluent_kafka.KafkaException(error)
         if end is not None and records and records[-1].offset >= end - 1:
             return [each for each in records if each.offset < end]

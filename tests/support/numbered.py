@@ -74,7 +74,7 @@ class Writer:
             settings["transactional.id"] = f"numbered-{self.kind.topic}"
         producer = confluent_kafka.Producer({**kafka.client_config(self._properties), **settings})
         if self.kind.aborts is not None:
-            producer.init_transactions(_WAITS_S)
+            kafka.init_transactions(producer)
         return producer
 
     def _round(self, producer: confluent_kafka.Producer) -> None:
@@ -87,10 +87,10 @@ class Writer:
         self._send(producer)
         kafka.flush(producer)
         if self._random.random() < self.kind.aborts:
-            producer.abort_transaction(_WAITS_S)
+            kafka.end_transaction(producer, commit=False)
             self._pending.clear()
         else:
-            producer.commit_transaction(_WAITS_S)
+            kafka.end_transaction(producer, commit=True)
             self._keep()
 
     def _send(self, producer: confluent_kafka.Producer) -> None:

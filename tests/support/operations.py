@@ -15,14 +15,19 @@ _SOON_S = 30.0
 def grow(properties: kafka.Properties, topic: str, partitions: int) -> None:
     client = kafka.admin_client(properties)  # its futures fail when it is collected
     wanted = cimpl.NewPartitions(topic, partitions)
-    client.create_partitions([wanted])[topic].result(_SOON_S)
+
+    def ask() -> None:
+        """A request whose answer was lost is not repeated: there are as many by now."""
+        if kafka.partition_count(properties, topic) < partitions:
+            client.create_partitions([wanted])[topic].result(_SOON_S)
+
+    kafka.retried(ask)
     eventually.eventually(lambda: kafka.partition_count(properties, topic) == partitions, _SOON_S)
 
 
 def delete(properties: kafka.Properties, topic: str) -> None:
-    client = kafka.admin_client(properties)
-    client.delete_topics([topic])[topic].result(_SOON_S)
-    eventually.eventually(lambda: topic not in client.list_topics(timeout=_SOON_S).topics, _SOON_S)
+    kafka.delete_topic(properties, topic)
+    eventually.eventually(lambda: topic not in kafka.topics(properties), _SOON_S)
 
 
 def recreate(properties: kafka.Properties, topic: str) -> None:
@@ -50,13 +55,13 @@ def configure(properties: kafka.Properties, topic: str, settings: Mapping[str, s
         admin.ConfigResource.Type.TOPIC, topic, incremental_configs=entries
     )
     client = kafka.admin_client(properties)
-    client.incremental_alter_configs([resource])[resource].result(_SOON_S)
+    kafka.retried(lambda: client.incremental_alter_configs([resource])[resource].result(_SOON_S))
 
 
 def settings(properties: kafka.Properties, topic: str) -> dict[str, str]:
     resource = admin.ConfigResource(admin.ConfigResource.Type.TOPIC, topic)
     client = kafka.admin_client(properties)
-    found = client.describe_configs([resource])[resource].result(_SOON_S)
+    found = kafka.retried(lambda: client.describe_configs([resource])[resource].result(_SOON_S))
     return {name: entry.value for name, entry in found.items()}
 
 
@@ -66,5 +71,5 @@ def delete_records(
     """All before `offset`: what retention does, when a test wants it."""
     place = confluent_kafka.TopicPartition(topic, partition, offset)
     client = kafka.admin_client(properties)
-    client.delete_records([place])[place].result(_SOON_S)
+    kafka.retried(lambda: client.delete_records([place])[place].result(_SOON_S))
     assert kafka.offsets(properties, topic, partition)[0] == offset

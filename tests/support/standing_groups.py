@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from typing import Any
 
 import confluent_kafka
 
@@ -36,10 +37,23 @@ class Groups:
                 for number, end in enumerate(ends)
             ]
             request = confluent_kafka.ConsumerGroupTopicPartitions(name, places)
-            asked.append(self._source.alter_consumer_group_offsets([request])[name])
-        for future in asked:
-            done = future.result(_REQUEST_S)
-            assert not [each.error for each in done.topic_partitions if each.error is not None]
+            asked.append((request, self._source.alter_consumer_group_offsets([request])[name]))
+        for request, future in asked:
+            self._insist(request, future)
+
+    def _insist(self, request: confluent_kafka.ConsumerGroupTopicPartitions, first: Any) -> None:
+        """Until the first answer, or that of the request repeated, has no error."""
+        futures = [first]
+
+        def written() -> None:
+            future = (
+                futures.pop()
+                if futures
+                else self._source.alter_consumer_group_offsets([request])[request.group_id]
+            )
+            kafka.insist(future.result(_REQUEST_S).topic_partitions)
+
+        kafka.retried(written)
 
     def stand(self) -> Stands:
         """Those that stand anywhere on the target."""
@@ -66,20 +80,22 @@ class Groups:
         return _next(source, topic, number), _next(target, mirror, number)
 
     def _positions(self, client: confluent_kafka.admin.AdminClient) -> Stands:
-        asked = {
-            name: client.list_consumer_group_offsets(
-                [confluent_kafka.ConsumerGroupTopicPartitions(name)]
-            )[name]
-            for name in self.names
-        }
-        found = {
-            name: {
-                (each.topic, each.partition): each.offset
-                for each in future.result(_REQUEST_S).topic_partitions
+        def ask() -> Stands:
+            asked = {
+                name: client.list_consumer_group_offsets(
+                    [confluent_kafka.ConsumerGroupTopicPartitions(name)]
+                )[name]
+                for name in self.names
             }
-            for name, future in asked.items()
-        }
-        return {name: places for name, places in found.items() if places}
+            return {
+                name: {
+                    (each.topic, each.partition): each.offset
+                    for each in future.result(_REQUEST_S).topic_partitions
+                }
+                for name, future in asked.items()
+            }
+
+        return {name: places for name, places in kafka.retried(ask).items() if places}
 
 
 def _same(

@@ -99,18 +99,13 @@ def test_too_few_replicas_hold_up_their_topic_alone(tmp_path, own_cluster, east)
 
 def unneeded_broker(target: kafka.Properties) -> int:
     """Of three brokers one that leads neither of the two mirrors."""
-    topics = kafka.admin_client(target).list_topics(timeout=30.0).topics
-    mirrors = [topics[name].partitions[0] for name in ("east.scarce", "east.modest")]
+    mirrors = [kafka.partitions(target, name)[0] for name in ("east.scarce", "east.modest")]
     return min({1, 2, 3} - {each.leader for each in mirrors})
 
 
 def await_in_sync(target: kafka.Properties, topic: str, count: int) -> None:
-    client = kafka.admin_client(target)
     eventually.eventually(
-        lambda: (
-            len(client.list_topics(topic, timeout=30.0).topics[topic].partitions[0].isrs) == count
-        ),
-        120.0,
+        lambda: len(kafka.partitions(target, topic)[0].isrs) == count, 120.0, interval_s=0.3
     )
 
 

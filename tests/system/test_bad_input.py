@@ -239,7 +239,8 @@ def test_without_the_right_to_fence_copying_goes_on_at_least_once_and_says_so(
     source = east.client_properties()
     target = own_cluster("west", users=["mirror"])
     allow_all_but(target, "east.nothing")
-    change_rules(target, "create_acls", [rule("TRANSACTIONAL_ID", "*", "WRITE", "DENY")])
+    denial = rule("TRANSACTIONAL_ID", "*", "WRITE", "DENY")
+    kafka.create_acls(target.client_properties(), [denial])
     kafka.create_topic(source, "plain")
     kafka.produce(source, "plain", content.some())
     given = mirror.settings(source, target.client_properties("mirror"), topics="plain")
@@ -257,11 +258,12 @@ def allow_all_but(target: Any, topic: str) -> None:
     """The user `mirror` may do everything, except write to one topic."""
     kinds = ("BROKER", "TOPIC", "GROUP", "TRANSACTIONAL_ID")
     rules = [rule(kind, "kafka-cluster" if kind == "BROKER" else "*") for kind in kinds]
-    change_rules(target, "create_acls", [*rules, rule("TOPIC", topic, "WRITE", "DENY")])
+    kafka.create_acls(target.client_properties(), [*rules, rule("TOPIC", topic, "WRITE", "DENY")])
 
 
 def allow(target: Any, topic: str) -> None:
-    change_rules(target, "delete_acls", [rule("TOPIC", topic, "WRITE", "DENY", filter_=True)])
+    denial = rule("TOPIC", topic, "WRITE", "DENY", filter_=True)
+    kafka.delete_acls(target.client_properties(), [denial])
 
 
 def rule(
@@ -279,9 +281,3 @@ def rule(
         admin.AclOperation[operation],
         admin.AclPermissionType[permission],
     )
-
-
-def change_rules(target: Any, change: str, rules: list[Any]) -> None:
-    client = kafka.admin_client(target.client_properties())
-    for future in getattr(client, change)(rules).values():
-        future.result(30)

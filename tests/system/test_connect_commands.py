@@ -7,7 +7,6 @@ import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import confluent_kafka
 import pytest
 
 from connect_runtime.system import processes as child_processes
@@ -122,10 +121,4 @@ def test_connectors_of_every_shape_run_and_a_signal_ends_them_in_order(kind, eas
 
 def committed(client: Mapping[str, str], group: str, topic: str) -> int:
     """Of its partition 0."""
-    asked = confluent_kafka.ConsumerGroupTopicPartitions(
-        group, [confluent_kafka.TopicPartition(topic, 0)]
-    )
-    with_admin = kafka.admin_client(client)
-    (found,) = with_admin.list_consumer_group_offsets([asked]).values()
-    offset: int = found.result(30).topic_partitions[0].offset
-    return offset
+    return kafka.committed_offset(client, group, topic)

@@ -177,9 +177,8 @@ class Running:
         settings.write_text(SETTINGS)
         settings.chmod(0o644)
         script = (
-            "mm2 sandbox up east west > /tmp/up; "
-            "export POD_IP=127.0.0.1 EAST=$(sed -n 's/^east: //p' /tmp/up | cut -d' ' -f1) "
-            "WEST=$(sed -n 's/^west: //p' /tmp/up | cut -d' ' -f1); "
+            "mm2 sandbox up east west; "
+            'export POD_IP=127.0.0.1; eval "$(mm2 sandbox env)"; '
             f"exec {' '.join(image.own_words)}"
         )
         argv = image.command(

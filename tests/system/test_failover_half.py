@@ -78,8 +78,7 @@ class Scene:
 
     def lose_one(self, *, frozen: bool) -> None:
         """The broker that leads partition 1: dead, or silent with its connections open."""
-        topics = kafka.admin_client(self.source).list_topics(TOPIC, timeout=20).topics
-        broker = self.east.brokers[topics[TOPIC].partitions[1].leader]
+        broker = self.east.brokers[kafka.partitions(self.source, TOPIC)[1].leader]
         if frozen:
             broker.freeze()
         else:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import admin as library
-from confluent_kafka import cimpl
 
 from connect_runtime.system import clock
 from mm2.sandbox import cluster
@@ -63,10 +62,7 @@ class Scene:
         self.running = mirror.Mirror(folder, given)
 
     def _create_mirror(self) -> None:
-        assigned = [[leader] for leader in LEADERS]
-        new = cimpl.NewTopic(MIRROR, PARTITIONS, replica_assignment=assigned)
-        client = kafka.admin_client(self.target)
-        client.create_topics([new])[MIRROR].result(30)
+        kafka.create_topic(self.target, MIRROR, replicas=[[leader] for leader in LEADERS])
 
     def _make_no_more_there(self) -> None:
         """What is made for ourselves is made on the other brokers."""
@@ -77,7 +73,7 @@ class Scene:
             library.ResourceType.BROKER, str(HANGS), incremental_configs=[entry]
         )
         client = kafka.admin_client(self.target)
-        client.incremental_alter_configs([broker])[broker].result(30)
+        kafka.retried(lambda: client.incremental_alter_configs([broker])[broker].result(30))
 
     def mm2(self, *arguments: str) -> tuple[dict[str, Any], float]:
         """What it printed as JSON, and how long it took."""

@@ -56,8 +56,12 @@ def obeyed(asked: list[guides.Block], folder: Path, timeout_s: float = FOLLOW_S)
     ids=lambda page: page.stem,
 )
 def test_a_guide_works_as_printed(page: Path, folder: Path):
-    found = followed(page.read_text(encoding="utf-8"), folder)
+    asked = guides.blocks(page.read_text(encoding="utf-8"))
+    code, said = guides.follow(asked, folder=folder, timeout_s=FOLLOW_S)
+    found = guides.wrong(asked, said, code)
     assert not found, "\n\n".join(found)
+    if any("mm2 sandbox up" in each.text for each in asked):
+        assert re.search(r"^port 19092 is in use: east uses \d+ instead$", said, re.MULTILINE)
 
 
 @pytest.mark.full
@@ -87,8 +91,9 @@ with sqlite3.connect("shop.db") as shop:
         shop.execute(f"INSERT INTO {{table}} VALUES ('one of {{table}}')")
 END
 mm2 sandbox up east
+eval "$(mm2 sandbox env)"
 cat > worker.properties <<END
-bootstrap.servers=127.0.0.1:19092
+bootstrap.servers=$EAST
 group.id=shop
 config.storage.topic=shop-configs
 offset.storage.topic=shop-offsets
@@ -101,19 +106,15 @@ value.converter=org.apache.kafka.connect.json.JsonConverter
 value.converter.schemas.enable=false
 plugin.path=$PWD/plugins
 END
-tool() {{
-  java -Dorg.slf4j.simpleLogger.defaultLogLevel=error -cp "$HOME/.cache/mm2/kafka-4.3.1/*" \\
-    org.apache.kafka.tools."$@"
-}}
 for topic in shop.orders shop.people; do
-  tool TopicCommand --bootstrap-server 127.0.0.1:19092 --create --topic $topic
+  mm2 sandbox kafka topics --create --topic $topic
 done
 connect-distributed worker.properties > worker.log 2>&1 &
 until curl -fsS localhost:8083/connectors; do sleep 1; done
 """
 ARRIVED = """\
 for topic in shop.orders shop.people; do
-  tool consumer.ConsoleConsumer --bootstrap-server 127.0.0.1:19092 --topic $topic \\
+  mm2 sandbox kafka console-consumer --topic $topic \\
     --from-beginning --max-messages 1 --timeout-ms 60000
 done
 curl -fsS localhost:8083/connectors/tables/status
@@ -177,6 +178,12 @@ def test_what_does_not_work_is_seen(folder, old, new, told, timeout_s):
     assert old in SMALL
     found = followed(SMALL.replace(old, new), folder, timeout_s)
     assert any(told in each for each in found), found
+
+
+def test_a_guide_that_connects_to_a_foreign_kafka_is_seen(folder):
+    typed = "(exec 3<>/dev/tcp/127.0.0.1/19092)\nsleep 1"
+    found = followed(f"{FENCE}sh\n{typed}\n{FENCE}\n", folder)
+    assert found == ["::connected to the foreign program at port 19092"]
 
 
 def test_what_runs_on_ends_with_the_guide(folder):

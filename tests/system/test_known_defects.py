@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import admin
 
 from connect_runtime.system import polling
-from tests.support import connect_workers, eventually, kafka, scraped
+from tests.support import connect_workers, eventually, kafka, operations, scraped
 
 if TYPE_CHECKING:
     from mm2.sandbox import cluster
@@ -65,15 +65,6 @@ class World:
         )
 
 
-def delete(client: Mapping[str, str], topic: str) -> None:
-    """Returns when it is gone."""
-    asked = kafka.admin_client(client)
-    asked.delete_topics([topic])[topic].result(WAIT_S)
-    eventually.eventually(
-        lambda: topic not in kafka.topics(client), WAIT_S, f"{topic} is gone", interval_s=0.2
-    )
-
-
 def test_what_people_do_to_topics_is_seen(
     own_cluster: Callable[..., cluster.Cluster],
     east: cluster.Cluster,
@@ -92,7 +83,7 @@ def test_what_people_do_to_topics_is_seen(
 
     # A topic that is deleted stays deleted, though its broker makes any that is asked for
     # (KAFKA-16561), and takes no other with it.
-    delete(world.source, GONE)
+    operations.delete(world.source, GONE)
     assert not polling.until(
         lambda: GONE in kafka.topics(world.source), timeout_s=WATCH_S, interval_s=0.5
     )
@@ -100,7 +91,7 @@ def test_what_people_do_to_topics_is_seen(
     world.arrives(KEPT, "one", "two", "three", "four", log=worker.log_text)
 
     # One that is made again is another topic: Java jumps, or goes on in its middle.
-    delete(world.source, AGAIN)
+    operations.delete(world.source, AGAIN)
     kafka.create_topic(world.source, AGAIN)
     world.write(AGAIN, "other one", "other two", "other three", "other four")
     stopped = functools.partial(
@@ -140,12 +131,10 @@ def test_a_right_that_is_taken_away_is_seen_and_holds_up_nobody_else(
     """KAFKA-17139: Java's task swallows it and is RUNNING while nothing flows."""
     west = own_cluster("guarded", users=[USER])
     world = World(dict(west.client_properties()), dict(east.client_properties()), alias="guarded")
-    rights = kafka.admin_client(world.source)
     for topic in (KEPT, GONE):
         kafka.create_topic(world.source, topic)
         world.write(topic, "one", "two")
-        for future in rights.create_acls(reading(topic)).values():
-            future.result(WAIT_S)
+        kafka.create_acls(world.source, reading(topic))
     metrics = scraped.Listener()
     worker = connect_group(settings=metrics.settings).start("one", connect_workers.Kind.OURS)
     user = dict(west.client_properties(USER))
@@ -153,9 +142,7 @@ def test_a_right_that_is_taken_away_is_seen_and_holds_up_nobody_else(
     for topic in (KEPT, GONE):
         world.arrives(topic, "one", "two", log=worker.log_text)
 
-    for binding in reading(GONE)[:1]:
-        (future,) = rights.delete_acls([filter_of(binding)]).values()
-        assert len(future.result(WAIT_S)) == 1
+    kafka.delete_acls(world.source, [filter_of(reading(GONE)[0])])
     world.write(GONE, "three")
     world.write(KEPT, "three")
     world.arrives(KEPT, "one", "two", "three", log=worker.log_text)
@@ -168,8 +155,7 @@ def test_a_right_that_is_taken_away_is_seen_and_holds_up_nobody_else(
         worker.log_text,
         interval_s=0.5,
     )
-    for future in rights.create_acls(reading(GONE)).values():
-        future.result(WAIT_S)
+    kafka.create_acls(world.source, reading(GONE))
     world.arrives(GONE, "one", "two", "three", log=worker.log_text)
     eventually.eventually(lambda: behind() == 0, WAIT_S, worker.log_text, interval_s=0.5)
     metrics.close()

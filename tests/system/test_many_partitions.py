@@ -72,7 +72,7 @@ def fill(properties: kafka.Properties, size: Size) -> None:
     names = [f"many-{number:03}" for number in range(size.topics)]
     wanted = [admin.NewTopic(name, PARTITIONS, 1) for name in names]
     client = kafka.admin_client(properties)  # its futures fail when it is collected
-    created = client.create_topics(wanted, request_timeout=60.0)
+    created = client.create_topics(wanted, request_timeout=120.0)
     for future in created.values():
         future.result()
     producer = confluent_kafka.Producer(kafka.client_config(properties))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import confluent_kafka
 import pytest
 
 from connect_runtime.base import ids
@@ -45,15 +44,13 @@ def measured(tmp_path, east, west, name: str, enough: Callable[[int], bool]) -> 
     source, target = east.client_properties(), west.client_properties()
     kafka.create_topic(source, name)
     given = mirror.settings(source, target, topics=[name], spark={"engine": "inline"})
-    config = kafka.client_config(source, transactional_id=f"size-{name}")
-    producer = confluent_kafka.Producer(config)
-    producer.init_transactions(30)
+    producer = kafka.transactional_producer(source, f"size-{name}")
     count = 0
     with mirror.Mirror(tmp_path, given) as run:
         while not enough(count):
             producer.begin_transaction()
             kafka.send(producer, name, content.some(2))
-            producer.commit_transaction(30)
+            kafka.end_transaction(producer, commit=True)
             count += 1
         run.await_records(2 * count, topic=name)
         assert run.stop(60.0) == 143

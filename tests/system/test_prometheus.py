@@ -13,7 +13,6 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-import confluent_kafka
 import pytest
 
 from mm2.app import drill_report, flow_plan
@@ -76,10 +75,7 @@ class Scene:
             kafka.create_topic(self.source, name)
         for name in (PLAIN, LATE, GAPPY, GONE):
             kafka.produce(self.source, name, content.some(20))
-        config = kafka.client_config(self.source, group_id="billing", enable_auto_commit=False)
-        group = confluent_kafka.Consumer(config)
-        group.commit(offsets=[confluent_kafka.TopicPartition(PLAIN, 0, 5)], asynchronous=False)
-        group.close()
+        kafka.commit_offsets(self.source, "billing", {(PLAIN, 0): 5})
 
     def start(self, stack: contextlib.ExitStack) -> None:
         self.fill()

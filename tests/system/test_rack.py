@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import cimpl
 
 from mm2.sandbox import cluster, ports
 from tests.support import content, doors, eventually, kafka, mirror
@@ -39,11 +38,7 @@ def behind_doors(own_cluster) -> tuple[cluster.Cluster, dict[int, doors.Door]]:
 
 def led_by_the_first(properties: kafka.Properties, name: str) -> str:
     """A topic of one partition with replicas on all brokers."""
-    client = kafka.admin_client(properties)
-    wanted = cimpl.NewTopic(name, num_partitions=1, replica_assignment=[[1, 2, 3]])
-    client.create_topics([wanted])[name].result(30)
-    eventually.eventually(lambda: kafka.partition_count(properties, name) == 1, 30.0)
-    return name
+    return kafka.create_topic(properties, name, replicas=[[1, 2, 3]])
 
 
 def test_the_near_replica_is_read_and_the_leader_when_it_is_gone(

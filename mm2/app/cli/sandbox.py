@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from mm2.sandbox import failures, releases, sandbox, state
+from mm2.app import exits
+from mm2.sandbox import failures, kafka_tools, releases, sandbox, shell_variables, state
+
+if TYPE_CHECKING:
+    from mm2.sandbox import health
 
 JSON_VERSION = 1
 
@@ -21,15 +29,19 @@ _folder_option = click.option(
     default=None,
     help="Folder of the sandbox.  [default: sandbox in the cache folder]",
 )
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group("sandbox")
 def group() -> None:
-    """Real Kafka clusters on this machine: up, down, status, logs.
+    """Real Kafka clusters on this machine: start, use, inspect and remove them.
 
     \b
     Examples:
       mm2 sandbox up east west
+      eval "$(mm2 sandbox env)"; echo $EAST
+      mm2 sandbox kafka topics --cluster east --create --topic orders
+      mm2 sandbox status
       mm2 sandbox up east --brokers 3 --set message.max.bytes=8000000
       mm2 sandbox up old --kafka-version 2.8
       mm2 sandbox up east west --secure --json > clusters.json
@@ -57,7 +69,7 @@ def group() -> None:
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="A broker setting; repeatable."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print client properties as JSON.")
+@_json_option
 @_folder_option
 def up(
     *,
@@ -69,8 +81,12 @@ def up(
     settings: tuple[str, ...],
     as_json: bool,
     folder: Path | None,
-) -> None:
-    """Start clusters and return when they serve."""
+) -> int:
+    """Start clusters and return when they serve.
+
+    A port that another process uses is reported, and a free one is used instead. With --json it
+    prints the client properties of each cluster, and the state of each broker.
+    """
     request = state.Request(
         names=names,
         brokers=int(brokers),
@@ -79,37 +95,163 @@ def up(
         kafka_version=kafka_version,
         in_containers=in_containers,
     )
-    with _readable_errors():
+    try:
         request.check()
+    except failures.SandboxError as error:
+        raise click.UsageError(str(error)) from error
     with _readable_errors():
         said, started = sandbox.up(_folder(folder), request, report=_to_stderr)
     if not started:
         _to_stderr("already up")
-    _print(said, as_json=as_json)
-    if not as_json:
-        click.echo("End it with: mm2 sandbox down" + (f" --dir {folder}" if folder else ""))
+    for line in sandbox.ports_in_use(said):
+        _to_stderr(line)
+    servers = _check_health(said)
+    if as_json:
+        _print_json(said, servers)
+    else:
+        _print_clusters(said, servers, every_broker=False)
+        _print_next_commands(folder, said)
+    return _judge(servers, folder)
 
 
 @group.command("down")
+@_json_option
 @_folder_option
-def down(*, folder: Path | None) -> None:
-    """End the clusters and remove their data."""
+def down(*, as_json: bool, folder: Path | None) -> int:
+    """Stop the clusters and remove their data."""
     with _readable_errors():
         was_up = sandbox.down(_folder(folder))
-    _to_stderr("down" if was_up else "nothing was up")
+    if as_json:
+        click.echo(json.dumps({"version": JSON_VERSION, "was_up": was_up}))
+    else:
+        _to_stderr("down" if was_up else "nothing was up")
+    return exits.DONE
 
 
 @group.command("status")
-@click.option("--json", "as_json", is_flag=True, help="Print client properties as JSON.")
+@_json_option
 @_folder_option
-def status(*, as_json: bool, folder: Path | None) -> None:
-    """Show the clusters of a running sandbox."""
+def status(*, as_json: bool, folder: Path | None) -> int:
+    """Show the clusters, and whether each broker serves.
+
+    Each broker is asked for metadata. It is `up`, `dead` (its process has ended) or `not answering`
+    (within 10 s). With --json the client properties of each cluster are printed as well.
+    """
     with _readable_errors():
         said = sandbox.status(_folder(folder))
     if said is None or said.phase != "ready":
-        _to_stderr("no sandbox is up" if said is None else f"the sandbox is {said.phase}")
-        raise SystemExit(1)
-    _print(said, as_json=as_json)
+        if as_json:
+            _print_json(said, [])
+        _to_stderr(
+            f"no sandbox is up in {_folder(folder)}"
+            if said is None
+            else f"the sandbox is {said.phase}"
+        )
+        return exits.FAILED
+    servers = _check_health(said)
+    if as_json:
+        _print_json(said, servers)
+    else:
+        _print_clusters(said, servers, every_broker=True)
+    return _judge(servers, folder)
+
+
+@group.command("env")
+@click.option(
+    "--shell",
+    type=click.Choice(shell_variables.SHELLS),
+    default="sh",
+    show_default=True,
+    help="Syntax of the lines; sh is for bash and zsh as well.",
+)
+@_json_option
+@_folder_option
+def env(*, shell: str, as_json: bool, folder: Path | None) -> int:
+    """Print shell variables with the addresses of the clusters.
+
+    For a cluster `east`: EAST, its bootstrap servers, and EAST_CONFIG, its client properties file
+    (for `--command-config` of Kafka's tools; TLS and passwords of a secure cluster are in it). For
+    a cluster `my-cluster`: MY_CLUSTER and MY_CLUSTER_CONFIG.
+
+    \b
+    Examples:
+      eval "$(mm2 sandbox env)"                     bash, zsh, sh
+      mm2 sandbox env --shell fish | source         fish
+      kafka-topics.sh --bootstrap-server $EAST --command-config $EAST_CONFIG --list
+    """
+    with _readable_errors():
+        said = sandbox.require_ready(_folder(folder))
+    found = sandbox.variables(_folder(folder), said)
+    if as_json:
+        click.echo(json.dumps({"version": JSON_VERSION, "variables": found}, indent=2))
+    else:
+        click.echo(shell_variables.render(found, shell=shell), nl=False)
+    return exits.DONE
+
+
+class _KafkaCommand(click.Command):
+    """The options of a tool go to it as they are, `--help` too, wherever ours stand."""
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return ["TOOL", "[--cluster NAME]", "[--dir DIR]", "[ARGS]..."]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or args[0] in ctx.help_option_names:
+            return super().parse_args(ctx, args)
+        folder, cluster = _take_option(args, "--dir"), _take_option(args, "--cluster")
+        if not args:
+            raise click.MissingParameter(ctx=ctx, param=self.params[0])
+        ctx.params = {
+            "tool": args[0],
+            "arguments": tuple(args[1:]),
+            "folder": None if folder is None else Path(folder),
+            "cluster": cluster,
+        }
+        ctx.set_parameter_source("tool", click.core.ParameterSource.COMMANDLINE)
+        return []
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Tools"):
+            formatter.write_dl([(name, each.summary) for name, each in kafka_tools.TOOLS.items()])
+        super().format_options(ctx, formatter)
+
+
+def _complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in kafka_tools.TOOLS if name.startswith(incomplete)]
+
+
+@group.command("kafka", cls=_KafkaCommand, no_args_is_help=True)
+@click.argument("tool", shell_complete=_complete_tool)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.option("--cluster", metavar="NAME", help="Cluster to use; needed where there are several.")
+@_folder_option
+def kafka(
+    *, tool: str, arguments: tuple[str, ...], cluster: str | None, folder: Path | None
+) -> None:
+    """Run one of Kafka's own command-line tools against a cluster of the sandbox.
+
+    TOOL is the name of Kafka's script without `kafka-` and `.sh`. ARGS are its own;
+    `--bootstrap-server` is filled in, and for a secure cluster `--command-config`. stdin and stdout
+    are the tool's, and so is the status it ends with.
+
+    \b
+    Examples:
+      mm2 sandbox kafka topics --cluster east --create --topic orders --partitions 2
+      seq 1 1000 | mm2 sandbox kafka console-producer --cluster east --topic orders
+      mm2 sandbox kafka consumer-groups --cluster west --describe --all-groups
+      mm2 sandbox kafka topics --help
+    """
+    try:
+        argv = sandbox.kafka_command(
+            _folder(folder), kafka_tools.find(tool), arguments, cluster=cluster
+        )
+    except (failures.UnknownClusterError, failures.UnknownToolError) as error:
+        raise click.UsageError(str(error)) from error
+    except failures.SandboxError as error:
+        raise click.ClickException(str(error)) from error
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(argv[0], argv)  # noqa: S606 - this process becomes the tool; no shell is wanted
 
 
 @group.command("logs")
@@ -134,16 +276,104 @@ def logs(*, name: str | None, tail: int | None, folder: Path | None) -> None:
                 click.echo(line, nl=False)
 
 
-def _print(said: state.State, *, as_json: bool) -> None:
-    if as_json:
-        clusters = {cluster.name: dict(cluster.properties) for cluster in said.clusters}
-        click.echo(json.dumps({"version": JSON_VERSION, "clusters": clusters}, indent=2))
-        return
+def _check_health(said: state.State) -> list[health.ServerHealth]:
+    from mm2.sandbox import health  # with the Kafka library, which other commands need not load
+
+    return health.check(said)
+
+
+def _print_clusters(
+    said: state.State, servers: Sequence[health.ServerHealth], *, every_broker: bool
+) -> None:
     for cluster in said.clusters:
-        kafka = f"Kafka {cluster.kafka_version}" + (" with ZooKeeper" if cluster.zookeeper else "")
-        click.echo(f"{cluster.name}: {cluster.properties['bootstrap.servers']}  ({kafka})")
-        if cluster.properties["security.protocol"] != "PLAINTEXT":
-            click.echo("  with the client properties that `mm2 sandbox status --json` prints")
+        version = f"Kafka {cluster.kafka_version}"
+        version += " with ZooKeeper" if cluster.zookeeper else ""
+        version += ", TLS and SCRAM" if cluster.secure else ""
+        click.echo(f"{cluster.name}: {cluster.bootstrap}  ({version})")
+        for server in servers:
+            if server.cluster == cluster.name and (every_broker or not server.is_up):
+                address = f" at {server.address}" if server.address else ""
+                click.echo(f"  {server.name}{address}: {server.describe()}")
+
+
+def _print_next_commands(folder: Path | None, said: state.State) -> None:
+    where = _dir_option(folder)
+    first = said.clusters[0].name
+    names = ", ".join(shell_variables.name(each.name) for each in said.clusters)
+    click.echo(
+        f"\nAddresses as shell variables ({names}):\n"
+        f'  eval "$(mm2 sandbox env{where})"\n'
+        "Kafka's own tools:\n"
+        f"  mm2 sandbox kafka topics{where} --cluster {first} --list\n"
+        "Whether the brokers serve; client properties with --json:\n"
+        f"  mm2 sandbox status{where}\n"
+        "Stop the clusters and remove their data:\n"
+        f"  mm2 sandbox down{where}"
+    )
+
+
+def _print_json(said: state.State | None, servers: Sequence[health.ServerHealth]) -> None:
+    """`clusters` are Java client properties by name, as `clusters:` of a configuration has them."""
+    clusters = () if said is None else said.clusters
+    ports = {
+        (cluster.name, f"broker {broker.node_id}"): broker.preferred_port
+        for cluster in clusters
+        for broker in cluster.brokers
+    }
+    brokers = {
+        cluster.name: [
+            {
+                "name": server.name,
+                "address": server.address,
+                "preferred_port": ports.get((server.cluster, server.name)),
+                "health": server.health,
+                "pid": server.pid,
+                "log": server.log,
+            }
+            for server in servers
+            if server.cluster == cluster.name
+        ]
+        for cluster in clusters
+    }
+    told = {
+        "version": JSON_VERSION,
+        "phase": "down" if said is None else said.phase,
+        "clusters": {cluster.name: dict(cluster.properties) for cluster in clusters},
+        "servers": brokers,
+    }
+    click.echo(json.dumps(told, indent=2))
+
+
+def _judge(servers: Sequence[health.ServerHealth], folder: Path | None) -> int:
+    """The exit code; says how to start anew where a server does not serve."""
+    down = [f"{server.name} of {server.cluster}" for server in servers if not server.is_up]
+    if not down:
+        return exits.DONE
+    _to_stderr(
+        f"not up: {', '.join(down)}; a broker is not restarted: mm2 sandbox down"
+        f"{_dir_option(folder)}, then mm2 sandbox up, starts anew without the data"
+    )
+    return exits.FAILED
+
+
+def _dir_option(folder: Path | None) -> str:
+    return f" --dir {shlex.quote(str(folder))}" if folder else ""
+
+
+def _take_option(args: list[str], name: str) -> str | None:
+    """Remove the first `NAME VALUE` or `NAME=VALUE` from the arguments and return its value.
+
+    A word that begins with a dash is no value: `kafka-acls.sh` has a flag `--cluster` of its own.
+    """
+    for at, word in enumerate(args):
+        if word.startswith(f"{name}="):
+            del args[at]
+            return word.partition("=")[2]
+        if word == name and at + 1 < len(args) and not args[at + 1].startswith("-"):
+            value = args[at + 1]
+            del args[at : at + 2]
+            return value
+    return None
 
 
 def _setting(word: str) -> tuple[str, str]:

@@ -10,8 +10,6 @@ import threading
 
 import confluent_kafka
 
-from connect_runtime.base import errors
-from connect_runtime.system import polling
 from mm2.sandbox import clients, failures
 from mm2.sandbox.traffic import loops
 
@@ -116,18 +114,9 @@ def begin(at: clients.Properties, group: str, topic: str, *, partitions: int) ->
     The topic of offsets is made for the first group of all, and brokers hear late of new topics:
     what is refused for now is asked again.
     """
-    last: list[errors.RetriableError] = []
-
-    def written() -> bool:
-        try:
-            _write_first(at, group, topic, partitions=partitions)
-        except errors.RetriableError as error:
-            last[:] = [error]
-            return False
-        return True
-
-    if not polling.until(written, timeout_s=_REQUEST_S, interval_s=_ROOM_S):
-        raise last[0]
+    clients.repeated(
+        lambda: _write_first(at, group, topic, partitions=partitions), timeout_s=_REQUEST_S
+    )
 
 
 def _write_first(at: clients.Properties, group: str, topic: str, *, partitions: int) -> None:
@@ -150,10 +139,23 @@ def _write_first(at: clients.Properties, group: str, topic: str, *, partitions: 
 
 def positions(at: clients.Properties, group: str, topic: str, *, partitions: int) -> dict[int, int]:
     """By partition, where the group goes on. Raises `SandboxError` where it would not know."""
-    consumer = clients.Clients(at, alias=group).consumer(f"asks-{group}", group_id=group)
+    made = clients.Clients(at, alias=group)
+    consumer = made.consumer(f"asks-{group}", group_id=group)
+    places = [confluent_kafka.TopicPartition(topic, number) for number in range(partitions)]
+
+    def ask() -> dict[int, int]:
+        doing = f"reading the positions of the group {group}"
+        try:
+            answer = consumer.committed(places, _REQUEST_S)
+        except confluent_kafka.KafkaException as error:
+            raise made.explain(error.args[0], doing) from None
+        refused = [each.error for each in answer if each.error is not None]
+        if refused:
+            raise made.explain(refused[0], doing)
+        return {each.partition: each.offset for each in answer}
+
     try:
-        places = [confluent_kafka.TopicPartition(topic, number) for number in range(partitions)]
-        found = {each.partition: each.offset for each in consumer.committed(places, _REQUEST_S)}
+        found = clients.repeated(ask, timeout_s=_REQUEST_S)
     finally:
         consumer.close()
     if min(found.values()) < 0:

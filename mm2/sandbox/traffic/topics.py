@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import confluent_kafka
 from confluent_kafka import cimpl
 
+from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.sandbox import clients
 
 _TIMEOUT_S = 30.0
@@ -23,7 +25,10 @@ class Topic:
 
 
 def create(at: clients.Clients, wanted: Iterable[Topic]) -> None:
-    """Create topics, with as many replicas as the brokers make by default."""
+    """Create topics, with as many replicas as the brokers make by default.
+
+    Raises `ConnectError` where a topic cannot be created, or exists.
+    """
     admin = at.admin("traffic-topics")
     new = [
         cimpl.NewTopic(
@@ -34,8 +39,19 @@ def create(at: clients.Clients, wanted: Iterable[Topic]) -> None:
         )
         for each in wanted
     ]
-    for name, created in admin.create_topics(new, operation_timeout=_TIMEOUT_S).items():
-        try:
-            created.result(_TIMEOUT_S)
-        except confluent_kafka.KafkaException as error:
-            raise at.explain(error.args[0], f"creating topic {name}") from None
+    times_asked = itertools.count(1)
+
+    def ask() -> None:
+        repeats = next(times_asked) > 1
+        for name, created in admin.create_topics(new, operation_timeout=_TIMEOUT_S).items():
+            doing = f"creating topic {name}"
+            try:
+                created.result(_TIMEOUT_S)
+            except TimeoutError:
+                raise at.overdue(doing) from None
+            except confluent_kafka.KafkaException as error:
+                ours = at.explain(error.args[0], doing)
+                if not (repeats and isinstance(ours, kafka_errors.TopicExistsError)):
+                    raise ours from None
+
+    clients.repeated(ask)

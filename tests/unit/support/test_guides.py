@@ -93,3 +93,18 @@ def test_every_guide_is_in_the_index_and_short(path):
     assert path.name == "README.md" or f"({path.name})" in index
     generated = {"configuration.md", "metrics.md"}
     assert path.name in generated or len(path.read_text(encoding="utf-8").splitlines()) < 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *PAGES,
+        *sorted((image.DEPLOY / "samples").glob("*")),
+        image.DEPLOY / "clusters.yaml",
+        *(image.ROOT / each / "README.md" for each in (".", "connect_runtime", "mm2/client")),
+    ],
+    ids=lambda path: f"{path.parent.name}/{path.name}",
+)
+def test_nothing_that_is_pasted_has_an_address_of_the_sandbox(path):
+    """Another Kafka may listen there: guides take addresses from `mm2 sandbox env`."""
+    assert not re.search(r":1909\d|:1919\d", path.read_text(encoding="utf-8"))

@@ -45,8 +45,15 @@ class Settings:
             for key, value in changes.items()
         ]
         resource = library.ConfigResource(kind, name, incremental_configs=entries)
-        waiting = self._admin.incremental_alter_configs([resource], request_timeout=_TIMEOUT_S)
-        try:
-            waiting[resource].result(_TIMEOUT_S)
-        except confluent_kafka.KafkaException as error:
-            raise self._clients.explain(error.args[0], f"changing settings of {name}") from None
+
+        def ask() -> None:
+            waiting = self._admin.incremental_alter_configs([resource], request_timeout=_TIMEOUT_S)
+            doing = f"changing settings of {name}"
+            try:
+                waiting[resource].result(_TIMEOUT_S)
+            except TimeoutError:
+                raise self._clients.overdue(doing) from None
+            except confluent_kafka.KafkaException as error:
+                raise self._clients.explain(error.args[0], doing) from None
+
+        clients.repeated(ask)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mm2.sandbox import cluster, containers, failures, releases, state
+from mm2.sandbox import cluster, containers, failures, releases, sandbox, state
 
 FOLDER = Path("/somewhere/east")
 
@@ -33,7 +33,11 @@ def test_without_a_daemon_it_is_said_what_to_do(monkeypatch, tmp_path):
         # Docker's library leaves a socket that did not connect to the garbage collector.
         warnings.simplefilter("ignore", ResourceWarning)
         with pytest.raises(failures.SandboxError, match=r"no Docker daemon answers .*start it, or"):
-            state.Request(names=("east",), in_containers=True).check()
+            sandbox.up(
+                tmp_path / "sandbox",
+                state.Request(names=("east",), in_containers=True),
+                report=lambda line: None,
+            )
         gc.collect()
 
 
