@@ -91,6 +91,39 @@ PAGES = number(
     steps=_NONE_IS_WELL,
 )
 
+HEALTHY = number(
+    Text(
+        title="Healthy",
+        about="The verdict of mm2 status, of the status page and of /health/replicating: records "
+        "are replicated, and nothing needs an operator. NO also while an operator has paused or "
+        "stopped the flow, and while it starts. mm2 status says why.",
+        unknown="no data: the verdict is unknown",
+        runbooks=("Mm2FlowStalled", "Mm2FlowHeld"),
+    ),
+    Query(expr=f"min by (flow) (mm2_flow_healthy{_FLOW})"),
+    unit="short",
+    steps=_FROM_1,
+    words=_YES_NO,
+    span=HALF,
+)
+
+CLUSTERS = number(
+    Text(
+        title="Clusters reachable",
+        about="Does a broker of the source and of the target answer every node? NO once none of "
+        "them has for 10 seconds: then the lag of the flow is unknown.",
+        unknown="no data: no node reports a flow",
+        runbooks=("Mm2ClusterUnreachable",),
+    ),
+    Query(
+        expr=f"min by (flow, side) (mm2_flow_cluster_reachable{_FLOW})", legend="{{flow}} {{side}}"
+    ),
+    unit="short",
+    steps=_FROM_1,
+    words=_YES_NO,
+    span=HALF,
+)
+
 STATE = number(
     Text(
         title="State",
@@ -312,7 +345,10 @@ BOARD = Board(
         Row(title="May we fail over?", panels=(READY, PAGES, NODES, CONDITIONS, AGES)),
         Row(
             title="Do flows run, and how old are mirrors?",
-            panels=(STATE, AGE, LAG_RECORDS, NOT_COPIED, STANDING, THROUGHPUT, SLOW),
+            panels=(
+                *(HEALTHY, CLUSTERS, STATE, AGE, LAG_RECORDS, NOT_COPIED, STANDING),
+                *(THROUGHPUT, SLOW),
+            ),
         ),
         Row(title="Is anything lost or doubled?", panels=(LOSS, UNFENCED, RECEIPTS)),
         Row(title="Are objectives held?", panels=(BUDGET, BURN)),

@@ -29,6 +29,8 @@ DRIFT_MS = 1_000
 POLL_MAX_S = 0.2
 """How late `run` may notice that it is to stop, or that a check is due."""
 
+_NO_ANSWER = "no answer"
+
 _log = logging.getLogger(__name__)
 
 
@@ -76,13 +78,22 @@ class _Watched:
             self.lost = self._never_answered(now_s)
         elif silent.keys() == set(brokers):
             since_ms = wall_ms - round((now_s - self.last_answer_s) * 1000)
-            self.lost = (_Lost(reason=self._trouble(), since_ms=_same(before, "", since_ms)),)
+            reason = self._trouble() or _NO_ANSWER
+            self.lost = (_Lost(reason=reason, since_ms=_same(before, "", since_ms)),)
         else:
             for node_id, last_s in sorted(silent.items()):
-                name = f"{node_id} ({brokers[node_id].host}:{brokers[node_id].port})"
+                name = self._name(node_id)
                 since_ms = _same(before, name, wall_ms - round((now_s - last_s) * 1000))
-                lost = _Lost(reason=self._trouble(node_id), since_ms=since_ms, broker=name)
-                self.lost = (*self.lost, lost)
+                reason = self._trouble(node_id) or _NO_ANSWER
+                self.lost = (*self.lost, _Lost(reason=reason, since_ms=since_ms, broker=name))
+
+    def broker_names(self) -> set[str]:
+        """Of the brokers in the cluster's metadata."""
+        return {self._name(node_id) for node_id in self.connections.view.brokers}
+
+    def _name(self, node_id: int) -> str:
+        broker = self.connections.view.brokers[node_id]
+        return f"{node_id} ({broker.host}:{broker.port})"
 
     def _never_answered(self, now_s: float) -> tuple[_Lost, ...]:
         trouble = self._trouble()
@@ -214,14 +225,19 @@ def _key(settings: app_settings.Settings, flow: flows.Flow, side: reachability.S
 
 
 def _log_change(each: _Watched, before: tuple[_Lost, ...]) -> None:
-    """One line for each cluster or broker that is lost, and for each that is back."""
+    """One line for each cluster or broker that is lost, and for each that is back, or gone."""
     known, now = ({lost.broker for lost in found} for found in (before, each.lost))
+    over = known - now if "" not in now else set[str]()
     for lost in each.lost:
         if lost.broker not in known:
             what = f"{each.alias} broker {lost.broker}" if lost.broker else each.alias
             since = reachability.clock_time(lost.since_ms)
             reason = f": {lost.reason}" if lost.reason else ""
             _log.warning("%s unreachable since %s%s; retrying", what, since, reason)
-    for broker in sorted(known - now):
-        if not each.lost or broker:
-            _log.info("%s%s answers again", each.alias, f" broker {broker}" if broker else "")
+    for broker in sorted(over):
+        if not broker:
+            _log.info("%s answers again", each.alias)
+        elif broker in each.broker_names():
+            _log.info("%s broker %s answers again", each.alias, broker)
+        else:
+            _log.info("%s broker %s is no longer in the cluster's metadata", each.alias, broker)

@@ -192,15 +192,23 @@ class LossWatch:
             if stop.is_set():
                 return
             flow = by_name[status.flow]
-            waiting = self._waiting(status, flow)
+            lost = {each.side for each in self._unreachable(flow) if not each.broker}
+            if reachability.Side.SOURCE in lost:
+                self._store(flow.name, {})  # what it said last is old; asking would only wait
+                continue
+            target_lost = reachability.Side.TARGET in lost
+            waiting = self._waiting(status, target_lost=target_lost)
             found: source_looks.Looks = {}
             if waiting:
                 found = self._ask(settings, flow, waiting)
             else:
                 self._forget(flow.name)
-            with self._lock:
-                self._looks[flow.name] = found
-                self._looked_s[flow.name] = self._clock.now_s()
+            self._store(flow.name, found)
+
+    def _store(self, flow: str, found: source_looks.Looks) -> None:
+        with self._lock:
+            self._looks[flow] = found
+            self._looked_s[flow] = self._clock.now_s()
 
     def _drop_gone(self, there: Set[str]) -> None:
         """Of flows that are no more nothing is told."""
@@ -212,11 +220,10 @@ class LossWatch:
             self._forget(name)
 
     def _waiting(
-        self, status: flow_status.FlowStatus, flow: flows.Flow
+        self, status: flow_status.FlowStatus, *, target_lost: bool
     ) -> dict[ids.TopicPartition, flow_status.PartitionStatus]:
         """What lags, is paused or stopped, or has not moved for a while; what of the flow is
         elsewhere is looked at there."""
-        target_lost = any(each.side is reachability.Side.TARGET for each in self._unreachable(flow))
         wall_ms, found = self._clock.wall_ms(), {}
         for each in status.partitions:
             state = overview.state_of(each, paused=status.holds.pauses(each.partition.topic))

@@ -63,6 +63,15 @@ class Observing:
             ),
         }
 
+    def unreachable(self) -> dict[str, str]:
+        """By flow, which of its clusters does not answer, since when and why."""
+        found: dict[str, str] = {}
+        for each in self._reports.get():
+            lost = [one.describe() for one in each.unreachable if not one.broker]
+            if lost:
+                found[each.flow] = "; ".join(lost)
+        return found
+
     def _by_partition(self) -> tuple[base_metrics.Family, ...]:
         return metrics.by_partition(self.metrics.statuses, self._clock.wall_ms())
 

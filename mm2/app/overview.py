@@ -19,6 +19,7 @@ NO_TOPIC = "no topic of the source matches; see topics and topics.exclude of the
 NOTHING_TO_COPY = f"it has nothing to copy: {NO_TOPIC}"
 
 PAUSED = "paused"
+_ALL_ANSWER: Mapping[str, str] = {}
 _WORST_FIRST = ("fenced", "stopped", "waiting", "taking", PAUSED, "closed", "copying")
 _REASONS = {
     flow_status.TaskState.STARTING.value: "its copy starts",
@@ -81,7 +82,7 @@ class FlowRow:
     """One flow. `tasks` counts its tasks by state; `slots_missing` is 0 until Spark is up;
     `unfenced` partitions are copied at least once, which `fencing` would change, a command.
     `elsewhere` as in `flow_status.FlowStatus`. `paused`, and `throttle` in bytes per second or 0,
-    are of the whole flow.
+    are of the whole flow. `unreachable`: which of its clusters does not answer, "" while both do.
     """
 
     flow: str
@@ -102,6 +103,7 @@ class FlowRow:
     elsewhere: int
     paused: bool = False
     throttle: int = 0
+    unreachable: str = ""
 
     @property
     def empty(self) -> bool:
@@ -145,8 +147,9 @@ def make(
     *,
     wall_ms: int,
     engine_ready: bool,
+    unreachable: Mapping[str, str] = _ALL_ANSWER,
 ) -> Overview:
-    """`wall_ms` is now; lags in seconds are ages."""
+    """`wall_ms` is now; lags in seconds are ages. `unreachable` by flow, as in `FlowRow`."""
     flow_rows: list[FlowRow] = []
     topic_rows: list[TopicRow] = []
     for status in statuses:
@@ -155,7 +158,14 @@ def make(
             for name, partitions in _by_topic(status.partitions)
         ]
         topic_rows.extend(rows)
-        flow_rows.append(_flow_row(status, rows, engine_ready=engine_ready))
+        flow_rows.append(
+            _flow_row(
+                status,
+                rows,
+                engine_ready=engine_ready,
+                unreachable=unreachable.get(status.flow, ""),
+            )
+        )
     return Overview(
         flows=tuple(flow_rows), topics=tuple(topic_rows), standstills=standstills(statuses)
     )
@@ -257,7 +267,11 @@ def _lag(partitions: list[flow_status.PartitionStatus], *, wall_ms: int, paused:
 
 
 def _flow_row(
-    status: flow_status.FlowStatus, rows: list[TopicRow], *, engine_ready: bool
+    status: flow_status.FlowStatus,
+    rows: list[TopicRow],
+    *,
+    engine_ready: bool,
+    unreachable: str,
 ) -> FlowRow:
     known_records = [each.lag.records for each in rows if each.lag.records is not None]
     known_seconds = [each.lag.seconds for each in rows if each.lag.seconds is not None]
@@ -286,4 +300,5 @@ def _flow_row(
         elsewhere=status.elsewhere,
         paused=status.holds.paused,
         throttle=status.holds.budgets.flow,
+        unreachable=unreachable,
     )

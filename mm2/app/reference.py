@@ -82,10 +82,13 @@ JSON body that says why. `?flow=east->west` asks of one flow.
 | `/health/ready` | each flow's worker has joined its group, its connectors are configured as the \
 file says, and what this node was given to run has begun and has not failed altogether (or an \
 operator has stopped it): for a readiness probe |
-| `/health/replicating` | of each flow that mirrors, a batch (a heartbeat's, too) was acknowledged \
-by the target within `health.replicating.within.seconds`, or all of the source was known to be \
-copied then, its brokers having answered. A flow that is paused, stopped or without topics is not \
-well; one that other nodes copy is. For alerts, not for probes |"""
+| `/health/replicating` | every flow is healthy: the verdict that `mm2 status`, `mm2_flow_healthy` \
+and the status page give, too. Both clusters answer, no task has failed and no partition has \
+stopped, no partition waits for longer than 10 seconds, nothing is about to be deleted \
+unreplicated, and the target has acknowledged a batch (a heartbeat's, too) within \
+`health.replicating.within.seconds`, or all of the source was known to be replicated then. A flow \
+that is paused, stopped, starting or without topics is not healthy; one that other nodes replicate \
+is. For alerts, not for probes |"""
 
 
 def metrics_page() -> str:

@@ -10,7 +10,7 @@ import contextlib
 import enum
 import logging
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -101,6 +101,8 @@ class Surroundings:
     stop_signal: Callable[[], int | None]
     wait: Callable[[float], object]
     notes: tuple[str, ...] = ()
+    unreachable: Callable[[], Mapping[str, str]] = dict
+    """By flow, which of its clusters does not answer; as in `overview.make`."""
 
 
 class RunLoop:
@@ -177,8 +179,14 @@ class RunLoop:
         statuses = self._shown_statuses = self._seen_statuses
         ready = self._running.engine.state is engine.EngineState.READY
         self._rates.observe(statuses, now_s)
+        lost: dict[str, str] = {}
+        self._side("cluster watch", lambda: lost.update(self._around.unreachable()))
         seen = overview.make(
-            statuses, self._rates, wall_ms=self._around.clock.wall_ms(), engine_ready=ready
+            statuses,
+            self._rates,
+            wall_ms=self._around.clock.wall_ms(),
+            engine_ready=ready,
+            unreachable=lost,
         )
         for line in self._changes.observe(seen, statuses, now_s):
             _log.log(line.level, "%s", line.text)

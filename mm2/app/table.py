@@ -91,12 +91,20 @@ def flow_line(row: overview.FlowRow) -> str:
     if row.slots_missing:
         parts.append(f"needs {amounts.counted(row.slots_missing, 'more Spark slot')}")
     if not row.partitions:
-        return ", ".join([*parts, row.reason or _nothing_here(row)])
+        return ", ".join([*parts, row.unreachable or row.reason or _nothing_here(row)])
     parts.append(f"{amounts.counted(row.topics, 'topic')}, {_partitions(row)}")
     parts.append(f"{figures.count(row.rate.records_s)} records/s")
     parts.append(f"{figures.megabytes(row.rate.bytes_s)} MB/s")
-    parts.append(f"lag {lag_in_records(row.lag)}, {lag_seconds(row.lag)}")
+    parts.append(_lag(row))
     return ", ".join(parts)
+
+
+def _lag(row: overview.FlowRow) -> str:
+    """With the cluster that does not answer: it is why the lag is unknown, or not the whole."""
+    if row.unreachable and row.lag.records is None:
+        return f"lag unknown: {row.unreachable}"
+    lag = f"lag {lag_in_records(row.lag)}, {lag_seconds(row.lag)}"
+    return f"{lag}; {row.unreachable}" if row.unreachable else lag
 
 
 def _held(row: overview.FlowRow) -> list[str]:
@@ -194,6 +202,8 @@ def render(frame: Frame, *, width: int, height: int) -> console.Group:
 
 
 def _flow_style(row: overview.FlowRow) -> str:
+    if row.unreachable:
+        return "bold red"
     if row.stopped or row.slots_missing:
         return "yellow"
     return _FLOW_STYLES[row.state]

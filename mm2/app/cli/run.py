@@ -194,6 +194,7 @@ def _run(
         stop_signal=lambda: stop.signal_number,
         wait=waiting(stop, observed.beats.beat),
         notes=(f"mm2 {version.VERSION}{note}",),
+        unreachable=observed.unreachable,
     )
     try:
         with reloading.begun(made, watch, clusters), page.watched():

@@ -11,7 +11,9 @@ from connect_runtime.base import errors, ids
 from mm2.app import loss_watch
 from mm2.app.reports import flow_report, source_looks
 from mm2.app.settings import load
-from mm2.core import holds, time_to_loss
+from mm2.connectors import board, flow_status
+from mm2.core import health, holds, reachability, time_to_loss
+from mm2.core.copy import crossing
 from mm2.core.offsets import log_ends
 from tests.fakes import plugin_contexts
 from tests.support import statuses
@@ -21,6 +23,7 @@ clusters: {east: {bootstrap.servers: 'e:1'}, west: {bootstrap.servers: 'w:1'}}
 flows:
 - {from: east, to: west}
 """
+Side = reachability.Side
 PLACE = ids.TopicPartition("orders", 0)
 SEEN = source_looks.Seen(
     ends=log_ends.Ends(start=0, end=9),
@@ -65,7 +68,13 @@ class Scene:
         self.running = Running()
         self.clock = plugin_contexts.Clock()
         self.opened = []
-        self.watch = loss_watch.LossWatch(self.running, open_source=self.open, clock=self.clock)
+        self.lost = []
+        self.watch = loss_watch.LossWatch(
+            self.running,
+            open_source=self.open,
+            clock=self.clock,
+            unreachable=lambda _: tuple(self.lost),
+        )
 
     def open(self, settings, flow):
         self.opened.append(Losses())
@@ -122,14 +131,93 @@ def test_what_does_not_move_is_looked_at_once_that_lasts(scene, fields):
     assert scene.opened[0].asked == [[PLACE]]
 
 
-def test_so_is_what_an_operator_paused_though_it_was_caught_up(scene):
-    paused = statuses.flow(statuses.partition(), holds=holds.Holds(paused=True))
-    scene.running.shown = [paused]
-    scene.watch.note()
-    scene.clock.wall += loss_watch.STAYS_MS
+@pytest.mark.parametrize(
+    "holding",
+    [holds.Holds(paused=True), holds.Holds(paused_topics=frozenset({"orders"}))],
+)
+def test_the_lag_of_what_is_paused_is_asked_for_at_the_next_turn(scene, holding):
+    scene.running.shown = [
+        statuses.flow(statuses.partition(), statuses.partition("bills"), holds=holding)
+    ]
     scene.watch.look(threading.Event())
+    paused = [ids.TopicPartition("bills", 0), PLACE] if holding.paused else [PLACE]
+    assert scene.opened[0].asked == [paused]
+    part = next(each for each in scene.partitions() if each.topic == "orders")
+    assert (part.state, part.end, part.lag_records) == ("paused", 9, 9)
+
+
+def lost(side, broker=""):
+    return reachability.Unreachable(side=side, cluster="x", reason="refused", broker=broker)
+
+
+@pytest.mark.parametrize("fields", [{"phase": "waiting"}, {"source_end": -1}])
+def test_so_is_the_lag_of_what_waits_for_an_unreachable_target(scene, fields):
+    waiting = statuses.partition(**fields)
+    scene.lost = [lost(Side.TARGET, broker="2 (b:9092)")]
+    scene.look(waiting, statuses.partition("bills"))
+    assert scene.opened == [], "a single broker, and its partitions may have moved"
+    scene.lost = [lost(Side.TARGET)]
+    scene.look(waiting, statuses.partition("bills"))
     assert scene.opened[0].asked == [[PLACE]]
-    assert scene.partitions()[0].end == 9
+    part = next(each for each in scene.partitions() if each.topic == "orders")
+    assert part.lag_records == 9
+
+
+def test_an_unreachable_source_is_not_asked_and_what_it_said_counts_no_more(scene, caplog):
+    runs_out(scene)
+    asked = len(scene.opened[0].asked)
+    scene.lost = [lost(Side.SOURCE)]
+    assert scene.partitions()[0].lag_records is None, "at once"
+    scene.look(statuses.partition(phase="stopped"))
+    assert len(scene.opened[0].asked) == asked
+    assert scene.watch.left_s() == {}
+    assert caplog.text == ""
+    scene.lost = []
+    scene.look(statuses.partition(phase="stopped"))
+    assert scene.partitions()[0].lag_records == 9
+
+
+def test_one_broker_that_does_not_answer_leaves_the_others_to_ask(scene):
+    scene.lost = [lost(Side.SOURCE, broker="2 (b:9092)")]
+    scene.look(statuses.partition(phase="stopped"))
+    assert scene.partitions()[0].lag_records == 9
+
+
+def test_reports_name_what_is_unreachable(scene):
+    scene.lost = [lost(Side.TARGET)]
+    (report,) = scene.watch.reports()
+    assert report.unreachable == (lost(Side.TARGET),)
+
+
+def test_reports_say_when_something_was_replicated_last_while_a_copy_is_here(scene):
+    place = board.BOARD.pulse("east->west", 0)
+    try:
+        began = scene.clock.wall
+        assert scene.watch.reports()[0].crossed == health.Crossed(begun_ms=began, last=None)
+        place.put(crossing.Pulse(crossed_ms=began + 4, idle_ms=began + 2))
+        scene.clock.wall += 9
+        last = health.Crossing(at_ms=began + 4, by=health.By.BATCH)
+        assert scene.watch.reports()[0].crossed == health.Crossed(begun_ms=began, last=last)
+    finally:
+        place.leave()
+    assert scene.watch.reports()[0].crossed.last == last, "what was known is no less true"
+    scene.running.shown = [statuses.flow(tasks=(), elsewhere=2)]
+    assert scene.watch.reports()[0].crossed is None
+
+
+def test_a_failed_task_keeps_a_quiet_flow_from_looking_fresh(scene):
+    place = board.BOARD.pulse("east->west", 0)
+    try:
+        idle_ms = scene.clock.wall
+        place.put(crossing.Pulse(idle_ms=idle_ms))
+        assert scene.watch.reports()[0].crossed.at_ms == idle_ms
+        place.put(crossing.Pulse(idle_ms=idle_ms + 60_000))
+        scene.clock.wall += 60_000
+        failed = statuses.task(1, flow_status.TaskState.FAILED)
+        scene.running.shown = [statuses.flow(statuses.partition(), tasks=[failed])]
+        assert scene.watch.reports()[0].crossed.at_ms == idle_ms
+    finally:
+        place.leave()
 
 
 def test_once_nothing_waits_its_clients_are_let_go(scene):

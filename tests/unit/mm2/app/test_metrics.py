@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
+
 from connect_runtime.base import metrics as base_metrics
 from mm2.app import counters, metrics, overview, rates
+from mm2.app.reports import flow_report
 from mm2.connectors import board, flow_status
+from mm2.core import health, measures, reachability
 from mm2.core import holds as holding
-from mm2.core import measures
 from mm2.core.copy import crossing
 from tests.support import statuses
 
@@ -265,40 +268,73 @@ def test_latencies_of_all_tasks_are_one_histogram_that_never_falls():
     assert seen.family(measures.LATENCY).distributions[FLOW] is found
 
 
-def test_the_flow_crosses_when_one_task_does_and_rests_when_all_do():
+def report(*parts, **fields):
+    given = {"flow": "east->west", "state": flow_report.State.RUNNING, "at_ms": NOW_MS}
+    return flow_report.FlowReport(seen_by=("process 7",), partitions=parts, **given | fields)
+
+
+COPIED = flow_report.Partition(
+    topic="orders", partition=0, mirror="m", state="copying", copied_to=9, end=9
+)
+
+
+def lost(side, broker=""):
+    return reachability.Unreachable(side=side, cluster="x", reason="refused", broker=broker)
+
+
+def test_the_age_of_the_last_batch_is_that_of_the_report():
+    last = health.Crossing(at_ms=NOW_MS - 9_000, by=health.By.BATCH)
+    crossed = health.Crossed(begun_ms=NOW_MS - 60_000, last=last)
+    assert Observed().saw(reports=[report(crossed=crossed)])[measures.CROSSING_AGE] == {FLOW: 9.0}
+
+
+def test_a_flow_that_replicated_nothing_yet_grows_old_from_its_start():
+    crossed = health.Crossed(begun_ms=NOW_MS - 60_000, last=None)
+    assert Observed().saw(reports=[report(crossed=crossed)])[measures.CROSSING_AGE] == {FLOW: 60.0}
+
+
+def test_a_node_that_replicates_nothing_of_a_flow_has_no_age_of_it():
+    assert Observed().saw(reports=[report(elsewhere=2)])[measures.CROSSING_AGE] == {}
+
+
+@pytest.mark.parametrize(
+    ("found", "healthy"),
+    [
+        (report(COPIED), {FLOW: 1}),
+        (report(elsewhere=2), {FLOW: 1}),
+        (report(dataclasses.replace(COPIED, state="stopped")), {FLOW: 0}),
+        (report(COPIED, unreachable=(lost(reachability.Side.TARGET),)), {FLOW: 0}),
+        (report(COPIED, state=flow_report.State.PAUSED), {FLOW: 0}),
+        (report(state=flow_report.State.UNKNOWN), {}),
+    ],
+)
+def test_the_verdict_is_a_metric_absent_while_it_is_unknown(found, healthy):
+    assert Observed().saw(reports=[found])[measures.HEALTHY] == healthy
+
+
+def test_the_verdict_is_by_the_objective_of_the_file():
     seen = Observed()
-    told = {0: pulse(crossed_ms=NOW_MS - 9_000, idle_ms=NOW_MS), 1: pulse(idle_ms=NOW_MS - 2_000)}
-    seen.saw(pulses={"east->west": told})
-    assert seen[measures.CROSSING_AGE] == {FLOW: 2.0}
-    another = Observed().saw(pulses={"east->west": {**told, 1: pulse()}})
-    assert another[measures.CROSSING_AGE] == {FLOW: 9.0}
-    seen.saw(pulses={"east->west": {0: pulse()}})
-    assert seen[measures.CROSSING_AGE] == {FLOW: 2.0}, "what was known is no less true"
+    seen.metrics.within_s = 8.0
+    last = health.Crossing(at_ms=NOW_MS - 9_000, by=health.By.BATCH)
+    crossed = health.Crossed(begun_ms=NOW_MS - 60_000, last=last)
+    assert seen.saw(reports=[report(COPIED, crossed=crossed)])[measures.HEALTHY] == {FLOW: 0}
 
 
-def test_a_flow_in_which_nothing_crosses_grows_old_from_its_begin():
-    seen = Observed().see(statuses.flow(statuses.partition(phase="waiting")))
-    assert seen[measures.CROSSING_AGE] == {FLOW: 0.0}
-    seen.wall_ms += 9_000
-    assert seen.saw(pulses={"east->west": {0: pulse()}})[measures.CROSSING_AGE] == {FLOW: 9.0}
-
-
-def test_a_node_that_copies_nothing_of_a_flow_tells_no_age_of_it():
-    seen = Observed()
-    seen.saw(pulses={"east->west": {0: pulse(crossed_ms=NOW_MS)}})
-    finding = statuses.partition(task=-1, phase="stopped")
-    assert seen.see(statuses.flow(finding, tasks=(), elsewhere=2))[measures.CROSSING_AGE] == {}
-
-
-def test_a_failed_task_keeps_a_quiet_flow_from_looking_fresh():
-    seen = Observed()
-    rests = {"east->west": {0: pulse(idle_ms=NOW_MS)}}
-    assert seen.saw(pulses=rests)[measures.CROSSING_AGE] == {FLOW: 0.0}
-    seen.wall_ms += 60_000
-    seen.beside = metrics.Beside(pulses={"east->west": {0: pulse(idle_ms=NOW_MS + 60_000)}})
-    failed = statuses.task(1, flow_status.TaskState.FAILED)
-    seen.see(statuses.flow(statuses.partition(), tasks=[statuses.task(), failed]))
-    assert seen[measures.CROSSING_AGE] == {FLOW: 60.0}
+@pytest.mark.parametrize(
+    ("unreachable", "source", "target"),
+    [
+        ((), 1, 1),
+        ((lost(reachability.Side.SOURCE),), 0, 1),
+        ((lost(reachability.Side.TARGET),), 1, 0),
+        ((lost(reachability.Side.SOURCE, "2 (b:9092)"),), 1, 1),
+    ],
+)
+def test_each_cluster_of_a_flow_is_reachable_or_not(unreachable, source, target):
+    seen = Observed().saw(reports=[report(COPIED, unreachable=unreachable)])
+    assert seen[measures.REACHABLE] == {
+        ("east->west", "source"): source,
+        ("east->west", "target"): target,
+    }
 
 
 def test_clocks_differ_by_the_most_that_a_task_saw():

@@ -9,12 +9,14 @@ from typing import Any, cast
 
 import pytest
 
+from connect_runtime.base import clock as base_clock
 from connect_runtime.base import metrics as base_metrics
 from connect_runtime.ports import pages
-from mm2.app import drill_report, health_pages, node, observing, overview, rates
+from mm2.app import drill_report, health_pages, loss_watch, node, observing, overview, rates
 from mm2.app.settings import load
+from mm2.app.settings import settings as app_settings
 from mm2.connectors import board, flow_status
-from mm2.core import health, holds, measures
+from mm2.core import health, holds, measures, reachability
 from mm2.core.copy import crossing
 from tests.fakes import plugin_contexts
 from tests.support import statuses
@@ -37,6 +39,8 @@ class Running:
     crashed: str = ""
     engine_ready: bool = True
     slots: tuple[int, int] | None = (1, 3)
+    settings: app_settings.Settings = None  # type: ignore[assignment]
+    unreachable: list[reachability.Unreachable] = field(default_factory=list)
 
     def own_metrics(self) -> dict[str, tuple[base_metrics.Family, ...]]:
         return {FLOW: (base_metrics.Family(metric=OWN, series={(): 7.0}),)}
@@ -56,6 +60,24 @@ class Running:
         return self.shown
 
 
+class Watch(loss_watch.LossWatch):
+    """Knows when the source deletes what is not replicated, and which clusters do not answer."""
+
+    def __init__(
+        self, running: Running, settings: app_settings.Settings, clock: base_clock.Clock
+    ) -> None:
+        running.settings = settings
+        super().__init__(
+            running,
+            open_source=loss_watch.open_source,
+            clock=clock,
+            unreachable=lambda _: tuple(running.unreachable),
+        )
+
+    def left_s(self) -> dict[tuple[str, ...], float]:
+        return {(FLOW, "orders"): 9.0}
+
+
 class Observed:
     def __init__(self, folder: pathlib.Path, more: str = "") -> None:
         settings = load.parse(FILE + more, file="c", folder=folder, environment={})
@@ -65,7 +87,7 @@ class Observed:
             cast(node.Node, self.running),
             settings,
             clock=self.clock,
-            losses=lambda: {(FLOW, "orders"): 9.0},
+            watch=Watch(self.running, settings, self.clock),
         )
 
     def look(self) -> None:
@@ -130,24 +152,58 @@ def test_javas_names_and_health_are_served(observed, pulse):
     assert b"mm2_" not in body
     for path, well in ((health_pages.LIVE, 200), (health_pages.READY, 200)):
         assert observed.asks(path)[0] == well
-    assert observed.asks(health_pages.REPLICATING)[0] == 503, "nothing has crossed yet"
+    assert observed.asks(health_pages.REPLICATING)[0] == 503, "nothing was replicated yet"
     observed.clock.now += health.LIVE_WITHIN_S + 1
     assert observed.asks(health_pages.LIVE)[0] == 503
     observed.made.beats.beat()
     assert observed.asks(health_pages.LIVE)[0] == 200
 
 
-def test_metrics_and_health_know_the_same_of_what_crossed(observed, pulse):
+def test_metrics_and_health_agree_on_when_something_was_replicated_last(observed, pulse):
     """Also of a copy that is gone since."""
     pulse.put(crossing.Pulse(idle_ms=observed.clock.wall_ms()))
     observed.look()
+    assert observed.asks(health_pages.REPLICATING)[0] == 200
     pulse.leave()
-    failed = statuses.task(0, flow_status.TaskState.FAILED)
-    observed.running.shown = [statuses.flow(statuses.partition(phase="waiting"), tasks=[failed])]
     observed.later(40)
-    status, body = observed.asks(health_pages.REPLICATING)
-    assert (status, "40.0 s ago" in json.loads(body)["findings"][0]["reason"]) == (200, True)
-    observed.later(40)
-    assert observed.asks(health_pages.REPLICATING)[0] == 503
     observed.look()
+    assert observed.asks(health_pages.REPLICATING)[0] == 200
+    assert observed.series()["mm2_flow_healthy"] == {(FLOW,): 1}
+    observed.later(40)
+    observed.look()
+    status, body = observed.asks(health_pages.REPLICATING)
+    (finding,) = json.loads(body)["findings"]
+    assert (status, finding["reason"]) == (
+        503,
+        "no record was replicated for 80 s (allowed: 60 s)",
+    )
+    assert observed.series()["mm2_flow_healthy"] == {(FLOW,): 0}
     assert observed.series()["mm2_flow_crossing_age_seconds"] == {(FLOW,): 80.0}
+
+
+def test_metrics_health_and_table_name_the_same_unreachable_cluster(observed, pulse):
+    pulse.put(crossing.Pulse(crossed_ms=observed.clock.wall_ms()))
+    lost = reachability.Unreachable(
+        side=reachability.Side.SOURCE, cluster="east", reason="refused", since_ms=0
+    )
+    observed.running.unreachable = [lost]
+    observed.look()
+    series = observed.series()
+    assert series["mm2_flow_healthy"] == {(FLOW,): 0}
+    assert series["mm2_flow_cluster_reachable"] == {(FLOW, "source"): 0, (FLOW, "target"): 1}
+    status, body = observed.asks(health_pages.REPLICATING)
+    (finding,) = json.loads(body)["findings"]
+    assert (status, finding["reason"]) == (503, lost.describe())
+    assert observed.made.unreachable() == {FLOW: lost.describe()}
+
+
+def test_a_single_broker_is_no_unreachable_cluster(observed, pulse):
+    pulse.put(crossing.Pulse(crossed_ms=observed.clock.wall_ms()))
+    observed.running.unreachable = [
+        reachability.Unreachable(
+            side=reachability.Side.SOURCE, cluster="east", reason="refused", broker="2 (b:9092)"
+        )
+    ]
+    observed.look()
+    assert observed.series()["mm2_flow_healthy"] == {(FLOW,): 1}
+    assert observed.made.unreachable() == {}

@@ -56,6 +56,7 @@ class World:
         self.signal: int | None = None
         self.signal_at_turn: int | None = None
         self.step_s = step_s
+        self.unreachable = dict
 
     def wait(self, timeout_s):
         self.running.turn += 1
@@ -72,6 +73,7 @@ class World:
             stop_signal=lambda: self.signal,
             wait=self.wait,
             notes=("note",),
+            unreachable=self.unreachable,
         )
         ending = run_loop.RunLoop(self.running, goal, around).run()
         assert self.running.calls == ["start", "stop"]
@@ -167,11 +169,24 @@ def test_our_own_errors_are_told_as_such():
     assert "report it" in ending.errors[0]
 
 
-@pytest.mark.parametrize("side", ["table", "metrics"])
+def unheard_of():
+    raise KeyError("unheard of")
+
+
+def test_an_unreachable_cluster_is_shown_with_its_flow():
+    world = World([flow(0)], [flow(10)])
+    world.unreachable = lambda: {"east->west": "source east unreachable"}
+    world.run(CAUGHT_UP)
+    assert world.display.frames[-1].seen.flows[0].unreachable == "source east unreachable"
+
+
+@pytest.mark.parametrize("side", ["table", "metrics", "cluster watch"])
 def test_a_side_service_that_fails_is_switched_off_and_copying_goes_on(side, caplog):
     world = World([flow(0)], [flow(1)], [flow(2)], [flow(10)])
     if side == "table":
         world.display.error = OSError("the terminal is gone")
+    elif side == "cluster watch":
+        world.unreachable = unheard_of
     else:
         world.metrics = Broken()
     with caplog.at_level(logging.ERROR):

@@ -108,6 +108,34 @@ def flow_line(*args, **fields) -> str:
     return table.flow_line(make(statuses.flow(*args, **fields)).flows[0])
 
 
+SOURCE_LOST = "source east unreachable since 22:03:28Z: connection refused (e:1)"
+
+
+@pytest.mark.parametrize(
+    ("partitions", "end"),
+    [
+        (
+            [statuses.partition(phase="waiting", source_end=-1)],
+            f"0.0 MB/s, lag unknown: {SOURCE_LOST}",
+        ),
+        (
+            [statuses.partition(copied_to=3, source_end=8, oldest_ms=NOW_MS - 2_000)],
+            f"0.0 MB/s, lag 5 records, 2.0 s; {SOURCE_LOST}",
+        ),
+        ([], f"RUNNING, 1 task running, {SOURCE_LOST}"),
+    ],
+)
+def test_an_unreachable_cluster_is_why_the_lag_is_unknown(partitions, end):
+    (row,) = overview.make(
+        [statuses.flow(*partitions)],
+        rates.Rates(),
+        wall_ms=NOW_MS,
+        engine_ready=True,
+        unreachable={"east->west": SOURCE_LOST, "west->east": "x"},
+    ).flows
+    assert table.flow_line(row).endswith(end)
+
+
 def test_a_task_that_waits_is_never_shown_as_running():
     line = flow_line(
         statuses.partition(),

@@ -11,6 +11,7 @@ from connect_runtime.system import threads
 from mm2.app import exits, run_socket
 from mm2.app.cli import main
 from mm2.app.reports import flow_report
+from mm2.core import reachability
 
 AT_MS = 1_700_000_000_000
 
@@ -29,6 +30,9 @@ def report(*partitions, **more):
     )
 
 
+SOURCE_LOST = reachability.Unreachable(
+    side=reachability.Side.SOURCE, cluster="east", reason="refused", since_ms=AT_MS
+)
 LATE = part("bills", copied_to=4, waiting_since_ms=AT_MS - 5_000)
 BACK = report(part(), flow="west->east")
 
@@ -63,10 +67,9 @@ def process(config, tmp_path, monkeypatch):
 def test_flows_that_are_well(process, config, capsys):
     assert main.run(["status", str(config)]) == exits.DONE
     lines = capsys.readouterr().out.splitlines()
-    assert [line for line in lines if "seen by process 7" in line] == [
-        "east->west  RUNNING  (seen by process 7)",
-        "west->east  RUNNING  (seen by process 7)",
-    ]
+    heads = [line for line in lines if "process 7" in line]
+    assert [line.split("  ")[0] for line in heads] == ["east->west", "west->east"]
+    assert all("RUNNING, healthy" in line for line in heads)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +78,7 @@ def test_flows_that_are_well(process, config, capsys):
         report(part(state="stopped", reason="damaged")),
         report(part(), state=flow_report.State.PAUSED),
         report(part(), tasks=(flow_report.Task(number=0, state="FAILED"),)),
+        report(part(end=None), unreachable=(SOURCE_LOST,)),
     ],
 )
 def test_one_flow_that_is_not_well_is_enough_to_fail(process, config, capsys, first):
@@ -90,7 +94,18 @@ def test_status_for_programs(process, config, capsys):
     assert (told["version"], told["notes"]) == (1, [])
     flow, _ = told["flows"]
     assert flow_report.read(flow) == process[0]
-    assert (flow["is_well"], flow["lag_records"], flow["lag_ms"]) == (True, 6, 5_000)
+    assert (flow["health"], flow["reasons"], flow["notes"]) == ("healthy", [], [])
+    assert (flow["lag_records"], flow["lag_ms"]) == (6, 5_000)
+
+
+def test_an_unreachable_source_makes_the_lag_unknown(process, config, capsys):
+    process[0] = report(part(end=None), unreachable=(SOURCE_LOST,))
+    assert main.run(["status", str(config)]) == exits.FAILED
+    assert "source east unreachable since 22:13:20Z: refused" in capsys.readouterr().out
+    assert main.run(["status", str(config), "--json"]) == exits.FAILED
+    flow, _ = json.loads(capsys.readouterr().out)["flows"]
+    assert (flow["health"], flow["lag_records"]) == ("unhealthy", None)
+    assert main.run(["lag", str(config), "--max-records", "0"]) != exits.DONE
 
 
 def test_no_such_flow(process, config, capsys):
@@ -163,7 +178,7 @@ def test_one_topic_or_none_of_that_name(process, config, capsys):
 
 def test_clusters_that_do_not_answer_are_told(process, config, capsys):
     asked = ["status", str(config), "--clusters", "--timeout", "0.2", "--flow", "east->west"]
-    assert main.run(asked) == exits.FAILED
-    line = capsys.readouterr().out.splitlines()[0]
-    assert line.startswith("east->west  UNKNOWN: ")
-    assert line.endswith("(seen by clusters)")
+    assert main.run(asked) == exits.UNREACHABLE
+    told = capsys.readouterr().out
+    assert told.startswith("east->west  UNKNOWN")
+    assert "target west unreachable: " in told

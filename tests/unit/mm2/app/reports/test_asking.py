@@ -5,10 +5,10 @@ import pytest
 from connect_runtime.system import threads
 from mm2.app import exits, run_socket
 from mm2.app.reports import asking, flow_report
-from mm2.core import flows
+from mm2.core import flows, health, reachability
 
 FLOW = flows.Flow(source="east", target="west")
-State = flow_report.State
+Side, State = reachability.Side, flow_report.State
 
 
 def part(number, **more):
@@ -24,6 +24,17 @@ def report(seen_by, *partitions, state=State.RUNNING, **more):
         partitions=partitions,
         **more,
     )
+
+
+def lost(side, *, since_ms=None, broker=""):
+    cluster = FLOW.source if side is Side.SOURCE else FLOW.target
+    return reachability.Unreachable(
+        side=side, cluster=cluster, reason="refused", since_ms=since_ms, broker=broker
+    )
+
+
+def crossed(at_ms):
+    return health.Crossed(begun_ms=1, last=health.Crossing(at_ms=at_ms, by=health.By.BATCH))
 
 
 CLUSTERS = report(
@@ -43,7 +54,13 @@ def asked(tmp_path):
     where.mkdir(mode=0o700)
 
     def ask(answer=None, **more):
-        given = {"clusters": lambda flow: CLUSTERS, "where": where, "timeout_s": 5.0, **more}
+        given = {
+            "clusters": lambda flow: CLUSTERS,
+            "where": where,
+            "timeout_s": 5.0,
+            "within_s": 60.0,
+            **more,
+        }
         if answer is None:
             return asking.ask(file, [FLOW], **given)
         made = run_socket.RunSocket(file, where=where)
@@ -71,7 +88,20 @@ def answer(*reports, version=flow_report.JSON_VERSION):
 def test_a_process_that_knows_all_of_a_flow_is_enough(asked):
     mine = report("process 1", part(0), part(1))
     found = asked(answer(mine), clusters=None)
-    assert found == asking.Found(flows=(mine,))
+    assert found == asking.Found(flows=(mine,), within_s=60.0)
+
+
+def test_while_the_target_is_unreachable_nobody_else_is_asked(asked):
+    mine = report("process 1", part(0), elsewhere=1, unreachable=(lost(Side.TARGET),))
+    assert asked(answer(mine), clusters=None).flows == (mine,)
+
+
+@pytest.mark.parametrize("found", [lost(Side.SOURCE), lost(Side.TARGET, broker="2 (b:9092)")])
+def test_otherwise_the_clusters_know_more(asked, found):
+    mine = report("process 1", part(0), elsewhere=1, unreachable=(found,))
+    (merged,) = asked(answer(mine)).flows
+    assert merged.seen_by == ("process 1", "clusters")
+    assert merged.unreachable == (found,)
 
 
 def test_without_a_process_the_clusters_tell(asked):
@@ -90,7 +120,7 @@ def test_what_runs_elsewhere_the_clusters_tell(asked):
 
 def test_the_clusters_alone_if_they_are_asked_for(asked):
     found = asked(answer(report("process 1")), processes=False)
-    assert found == asking.Found(flows=(CLUSTERS,))
+    assert found == asking.Found(flows=(CLUSTERS,), within_s=60.0)
 
 
 @pytest.mark.parametrize(
@@ -131,3 +161,16 @@ def test_what_is_merged_says_each_thing_once_the_newest_trouble_first():
     assert found.warnings == ("w", "x")
     assert [each.text for each in found.troubles] == ["new", "old"]
     assert [(each.number, each.restarts) for each in found.tasks] == [(0, 1), (1, None)]
+
+
+def test_what_several_miss_is_said_once_as_whoever_misses_it_longest_says_it():
+    first = report("process 1", unreachable=(lost(Side.SOURCE, since_ms=9), lost(Side.TARGET)))
+    second = report("process 2", unreachable=(lost(Side.SOURCE, since_ms=4),))
+    found = asking.merged([first, second])
+    assert found.unreachable == (lost(Side.SOURCE, since_ms=4), lost(Side.TARGET))
+
+
+def test_the_last_batch_is_that_of_any_process():
+    reports = [report("process 1", crossed=crossed(5)), report("process 2", crossed=crossed(8))]
+    assert asking.merged([*reports, CLUSTERS]).crossed == crossed(8)
+    assert asking.merged([CLUSTERS, report("process 1")]).crossed is None

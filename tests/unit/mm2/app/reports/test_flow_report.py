@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mm2.app.reports import flow_report
-from mm2.core import time_to_loss
+from mm2.core import health, reachability, time_to_loss
 
 State = flow_report.State
 SHORT = time_to_loss.Outlook(
@@ -60,6 +60,24 @@ REPORTS = st.builds(
     elsewhere=st.integers(0),
     troubles=st.lists(st.builds(flow_report.Trouble, text=st.text(), at_ms=NUMBERS)).map(tuple),
     warnings=st.lists(st.text()).map(tuple),
+    unreachable=st.lists(
+        st.builds(
+            reachability.Unreachable,
+            side=st.sampled_from(reachability.Side),
+            cluster=st.text(),
+            reason=st.text(),
+            since_ms=NUMBERS,
+            broker=st.text(),
+        ),
+        max_size=3,
+    ).map(tuple),
+    crossed=st.none()
+    | st.builds(
+        health.Crossed,
+        begun_ms=st.integers(0),
+        last=st.none()
+        | st.builds(health.Crossing, at_ms=st.integers(0), by=st.sampled_from(health.By)),
+    ),
 )
 
 
@@ -108,26 +126,6 @@ def test_lags_are_added_ages_are_not_and_what_is_unknown_is_said():
     undated = flow_report.lag([known, part(end=5, copied_to=1)], 1_000)
     assert (undated.complete, undated.dated) == (True, False)
     assert flow_report.lag([part()], 1_000).records is None
-
-
-@pytest.mark.parametrize(
-    ("found", "well"),
-    [
-        (report(part(state="copying")), True),
-        (report(part()), True),
-        (report(state=State.PAUSED), False),
-        (report(state=State.UNKNOWN), False),
-        (report(part(state="stopped")), False),
-        (report(part(state="fenced")), False),
-        (report(part(state="waiting", reason="a leader moved")), True),
-        (report(part(reason="its mirror was deleted")), False),
-        (report(part(outlook=SHORT)), False),
-        (report(part(outlook=dataclasses.replace(SHORT, share=0.9))), True),
-        (report(tasks=(flow_report.Task(number=0, state="FAILED"),)), False),
-    ],
-)
-def test_when_a_flow_is_well(found, well):
-    assert found.is_well is well
 
 
 def test_what_is_lost_first_counts():

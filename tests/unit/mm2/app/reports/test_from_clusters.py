@@ -11,9 +11,9 @@ from connect_runtime.base import ids
 from connect_runtime.core.state import cluster_config, status_log, status_records
 from mm2.app import flow_plan, flow_statuses, overview
 from mm2.app.looks import mirrors, workers
-from mm2.app.reports import flow_report, from_clusters
+from mm2.app.reports import flow_report, flow_verdict, from_clusters
 from mm2.app.settings import load
-from mm2.core import time_to_loss
+from mm2.core import reachability, time_to_loss
 from mm2.core.failover import seen
 from mm2.core.offsets import log_ends, offset_map
 
@@ -80,6 +80,10 @@ def report(of=None, *found, silent="", losses=0, retentions=MappingProxyType({})
     )
 
 
+def verdict(found):
+    return flow_verdict.judge(found, within_s=60.0)
+
+
 @pytest.mark.parametrize(
     ("of", "state", "since_ms", "words"),
     [
@@ -108,7 +112,7 @@ def test_what_is_copied_and_what_is_not():
     assert (part.lag_records, part.lag_ms(found.at_ms)) == (7, 4_000)
     assert part.outlook.left_ms == 6_000
     assert (part.state, part.reason) == (flow_report.UNSEEN, "")
-    assert found.is_well
+    assert verdict(found).is_healthy
     assert found.tasks == (flow_report.Task(number=0, state="RUNNING", node="a:1"),)
     assert found.nodes == ("a:1",)
 
@@ -126,19 +130,22 @@ def test_what_is_wrong_with_its_logs_is_seen_from_outside(fields, words):
     found = report(None, mirrored(**fields))
     assert words in found.partitions[0].reason
     assert words in found.warnings[0]
-    assert not found.is_well
+    assert verdict(found).health is flow_verdict.Health.UNHEALTHY
 
 
 def test_a_partition_of_which_nothing_was_copied_yet_is_fine():
     found = report(None, mirrored(copied_to=None, there=None))
     assert (found.partitions[0].reason, found.partitions[0].lag_records) == ("", 10)
-    assert found.is_well
+    assert verdict(found).is_healthy
 
 
 def test_a_source_that_does_not_answer_is_told_and_lags_are_unknown():
     found = report(None, mirrored(here=None, waiting_since_ms=None), silent="no route")
     assert found.partitions[0].lag_records is None
-    assert found.warnings == ("east does not answer: no route",)
+    (lost,) = found.unreachable
+    assert (lost.side, lost.cluster, lost.since_ms) == (reachability.Side.SOURCE, "east", None)
+    assert found.warnings == ()
+    assert verdict(found).reasons[0] == "source east unreachable: no route"
 
 
 def test_where_nobody_is_in_the_group_what_its_tasks_said_counts_for_nothing():

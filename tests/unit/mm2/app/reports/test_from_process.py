@@ -2,17 +2,22 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
+
 from connect_runtime.base import ids
 from mm2.app import overview
 from mm2.app.reports import flow_report, from_process, history, source_looks
 from mm2.connectors import flow_status
-from mm2.core import flows, holds, time_to_loss
+from mm2.core import flows, health, holds, reachability, time_to_loss
 from mm2.core.offsets import log_ends
 from tests.support import statuses
 
 FLOW = flows.Flow(source="east", target="west")
 PLACE = ids.TopicPartition("orders", 0)
 KEPT = time_to_loss.Outlook(kind=time_to_loss.Kind.KEPT)
+LOOK = source_looks.Seen(
+    ends=log_ends.Ends(start=2, end=12), copied_to=4, waiting_since_ms=1_000, outlook=KEPT
+)
 
 
 def report(status, **more):
@@ -33,7 +38,6 @@ def test_a_running_flow():
     (part,) = found.partitions
     assert (part.mirror, part.state, part.since_ms) == ("east.orders", "copying", 5)
     assert (part.lag_records, part.lag_ms(found.at_ms)) == (7, 5_000)
-    assert found.is_well
 
 
 def test_that_nothing_was_missing_when_it_last_moved_says_nothing_about_now():
@@ -46,12 +50,31 @@ def test_that_nothing_was_missing_when_it_last_moved_says_nothing_about_now():
 
 def test_what_the_source_was_asked_fills_in_what_is_not_known():
     stopped = statuses.partition(phase="stopped", copied_to=-1, source_end=-1)
-    look = source_looks.Seen(
-        ends=log_ends.Ends(start=2, end=12), copied_to=4, waiting_since_ms=1_000, outlook=KEPT
-    )
-    (part,) = report(statuses.flow(stopped), looks={PLACE: look}).partitions
+    (part,) = report(statuses.flow(stopped), looks={PLACE: LOOK}).partitions
     assert (part.copied_to, part.start, part.end, part.outlook) == (4, 2, 12, KEPT)
     assert (part.lag_records, part.lag_ms(9_000)) == (8, 8_000)
+
+
+@pytest.mark.parametrize(
+    ("side", "broker", "lag"),
+    [
+        (reachability.Side.SOURCE, "", None),
+        (reachability.Side.SOURCE, "2 (b:9092)", 8),
+        (reachability.Side.TARGET, "", 8),
+    ],
+)
+def test_what_the_source_was_asked_is_old_once_it_is_unreachable(side, broker, lag):
+    lost = reachability.Unreachable(side=side, cluster="x", reason="refused", broker=broker)
+    stopped = statuses.partition(phase="stopped", copied_to=-1, source_end=-1)
+    found = report(statuses.flow(stopped), looks={PLACE: LOOK}, unreachable=(lost,))
+    assert found.partitions[0].lag_records == lag
+    assert found.unreachable == (lost,)
+
+
+def test_when_the_last_batch_was_replicated_is_part_of_the_report():
+    crossed = health.Crossed(begun_ms=1, last=None)
+    assert report(statuses.flow(), crossed=crossed).crossed == crossed
+    assert report(statuses.flow()).crossed is None
 
 
 def test_an_operators_pause_is_the_flows_state():
@@ -86,7 +109,6 @@ def test_tasks_of_all_nodes_and_more_of_those_that_run_here():
         flow_report.Task(number=2, state="FAILED", node="a:1", reason="no right"),
         flow_report.Task(number=3, state="RUNNING", restarts=0),
     )
-    assert not found.is_well
 
 
 def test_warnings():

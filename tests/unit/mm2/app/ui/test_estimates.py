@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from mm2.app import overview
-from mm2.app.reports import flow_report
+from mm2.app.reports import flow_report, flow_verdict
 from mm2.app.ui import estimates, tones
 from mm2.core import flows, time_to_loss
 
@@ -17,6 +17,9 @@ DONE = flow_report.Partition(
 )
 
 
+HEALTHY = flow_verdict.Verdict(health=flow_verdict.Health.HEALTHY)
+
+
 def estimate(*parts, state=flow_report.State.RUNNING, **fields):
     report = flow_report.FlowReport(
         flow=FLOW.name,
@@ -26,7 +29,7 @@ def estimate(*parts, state=flow_report.State.RUNNING, **fields):
         partitions=tuple(dataclasses.replace(DONE, **each) for each in parts),
         **fields,
     )
-    return estimates.make(report, FLOW)
+    return estimates.make(report, FLOW, verdict=HEALTHY)
 
 
 def test_where_all_is_copied_nothing_is_known_against_it_and_that_is_all_it_says():
@@ -88,15 +91,18 @@ def test_a_flow_that_does_not_replicate_cannot_be_judged():
         state=flow_report.State.RUNNING,
         partitions=(DONE,),
     )
-    found = estimates.make(report, FLOW, stuck="nothing since 90 s")
-    assert (found.kind, found.findings) == (Kind.UNKNOWN, ("nothing since 90 s",))
+    unreachable = "source east unreachable since 22:03:28Z: refused"
+    verdict = flow_verdict.Verdict(health=flow_verdict.Health.UNHEALTHY, reasons=(unreachable,))
+    found = estimates.make(report, FLOW, verdict=verdict)
+    assert (found.kind, found.findings) == (Kind.UNKNOWN, (unreachable,))
 
 
 def test_where_nothing_is_copied_why_is_told_once():
     empty = flow_report.FlowReport(
         flow=FLOW.name, seen_by=(), at_ms=NOW_MS, state=flow_report.State.RUNNING
     )
-    found = estimates.make(empty, FLOW, stuck=overview.NOTHING_TO_COPY)
+    found = estimates.make(empty, FLOW, verdict=flow_verdict.judge(empty, within_s=60.0))
     assert (found.kind, found.findings) == (Kind.UNKNOWN, (overview.NOTHING_TO_COPY,))
     others = dataclasses.replace(empty, elsewhere=3)
-    assert "no partition is copied here" in estimates.make(others, FLOW).findings
+    found = estimates.make(others, FLOW, verdict=flow_verdict.judge(others, within_s=60.0))
+    assert "no partition is copied here" in found.findings

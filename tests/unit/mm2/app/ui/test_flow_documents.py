@@ -23,7 +23,8 @@ SUMMARY: dict[str, object] = {
     "state": "RUNNING",
     "tone": "good",
     "state_words": "running",
-    "stuck": "",
+    "health": "healthy",
+    "reasons": [],
     "reason": "",
     "since_ms": None,
     "nodes": [],
@@ -201,8 +202,8 @@ def test_holds_warnings_and_troubles_are_told_and_what_lasts_is_not_told_twice()
         paused=True, paused_topics=frozenset({"b", "a"}), budgets=flows.Budgets(flow=5_000)
     )
     troubles = (
-        flow_report.Trouble(text="orders-0: the topic is gone. To go on: mm2 run c.yaml", at_ms=9),
-        flow_report.Trouble(text="task 0: its copy has ended", at_ms=4),
+        flow_report.Trouble(text="orders: the topic is gone. To go on: mm2 run c.yaml", at_ms=9),
+        flow_report.Trouble(text="task 0: its copy has ended", at_ms=4, over_ms=6),
     )
     one = seen_flows.flow(
         stopped(0),
@@ -213,7 +214,7 @@ def test_holds_warnings_and_troubles_are_told_and_what_lasts_is_not_told_twice()
     told = detail(one)
     assert told["holds"] == {"paused": True, "paused_topics": ["a", "b"], "throttle_bytes_s": 5_000}
     assert told["warnings"] == ["one", "two"]
-    assert told["troubles"] == [{"text": "task 0: its copy has ended", "at_ms": 4}]
+    assert told["troubles"] == [{"text": "task 0: its copy has ended", "at_ms": 4, "over_ms": 6}]
 
 
 def test_only_the_newest_troubles_are_told():
