@@ -105,6 +105,7 @@ def parse(
     flat = settings.Flat(
         props={key: pair.value for key, pair in pairs.items()},
         places={key: (pair.line, pair.path) for key, pair in pairs.items()},
+        defaults=frozenset(key for key, pair in pairs.items() if pair.is_default),
         resolve=_resolve(value_providers.BUILT_IN, environment=environment, folder=folder),
     )
     about = workers.source(file, environment=environment, folder=folder)
