@@ -42,5 +42,5 @@ def test_another_word_is_no_boolean():
     read = account("yes")
     assert read.boolean("key") is False
     assert [str(error) for error in read.errors] == [
-        "key: yes is not allowed; allowed are true, false"
+        "key: yes is not allowed; true or false"
     ]
