@@ -30,7 +30,7 @@ def command(*, file: pathlib.Path, flow_name: str | None, as_json: bool, timeout
     `mm2 config check` judges the file alone.
 
     The exit code is 0 when nothing failed (there may be warnings), 1 when something did, 2 when
-    FILE itself is wrong.
+    FILE itself is wrong, 4 when no cluster can be reached.
 
     \b
     Examples:
@@ -61,4 +61,6 @@ def command(*, file: pathlib.Path, flow_name: str | None, as_json: bool, timeout
     else:
         for line in show.lines(report):
             click.echo(line)
+    if report.reaches_none_of(settings.clusters):
+        return exits.UNREACHABLE
     return exits.FAILED if report.verdict is findings.Result.FAILED else exits.DONE
