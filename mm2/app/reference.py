@@ -39,8 +39,12 @@ _METRICS = """# Metrics
 This page is made by `mm2 docs metrics` of the declarations in the program.
 
 `mm2 run` serves them to Prometheus at `http://127.0.0.1:9464/metrics` (`metrics.host`,
-`metrics.port`). A figure that nobody can know is left out, never 0: alerts have to look for what is
-absent, too. Where several nodes share a flow each shows what it runs itself.
+`metrics.port`). When the port is in use nothing is started, and the exit code is 2: probes and
+Prometheus would ask another process. With `metrics: {required: false}` mm2 runs all the same, has
+neither metrics nor `/health` there, and logs a warning.
+
+A figure that nobody can know is left out, never 0: alerts have to look for what is absent, too.
+Where several nodes share a flow each shows what it runs itself.
 
 ## mm2's own
 
