@@ -212,9 +212,9 @@ def _read_root(
         return None
     if _is_strimzi(root):
         text = (
-            "is a resource of the Strimzi operator, and no configuration of mm2: write a "
-            "clusters.yaml with its clusters (spec.clusters: aliases, bootstrapServers) and its "
-            "mirrors (spec.mirrors: a flow each), as in deploy/clusters.yaml"
+            "the file is a resource of the Strimzi operator, not a configuration of mm2: write a "
+            "clusters.yaml with the clusters of spec.clusters (alias, bootstrapServers) and a flow "
+            "for each item of spec.mirrors; deploy/clusters.yaml is a sample"
         )
         entry = root.get("kind") or root.entries[0]
         account.note(entry.line, "kind", text)

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from mm2.app import exits
 from mm2.app.cli import main
 from mm2.sandbox import ports
 
@@ -31,7 +32,7 @@ def file(tmp_path):
 
 
 def test_clusters_that_nobody_reaches_are_a_failure(file, capsys):
-    assert main.run(["check", file, "--json"]) == 1
+    assert main.run(["check", file, "--json"]) == exits.UNREACHABLE
     told = json.loads(capsys.readouterr().out)
     assert told["verdict"] == "failed"
     assert [(each["subject"], each["code"]) for each in told["findings"]] == [
@@ -43,7 +44,7 @@ def test_clusters_that_nobody_reaches_are_a_failure(file, capsys):
 
 
 def test_one_flow_may_be_looked_at_alone(file, capsys):
-    assert main.run(["check", file, "--flow", "west->east"]) == 1
+    assert main.run(["check", file, "--flow", "west->east"]) == exits.UNREACHABLE
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("west->east") for line in lines)
     assert not any(line.startswith("east->west") for line in lines)
