@@ -42,6 +42,9 @@ flows:
   - from: {source}
     to: {target}
     topics: .*
+
+metrics:
+  required: false           # where another mm2 run has the port
 """
 
 

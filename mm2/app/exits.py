@@ -148,6 +148,8 @@ COMMANDS: Mapping[str, Mapping[int, str]] = {
     "run": {
         DONE: "--until-caught-up: everything was replicated",
         FAILED: "a flow failed, or --until-caught-up was not reached within --timeout",
+        BAD_INPUT: "wrong usage, an invalid configuration, or the metrics port is in use and "
+        "metrics.required is not false; nothing was started",
         INTERRUPTED: CODES[INTERRUPTED].means,
         TERMINATED: CODES[TERMINATED].means,
     },

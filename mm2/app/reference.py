@@ -23,6 +23,7 @@ from mm2.app.settings import (
     reader,
     spark_reader,
 )
+from mm2.app.settings import mirror_maker_keys as keys
 from mm2.core import measures, mirror_metrics
 from mm2.core.configs import client_properties, engine_settings
 
@@ -38,8 +39,12 @@ _METRICS = """# Metrics
 This page is made by `mm2 docs metrics` of the declarations in the program.
 
 `mm2 run` serves them to Prometheus at `http://127.0.0.1:9464/metrics` (`metrics.host`,
-`metrics.port`). A figure that nobody can know is left out, never 0: alerts have to look for what is
-absent, too. Where several nodes share a flow each shows what it runs itself.
+`metrics.port`). When the port is in use nothing is started, and the exit code is 2: probes and
+Prometheus would ask another process. With `metrics: {required: false}` mm2 runs all the same, has
+neither metrics nor `/health` there, and logs a warning.
+
+A figure that nobody can know is left out, never 0: alerts have to look for what is absent, too.
+Where several nodes share a flow each shows what it runs itself.
 
 ## mm2's own
 
@@ -145,12 +150,17 @@ def configuration_page() -> str:
 _CONFIGURATION = """# Configuration
 
 This page is made by `mm2 docs configuration` of the declarations in the program. `mm2 config check`
-tells every mistake of a file at once, `mm2 config show` what is in force.
+reports every mistake of a file at once. `mm2 config show` prints the effective configuration: what
+workers and connectors are given, each value with its origin (a line of the file, `default` of mm2,
+or `MM2 default`).
 
 Values may hold `${env:NAME}`, `${file:path:key}` and `${dir:path:file}`; what comes from there is
 never shown. Relative paths start at the file's folder. In `mm2.properties` keys of the sections
 `spark`, `metrics`, `health` and `drill` begin with `mm2.`: `mm2.metrics.port`; all others are
 MirrorMaker 2's.
+
+The defaults below are those of `clusters.yaml`. In `mm2.properties` these are MirrorMaker 2's:
+{java}.
 """
 _FLOWS = """`flows` is a list, an item for each pair from and to; `defaults` holds for all of them.
 Properties of single clients go in with `source.consumer.`, `producer.override.`, `source.admin.`
@@ -183,7 +193,9 @@ def _configuration_lines() -> Iterator[str]:
             _options(_declared(hooks_reader), meanings.HOOKS),
         ),
     )
-    yield _CONFIGURATION
+    java = {**keys.OF_JAVA_FLOWS, **keys.OF_JAVA_WORKERS, **keys.OF_JAVA_REST}
+    told = ", ".join(f"`{key}={value}`" for key, value in java.items())
+    yield _CONFIGURATION.replace("{java}", told)
     for name, text, rows in sections:
         yield from (f"## {name}", "", text, "")
         yield from _rows(("key", "default", "allowed", "meaning"), rows)
@@ -226,6 +238,8 @@ def _options(
     for name, meaning in told.items():
         option = found[name]
         default = "required" if name in required else _default(option.default)
+        if option in flow_options.FACTORS:
+            default = f"as `{flow_options.REPLICATION_FACTOR.name}`"
         yield f"`{name}`", default, _code(option.kind.allowed), meaning
 
 

@@ -125,25 +125,37 @@ class Reloader:
             return self._failed([*told, KEPT], code=exits.BAD_INPUT)
         changes = differences.plan(self._running.settings, found)
         lines = [f"warning: {line}" for line in found.warning_lines()] + changes.lines()
+        detail = {"warnings": found.warning_lines(), **changes.as_json()}
         if question.dry_run:
-            return run_socket.Answer(code=exits.DONE, lines=tuple(lines))
+            lines.append("dry run: nothing was applied")
+            return run_socket.Answer(
+                code=exits.DONE, lines=tuple(lines), detail={"outcome": "dry run", **detail}
+            )
         try:
             self._running.apply(found, changes)
         except errors.ConnectError as error:
             return self._failed([str(error), KEPT], code=exits.FAILED)
         for line in lines:
             _log.info("reloaded: %s", line)
-        if not self._await_settled():
-            lines.append("still under way: the log says how far it is")
-        for line in self._running.not_in_force:
+        settled = self._await_settled()
+        led_elsewhere = list(self._running.not_in_force)
+        for line in led_elsewhere:
             _log.warning("reloaded, but %s", line)
-            lines.append(line)
-        return run_socket.Answer(code=exits.DONE, lines=tuple(lines))
+        lines += led_elsewhere
+        outcome, told = _outcome(changes, settled=settled, led_elsewhere=bool(led_elsewhere))
+        if told:
+            lines.append(told)
+        return run_socket.Answer(
+            code=exits.DONE,
+            lines=tuple(lines),
+            detail={"outcome": outcome, **detail, "not_in_force": led_elsewhere},
+        )
 
     def _failed(self, lines: list[str], *, code: int) -> run_socket.Answer:
         for line in lines:
             _log.error("not reloaded: %s", line)
-        return run_socket.Answer(code=code, lines=tuple(lines))
+        detail = {"outcome": "failed", "errors": lines[:-1]}
+        return run_socket.Answer(code=code, lines=tuple(lines), detail=detail)
 
     def _await_settled(self) -> bool:
         until_s = self._clock.now_s() + SETTLE_S
@@ -153,3 +165,18 @@ class Reloader:
                 return False
             waiting.wait(0.02)
         return True
+
+
+def _outcome(
+    changes: differences.Changes, *, settled: bool, led_elsewhere: bool
+) -> tuple[str, str]:
+    """For programs, and the last line for people."""
+    if changes.nothing:
+        return "unchanged", ""
+    if not changes.flows:
+        return "at next start", "nothing was applied to the running process"
+    if not settled:
+        return "under way", "still being applied: the log says how far it is"
+    if led_elsewhere:
+        return "applied in part", "applied, except what another node has to write"
+    return "applied", "applied"

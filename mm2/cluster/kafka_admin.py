@@ -110,7 +110,12 @@ class KafkaAdmin:
                 validate_only=only_try,
             )
 
-        return self._each(specs, request, timeout_s, doing="creating topic", read=_nothing)
+        created = self._each(specs, request, timeout_s, doing="creating topic", read=_nothing)
+        failed = {
+            name: _without_default(error) if specs[name].replication_factor is None else error
+            for name, error in created.failed.items()
+        }
+        return admin.PerTopic(done=created.done, failed=failed)
 
     def grow_topics(self, partitions: Mapping[str, int], timeout_s: float) -> admin.PerTopic[None]:
         def request(chunk: Sequence[str], left_s: float) -> _Futures:
@@ -235,6 +240,16 @@ def _new_topic(topic: admin.NewTopic) -> library.NewTopic:
         num_partitions=topic.partitions,
         replication_factor=_BROKER_DEFAULT if factor is None else factor,
         config=dict(topic.configs),
+    )
+
+
+def _without_default(error: errors.ConnectError) -> errors.ConnectError:
+    """Brokers before Kafka 2.4 (KIP-464) are to be told a number."""
+    if not isinstance(error, kafka_errors.UnsupportedError):
+        return error
+    return kafka_errors.UnsupportedError(
+        f"{error}: before Kafka 2.4 brokers take no -1 for their own default; set "
+        "replication.factor to a number"
     )
 
 

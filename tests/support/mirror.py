@@ -61,10 +61,15 @@ class Mirror:
     """
 
     def __init__(
-        self, folder: Path, given: Mapping[str, Any] | str, *arguments: str, name: str = "run"
+        self,
+        folder: Path,
+        given: Mapping[str, Any] | str,
+        *arguments: str,
+        name: str = "run",
+        suffix: str = ".yaml",
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.settings_path = folder / f"{name}.yaml"
+        self.settings_path = folder / f"{name}{suffix}"
         self.settings_path.touch(mode=0o600)
         text = given if isinstance(given, str) else json.dumps(given, indent=1)
         self.settings_path.write_text(text)
@@ -150,25 +155,31 @@ class Mirror:
     # What an operator asks of it over REST
 
     def pause_connector(self, connector: str, *, flow: str = FLOW) -> None:
-        self._put(connector, "pause", flow=flow)
+        self._ask(flow, "PUT", peers.connector_path(connector, "pause"))
 
     def stop_connector(self, connector: str, *, flow: str = FLOW) -> None:
-        self._put(connector, "stop", flow=flow)
+        self._ask(flow, "PUT", peers.connector_path(connector, "stop"))
 
-    def _put(self, connector: str, state: str, *, flow: str) -> None:
+    def connector_config(self, connector: str, *, flow: str = FLOW) -> dict[str, str]:
+        """What the connector of the running flow was configured with."""
+        found: Mapping[str, str] = self._ask(flow, "GET", peers.connector_path(connector, "config"))
+        return dict(found)
+
+    def _ask(self, flow: str, method: str, path: str) -> Any:
         asked = run_socket.ask(
             self.settings_path, run_socket.ApiQuestion(), where=run_socket.folder(), timeout_s=20.0
         )
         (api,) = (each.detail for each in asked.values())
         pair = base64.b64encode(f"{api['user']}:{api['password']}".encode()).decode()
-        http_peers.HttpPeers(timeout_s=20.0).send_and_wait(
+        said = http_peers.HttpPeers(timeout_s=20.0).send_and_wait(
             peers.Call(
                 url=f"{api['url']}{api['flows'][flow]}",
-                method="PUT",
-                path=peers.connector_path(connector, state),
+                method=method,
+                path=path,
                 authorization=f"Basic {pair}",
             )
         )
+        return said.value
 
     # Figures
 

@@ -107,7 +107,9 @@ def test_a_wrong_password_fails_its_flow_and_is_not_told(tmp_path, own_cluster, 
     content.assert_mirrored(east.client_properties(), west.client_properties(), name)
 
 
-def test_a_metrics_port_in_use_never_stops_copying(tmp_path, east, west, topic):
+def test_a_metrics_port_in_use_starts_nothing_unless_metrics_are_optional(
+    tmp_path, east, west, topic
+):
     name = kafka.create_topic(east.client_properties(), topic("orders"))
     kafka.produce(east.client_properties(), name, content.some())
     given = mirror.settings(
@@ -118,8 +120,14 @@ def test_a_metrics_port_in_use_never_stops_copying(tmp_path, east, west, topic):
         status, log = mirror.run_to_end(
             tmp_path, given, "--until-caught-up", "--metrics-port", str(port)
         )
+        assert status == 2, log
+        assert re.search(rf"mm2: .*port {port}: Address already in use; nothing was started", log)
+        given["metrics"] = {"required": False}
+        status, log = mirror.run_to_end(
+            tmp_path, given, "--until-caught-up", "--metrics-port", str(port)
+        )
     assert status == 0, log
-    assert re.search(rf"{port}.*Address already in use.*copying goes on without metrics", log)
+    assert re.search(rf"WARNING.*port {port}.*no /health.*Replication goes on", log)
     content.assert_mirrored(east.client_properties(), west.client_properties(), name)
 
 

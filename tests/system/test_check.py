@@ -373,9 +373,16 @@ def test_batches_that_the_target_would_not_take(gate, plain, check):
 
 def test_more_replicas_than_brokers(gate, plain, check):
     found = check(flow(plain, gate.cluster.client_properties(), replication_factor=3))
-    by_code = {each["code"]: each for each in found}
-    assert by_code["replication-factor"]["word"] == "SETTINGS"
-    assert "INVALID_REPLICATION_FACTOR" in by_code["mirror-refused"]["text"]
+    (told,) = [each for each in found if each["weight"] == "failed"]
+    assert (told["code"], told["word"]) == ("replication-factor", "SETTINGS")
+    assert (
+        told["text"] == "replication.factor 3 exceeds the 1 broker of dst and the 1 broker of src"
+    )
+    assert told["mend"].startswith("set flows[0].replication.factor (")
+    assert f"src.{TOPIC}" in told["affects"]
+    internal = ("mm2-configs.src.internal", "mm2-offset-map.src.internal", "heartbeats")
+    assert set(internal) <= set(told["affects"])
+    assert not [each for each in found if "INVALID_REPLICATION_FACTOR" in each["text"]]
 
 
 @pytest.fixture

@@ -142,7 +142,7 @@ def change_topics(operator: Operator, names: list[str]) -> None:
     operator.given["flows"][0]["topics"] = [first, third]
     said = operator.reload("--dry-run")
     assert f"topics: [{first}, {second}] -> [{first}, {third}]" in said
-    assert "east->west starts and stops topics" in said
+    assert "east->west changes which topics it replicates" in said
     assert operator.starts_of(2) == 1
     assert operator.reload() == said
     running.await_records(50, topic=third)

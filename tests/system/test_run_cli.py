@@ -46,7 +46,7 @@ def mm2(*arguments: str | Path, timeout_s: float = 150.0) -> subprocess.Complete
 def write(folder: Path, given: Mapping[str, Any]) -> Path:
     path = folder / "clusters.yaml"
     path.touch(mode=0o600)
-    path.write_text(json.dumps(given, indent=1))
+    path.write_text(json.dumps({"metrics": {"port": 0}, **given}, indent=1))
     return path
 
 

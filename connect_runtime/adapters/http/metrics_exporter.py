@@ -6,8 +6,10 @@ at a time; a client that is slow is cut off.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import logging
+import os
 import socket
 from http import HTTPStatus
 from types import MappingProxyType
@@ -73,8 +75,9 @@ class MetricsExporter:
         try:
             self._opened = _open(self._host, self._port)
         except OSError as error:
+            why = os.strerror(error.errno) if error.errno in errno.errorcode else str(error)
             raise ExporterError(
-                f"serving metrics at {self._host}, port {self._port}: {error.strerror or error}"
+                f"serving metrics at {self._host}, port {self._port}: {why}"
             ) from error
         self._port = int(self._opened.getsockname()[1])
         served = small_server.SmallServer(self._opened, self._respond)

@@ -81,6 +81,13 @@ class InternalTopics:
             except kafka_errors.TopicExistsError:
                 _LOG.debug("topic %s was created by somebody else", topic.name)
             except _MAY_NOT as error:
+                if topic.replication_factor == topic_settings.BROKER_DEFAULT and isinstance(
+                    error, kafka_errors.UnsupportedError
+                ):
+                    raise errors.FatalError(
+                        f"{error}: before Kafka 2.4 brokers take no -1 for their own default; set "
+                        f"{topic.purpose.value}replication.factor to a number"
+                    ) from error
                 _LOG.warning("%s; taking it for granted that the topic is there", error)
             except errors.RetriableError as error:
                 if failure is None or not isinstance(error, kafka_errors.UnreachableError):

@@ -85,6 +85,7 @@ def run(command: click.Command, arguments: list[str]) -> int:
         error.show()
         return exits.USAGE
     except problems.SettingsError as error:
+        error.consequence = "nothing was started"
         click.echo(str(error), err=True)
         return exits.BAD_SETTINGS
     except (click.Abort, KeyboardInterrupt):

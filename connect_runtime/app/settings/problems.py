@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from connect_runtime.base import amounts, errors
@@ -42,15 +43,34 @@ class Problem:
 
 
 class SettingsError(errors.FatalError):
-    """A configuration that must not be started; `problems` are in the order of the file."""
+    """A configuration that cannot be used; `problems` are in the order of the file.
+
+    `consequence` is what became of the command, such as "nothing was started"; "" says nothing.
+    """
+
+    consequence: str = ""
 
     def __init__(self, file: str, problems: Iterable[Problem]) -> None:
         self.file = file
         once = dict.fromkeys(problems)  # what defaults say is read for every flow
         self.problems = tuple(sorted(once, key=lambda problem: problem.line))
+        super().__init__(file, self.problems)
+
+    def __str__(self) -> str:
         count = amounts.counted(len(self.problems), "problem")
-        lines = [problem.describe(file) for problem in self.problems]
-        super().__init__("\n".join([*lines, f"{count} in {file}, nothing was started"]))
+        ending = f": {self.consequence}" if self.consequence else ""
+        lines = [problem.describe(self.file) for problem in self.problems]
+        return "\n".join([*lines, f"{count} in {self.file}{ending}"])
+
+
+@contextlib.contextmanager
+def consequence(text: str) -> Iterator[None]:
+    """Say so behind the problems of a `SettingsError` that is raised inside."""
+    try:
+        yield
+    except SettingsError as error:
+        error.consequence = text
+        raise
 
 
 def unreadable(file: str, text: str, *, line: int = 0) -> SettingsError:

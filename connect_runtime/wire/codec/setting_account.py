@@ -67,9 +67,9 @@ class Account:
         """False when it is not set; true and false in any case, as Java reads them."""
         text = self.get(key, "false").lower()
         if text not in {"true", "false"}:
-            self.error(key, f"{text} is not allowed", "allowed are true, false")
+            self.error(key, f"{text} is not allowed", "true or false")
         return text == "true"
 
 
 def one_of(choices: tuple[str, ...]) -> str:
-    return f"allowed are {', '.join(choices)}"
+    return f"one of {', '.join(choices)}"

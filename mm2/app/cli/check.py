@@ -9,11 +9,11 @@ import random
 
 import click
 
+from connect_runtime.app.settings import problems
 from connect_runtime.system import clock as system_clock
 from mm2.app import exits
 from mm2.app.cli import config_file, flow_names, usual
 from mm2.app.settings import load
-from mm2.app.settings import settings as app_settings
 from mm2.core.preflight import findings
 
 
@@ -34,7 +34,8 @@ def command(*, file: pathlib.Path, flow_name: str | None, as_json: bool, timeout
       mm2 check clusters.yaml
       mm2 check clusters.yaml --flow 'east->west' --json
     """
-    settings = load.load(file, environment=os.environ)
+    with problems.consequence("no cluster was asked"):
+        settings = load.load(file, environment=os.environ)
     for line in settings.warning_lines():
         click.echo(f"warning: {line}", err=True)
     names = [] if flow_name is None else [flow_names.find(settings, flow_name, hint="--flow").name]
@@ -57,16 +58,6 @@ def command(*, file: pathlib.Path, flow_name: str | None, as_json: bool, timeout
     else:
         for line in show.lines(report):
             click.echo(line)
-    return _exit_code(report, settings)
-
-
-def _exit_code(report: findings.Report, settings: app_settings.Settings) -> int:
-    """UNREACHABLE only if no cluster at all could be looked at."""
-    if report.verdict is not findings.Result.FAILED:
-        return exits.DONE
-    clusters = [each for each in report.rows if each.subject in settings.clusters]
-    silent = (findings.Word.DNS, findings.Word.NETWORK)
-    unreachable = [
-        any(each.cells.get(word) is findings.Result.FAILED for word in silent) for each in clusters
-    ]
-    return exits.UNREACHABLE if unreachable and all(unreachable) else exits.FAILED
+    if report.reaches_none_of(settings.clusters):
+        return exits.UNREACHABLE
+    return exits.FAILED if report.verdict is findings.Result.FAILED else exits.DONE

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
 import pathlib
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -11,10 +15,11 @@ from connect_runtime.adapters.config import yaml_source
 from connect_runtime.app.settings import problems
 from connect_runtime.base import amounts
 from mm2.app import exits
-from mm2.app.cli import config_file
-from mm2.app.settings import convert, load, mirror_maker, settings, show
+from mm2.app.cli import config_file, usual
+from mm2.app.settings import convert, load, mirror_maker, settings
 
 _YAML, _PROPERTIES = "yaml", "properties"
+_JSON_VERSION = 1
 
 
 @click.group("config")
@@ -31,21 +36,66 @@ def group() -> None:
 
 @group.command("check")
 @config_file.argument
-def check(file: pathlib.Path) -> None:
-    """List every mistake in the configuration, without connecting to a cluster."""
-    found = load.load(file, environment=os.environ)
+@usual.as_json
+def check(*, file: pathlib.Path, as_json: bool) -> int:
+    """Report every mistake in FILE (default: clusters.yaml), or that there is none.
+
+    Nothing is connected to: mm2 check does that.
+    """
+    try:
+        found = load.load(file, environment=os.environ)
+    except problems.SettingsError as error:
+        if not as_json:
+            error.consequence = "mm2 run would not start"
+            raise
+        click.echo(json.dumps(_checked(file, mistakes=error.problems), indent=2))
+        return exits.BAD_INPUT
+    if as_json:
+        click.echo(json.dumps(_checked(file, found=found), indent=2))
+        return exits.DONE
     for line in found.warning_lines():
         click.echo(f"warning: {line}", err=True)
     names = ", ".join(flow.name for flow in found.flows)
     clusters = amounts.counted(len(found.clusters), "cluster")
     click.echo(f"{file}: {clusters}, {amounts.counted(len(found.flows), 'flow')}: {names}")
+    return exits.DONE
+
+
+def _checked(
+    file: pathlib.Path,
+    *,
+    found: settings.Settings | None = None,
+    mistakes: Sequence[problems.Problem] = (),
+) -> dict[str, Any]:
+    return {
+        "version": _JSON_VERSION,
+        "file": str(file),
+        "valid": found is not None,
+        "clusters": sorted(found.clusters) if found is not None else [],
+        "flows": [flow.name for flow in found.flows] if found is not None else [],
+        "problems": list(map(dataclasses.asdict, mistakes)),
+        "warnings": list(map(dataclasses.asdict, found.warnings)) if found is not None else [],
+    }
 
 
 @group.command("show")
 @config_file.argument
-def show_(file: pathlib.Path) -> None:
-    """Print every setting in force, defaults included, with secrets hidden."""
-    click.echo(show.show(load.load(file, environment=os.environ)), nl=False)
+@usual.as_json
+def show_(*, file: pathlib.Path, as_json: bool) -> None:
+    """Print the effective configuration: what workers and connectors are given, secrets hidden.
+
+    Each value has its origin: a line of FILE (default: clusters.yaml), `default` (of mm2), or
+    `MM2 default` (of MirrorMaker 2 and Kafka Connect). It is what GET /connectors/NAME/config of a
+    running flow answers, and the defaults behind it.
+    """
+    from mm2.app import effective_config
+
+    shown = effective_config.of(load.load(file, environment=os.environ), environment=os.environ)
+    if as_json:
+        click.echo(json.dumps(effective_config.as_json(shown), indent=2))
+        return
+    for line in effective_config.lines(shown):
+        click.echo(line)
 
 
 @group.command("convert")

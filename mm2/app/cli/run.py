@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import functools
 import logging
 import os
 import pathlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -127,7 +128,11 @@ def command(
     """
     if timeout_s is not None and not until_caught_up:
         raise click.UsageError("--timeout goes with --until-caught-up")
-    with signals.StopSignals(exit_now=displays.exit_now) as stop, signals.ReloadSignal() as again:
+    with (
+        problems.consequence("nothing was started"),
+        signals.StopSignals(exit_now=displays.exit_now) as stop,
+        signals.ReloadSignal() as again,
+    ):
         settings = _only(load.load(file, environment=os.environ), chosen.names)
         for line in settings.warning_lines():
             _log.warning("%s", line)
@@ -293,7 +298,8 @@ def serve(
     beside: pages.Pages | None = None,
 ) -> tuple[metrics_exporter.MetricsExporter | None, str]:
     """The exporter, None when there is none, and what to say about it in the table. It has the
-    pages `beside`, too."""
+    pages `beside`, too. Raises `MetricsPortError` where metrics are required and cannot be served.
+    """
     if not settings.enabled and port is None:
         return None, ""
     exporter = metrics_exporter.MetricsExporter(
@@ -305,11 +311,33 @@ def serve(
     try:
         exporter.start()
     except metrics_exporter.ExporterError as error:
+        if settings.required:
+            raise MetricsPortError(_port_error(error)) from error
         _log.warning(
-            "%s; copying goes on without metrics. Another mm2 run may serve there: choose a port "
-            "with --metrics-port or metrics.port",
+            "%s: there are no metrics, no /health and no status page at this port; whoever asks "
+            "there may ask another process. Replication goes on (metrics.required: false)",
             error,
         )
-        return None, ", metrics are not served"
+        return None, ", metrics and /health are not served"
     _log.info("metrics are at %s", exporter.url)
     return exporter, f", metrics at {exporter.url}"
+
+
+class MetricsPortError(click.ClickException):
+    """Metrics and `/health` cannot be served where they should be, so nothing is started: probes
+    and Prometheus would ask whichever other process has the port."""
+
+    exit_code = exits.BAD_INPUT
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"mm2: {self.format_message()}", err=True, file=file)
+
+
+def _port_error(error: metrics_exporter.ExporterError) -> str:
+    in_use = isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE
+    who = "another mm2 run on this machine may have it (ss -ltnp shows the process); " * in_use
+    return (
+        f"{error}; nothing was started: {who}set metrics.port (mm2.metrics.port in a properties "
+        "file) or --metrics-port to a free port, 0 for any, or metrics.required: false to run "
+        "without metrics and /health"
+    )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from random import Random
 
 from connect_runtime.base import clock as base_clock
-from mm2.app import flow_plan
+from mm2.app import effective_config, flow_plan
 from mm2.app.preflight import flow_look, flow_rights, logins, reaching, side_by_side, slot_look
 from mm2.app.settings import settings as app_settings
 from mm2.core import flows
@@ -54,6 +54,7 @@ class Check:
         self._timeout_s = timeout_s
         choice = flow_plan.Choice(names=tuple(names))
         plans = flow_plan.plans(settings, choice, environment=environment)
+        self._effective = effective_config.of(settings, environment=environment)
         mirroring = {flow.name: flow for flow in settings.flows}
         self._flows = {
             plan.name: (
@@ -148,6 +149,7 @@ class Check:
             self._settings,
             flow,
             plan,
+            effective=self._effective.flows[plan.name],
             clock=self._clock,
             random=self._random,
             timeout_s=self._timeout_s,

@@ -8,7 +8,7 @@ from random import Random
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import errors
 from connect_runtime.kafka_client import errors as kafka_errors
-from mm2.app import connections, flow_plan, probe
+from mm2.app import connections, effective_config, flow_plan, probe
 from mm2.app.looks import sides
 from mm2.app.preflight import delivery, flow_rights, own_topics, topic_look
 from mm2.app.settings import settings as app_settings
@@ -18,6 +18,7 @@ from mm2.core.preflight import findings, limits, rights
 _OF_ALL = frozenset({findings.Word.RIGHTS, findings.Word.TOPICS})
 _OF_MIRRORS = frozenset({findings.Word.PROTOCOL, findings.Word.SETTINGS})
 _GROUPS_ASKED_MAX = 20
+_FACTOR_REFUSED = "INVALID_REPLICATION_FACTOR"
 
 
 def words(plan: flow_plan.FlowPlan) -> frozenset[findings.Word]:
@@ -34,10 +35,12 @@ class FlowLook:
         flow: flows.Flow,
         plan: flow_plan.FlowPlan,
         *,
+        effective: effective_config.FlowConfig,
         clock: base_clock.Clock,
         random: Random,
         timeout_s: float,
     ) -> None:
+        self._causes = own_topics.FactorCauses(effective, file=settings.file, target=flow.target)
         self._settings = settings
         self._flow = flow
         self._plan = plan
@@ -60,6 +63,7 @@ class FlowLook:
                     accesses=self._accesses,
                     operator=self._operator,
                     brokers=brokers,
+                    causes=self._causes,
                     clock=self._clock,
                     timeout_s=self._timeout_s,
                 )
@@ -67,8 +71,10 @@ class FlowLook:
             if self._plan.shown:
                 self._step(findings.Word.SETTINGS, lambda: self._limits(both, brokers))
                 kept_ms = limits.retention_ms(self._configs)
+                topics.default_factor = limits.default_factor(self._configs)
                 self._step(findings.Word.TOPICS, lambda: topics.of_mirrors(kept_ms))
             self._step(findings.Word.TOPICS, lambda: topics.of_own(own))
+            self._step(findings.Word.SETTINGS, topics.of_factors)
             self._step(findings.Word.RIGHTS, lambda: self._rights(both, config, own, topics=topics))
         if self._plan.shown:
             self._step(findings.Word.PROTOCOL, self._delivery)
@@ -160,7 +166,10 @@ class FlowLook:
 
     def _delivery(self) -> Iterator[findings.Finding]:
         found = probe.probe(self._settings, self._flow, clock=self._clock, random=self._random)
-        yield from delivery.judge(found, self._operator.target)
+        too_many = any(each.code == "replication-factor" for each in self._found)
+        for each in delivery.judge(found, self._operator.target):
+            if not (too_many and _FACTOR_REFUSED in each.text):  # told already, with its cause
+                yield each
 
 
 def _word(error: errors.ConnectError, word: findings.Word) -> findings.Word:

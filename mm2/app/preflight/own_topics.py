@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from connect_runtime.core.state import topic_settings
-from mm2.app import flow_plan
+from mm2.app import effective_config, flow_plan
 from mm2.app.settings import settings as app_settings
 from mm2.cluster import flow_log
 from mm2.core import flows, loops, naming
 from mm2.core.configs import connector_configs, dedicated
 from mm2.core.configs import connector_keys as keys
-from mm2.core.preflight import findings, rights, state_topics
+from mm2.core.preflight import findings, replication_factors, rights, state_topics
 
-_FACTOR = "replication.factor"
+FACTOR = "replication.factor"
+_IN_YAML = re.compile(r"^(?:defaults|worker|flows\[[0-9]+\])\.")
 _Client = rights.Client
 
 
@@ -70,6 +73,30 @@ def configured(settings: app_settings.Settings, plan: flow_plan.FlowPlan) -> Con
     )
 
 
+class FactorCauses:
+    """Where a flow's replication factors come from."""
+
+    def __init__(self, config: effective_config.FlowConfig, *, file: str, target: str) -> None:
+        self._config = config
+        self._file = pathlib.PurePath(file).name
+        self._target = target
+
+    def cause(self, key: str) -> replication_factors.Cause:
+        """Of a key of the flow's worker or one of its connectors."""
+        worker = self._config.worker.get(key)
+        sections = self._config.connectors.values()
+        given = (each[key] for each in sections if key in each and each[key].is_used)
+        value = worker or next(given, None)
+        if value is not None and value.origin.kind is effective_config.Kind.FILE:
+            origin = value.origin
+            return replication_factors.Cause(
+                key=_IN_YAML.sub("", origin.key),
+                place=f"{origin.key} ({self._file}:{origin.line})",
+            )
+        place = f"{self._target}.{key}" if worker is not None else key
+        return replication_factors.Cause(key=key, place=place, is_given=False)
+
+
 def of(plan: flow_plan.FlowPlan, config: Configured) -> list[OwnTopic]:
     """All of a flow; of one for heartbeats alone these, and those of its worker."""
     found = [*map(_of_worker, plan.worker.topics.topics), _heartbeats(config.heartbeat)]
@@ -117,7 +144,7 @@ def _of_flow(flow: flows.Flow) -> Iterator[OwnTopic]:
                 holds=held[kind],
                 partitions=1,
                 replication_factor=flow.replication_factor,
-                factor_key=_FACTOR,
+                factor_key=FACTOR,
             ),
             maker=_Client.TARGET_ADMIN,
             user=_Client.PRODUCER,

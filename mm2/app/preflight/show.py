@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from connect_runtime.base import amounts
@@ -15,6 +15,7 @@ _WEIGHTS = {
     findings.Weight.NOTE: "NOTE",
 }
 _NO_CELL = "-"
+_TOPICS_NAMED = 12
 
 
 def lines(report: findings.Report) -> Iterator[str]:
@@ -30,7 +31,8 @@ def lines(report: findings.Report) -> Iterator[str]:
         yield "  ".join(padded).rstrip()
     for each in report.findings:
         yield ""
-        yield f"{_WEIGHTS[each.weight]} {each.word.value} {each.subject}: {each.text} ({each.code})"
+        head = f"{_WEIGHTS[each.weight]} {each.word.value} {', '.join(each.subjects)}"
+        yield f"{head}: {each.text}{_affected(each.affects)} ({each.code})"
         yield f"  means: {each.means}"
         yield f"  mend:  {each.mend}"
         if each.command:
@@ -53,6 +55,8 @@ def as_json(report: findings.Report, file: str) -> dict[str, Any]:
         "findings": [
             {
                 "subject": each.subject,
+                "subjects": list(each.subjects),
+                "affects": list(each.affects),
                 "word": each.word.value,
                 "weight": each.weight.value,
                 "code": each.code,
@@ -64,6 +68,14 @@ def as_json(report: findings.Report, file: str) -> dict[str, Any]:
             for each in report.findings
         ],
     }
+
+
+def _affected(topics: Sequence[str]) -> str:
+    if not topics:
+        return ""
+    more = len(topics) - _TOPICS_NAMED
+    named = ", ".join(topics[:_TOPICS_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f"; affects {amounts.counted(len(topics), 'topic')}: {named}"
 
 
 def _summary(report: findings.Report) -> str:

@@ -18,7 +18,7 @@ from mm2.app.preflight import flow_rights, own_topics
 from mm2.cluster import admin, kafka_admin
 from mm2.connectors.topics import mirror_topics
 from mm2.core import commands
-from mm2.core.preflight import findings, mirrors, rights, state_topics
+from mm2.core.preflight import findings, mirrors, replication_factors, rights, state_topics
 from mm2.core.topics import handout
 
 _CLEANUP = "cleanup.policy"
@@ -29,25 +29,30 @@ _COMPACTED = {_CLEANUP: "compact"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Around:
-    """What a look needs. `brokers`: how many answer, by alias."""
+    """What a look needs. `brokers`: how many answer, by alias. `causes`: where the flow's
+    replication factors come from."""
 
     both: sides.Sides
     accesses: Mapping[rights.Client, kafka_access.Access]
     operator: commands.Operator
     brokers: Mapping[str, int]
+    causes: own_topics.FactorCauses
     clock: base_clock.Clock
     timeout_s: float
 
 
 class TopicLook:
     """One thread. `mirrored`: topics of the source that the flow mirrors, as far as they were
-    seen; `tried`: whether what is missing may be made."""
+    seen; `tried`: whether what is missing may be made. `default_factor`: how many replicas the
+    target's brokers give topics of which nobody says it, None while that is not known."""
 
     def __init__(self, around: Around) -> None:
         self._around = around
         self._flow = around.both.flow
         self.mirrored: tuple[str, ...] = ()
         self.tried: dict[tuple[rights.Resource, str], bool] = {}
+        self.default_factor: int | None = None
+        self._too_many: list[replication_factors.Wanted] = []
 
     def of_mirrors(self, default_retention_ms: int | None) -> Iterator[findings.Finding]:
         """Raises `RetriableError` and `FatalError` where a cluster tells nothing at all."""
@@ -69,9 +74,15 @@ class TopicLook:
         longest_s = _ANSWERS * around.timeout_s
         end = deadline.Deadline.after(longest_s, now_s=around.clock.now_s())
         seen = looks.foresee(self.mirrored, end)
-        creating = self._try_to_create(
-            target, rights.Client.TARGET_ADMIN, mirror_topics.to_create(seen.planned)
-        )
+        self._fits(flow.target, "", flow.replication_factor, own_topics.FACTOR, internal=False)
+        fitting = [
+            each
+            for each in mirror_topics.to_create(seen.planned)
+            if self._fits(
+                flow.target, each.name, each.replication_factor, own_topics.FACTOR, internal=False
+            )
+        ]
+        creating = self._try_to_create(target, rights.Client.TARGET_ADMIN, fitting)
         yield from mirrors.judge(
             mirrors.Mirrors(
                 flow=flow,
@@ -105,7 +116,7 @@ class TopicLook:
     ) -> Iterator[findings.Finding]:
         around, flow = self._around, self._flow
         tool = around.operator.source if maker.on_source else around.operator.target
-        brokers = around.brokers[flow.source if maker.on_source else flow.target]
+        alias = flow.source if maker.on_source else flow.target
         described = asked.describe_topics(list(wanted), around.timeout_s)
         configs = asked.topic_configs(list(described.done), around.timeout_s).done
         for name, topic in sorted(described.done.items()):
@@ -120,10 +131,38 @@ class TopicLook:
             for name, error in described.failed.items()
             if isinstance(error, (kafka_errors.TopicMissingError, kafka_errors.NotAuthorizedError))
         }
-        yield from state_topics.factors(flow.name, missing, brokers)
-        fitting = [each for each in missing.values() if each.replication_factor <= brokers]
+        fitting = [
+            each
+            for each in missing.values()
+            if self._fits(alias, each.name, each.replication_factor, each.factor_key)
+        ]
         creating = self._try_to_create(asked, maker, list(map(_new, fitting)))
         yield from state_topics.refused(flow.name, _told(creating.failed))
+
+    def of_factors(self) -> Iterator[findings.Finding]:
+        """Of all topics that were looked at before."""
+        yield from replication_factors.judge(self._flow.name, self._too_many, self._around.brokers)
+
+    def _fits(
+        self, alias: str, topic: str, factor: int | None, key: str, *, internal: bool = True
+    ) -> bool:
+        """Has the cluster as many brokers as the missing topic wants replicas? If not, that is
+        noted. `factor` below 1 or None: as the brokers have it."""
+        cause = None
+        if factor is None or factor < 1:
+            factor = (self.default_factor if alias == self._flow.target else None) or 1
+            cause = replication_factors.of_brokers(alias)
+        if factor <= self._around.brokers[alias]:
+            return True
+        wanted = replication_factors.Wanted(
+            topic=topic,
+            cluster=alias,
+            factor=factor,
+            cause=cause or self._around.causes.cause(key),
+            is_internal=internal,
+        )
+        self._too_many.append(wanted)
+        return False
 
     def _try_to_create(
         self, asked: admin.Admin, maker: rights.Client, topics: Sequence[admin.NewTopic]

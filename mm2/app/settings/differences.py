@@ -10,6 +10,7 @@ import dataclasses
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from mm2.app.settings import endpoint_reader, settings
 from mm2.app.settings import mirror_maker_keys as keys
@@ -29,7 +30,7 @@ class Step(enum.Enum):
     START = "starts"
     STOP = "stops"
     RESTART = "restarts"
-    TOPICS = "starts and stops topics"
+    TOPICS = "changes which topics it replicates"
     LIVE = "is changed as it runs"
 
 
@@ -62,6 +63,20 @@ class Changes:
             return ["nothing has changed"]
         told = [line for each in self.flows for line in each.lines()]
         return [*told, *(f"{each}; {AT_NEXT_START}" for each in self.later)]
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "flows": [
+                {
+                    "flow": each.flow,
+                    "step": each.step.name.lower(),
+                    "reasons": list(each.reasons),
+                }
+                for each in self.flows
+            ],
+            "at_next_start": list(self.later),
+        }
 
 
 def plan(old: settings.Settings, new: settings.Settings) -> Changes:

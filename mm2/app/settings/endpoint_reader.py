@@ -17,6 +17,7 @@ _HOST = reader.Option(
     default="127.0.0.1",
 )
 _PORT = reader.Option(name="port", kind=kinds.whole(0, 65_535), default="9464")
+_REQUIRED = reader.Option(name="required", kind=kinds.boolean(), default="true")
 _BY = reader.Option(name="by", kind=kinds.choice("topic", "partition"), default="topic")
 _WITHIN = reader.Option(
     name="replicating.within.seconds", kind=kinds.whole(1, 86_400), default="60"
@@ -39,6 +40,7 @@ def read_metrics(
         enabled=found.get(_ENABLED),
         host=found.get(_HOST),
         port=found.get(_PORT),
+        required=found.get(_REQUIRED),
         by_partition=found.get(_BY) == "partition",
     )
     found.finish(refused={})

@@ -7,6 +7,7 @@ Relative paths become absolute, since each form starts them elsewhere.
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,12 +39,14 @@ _CHOICES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """One property; `path` is where the file has it, at `line`."""
+    """One property; `path` is where the file has it, at `line`. `is_default`: the file has it
+    nowhere."""
 
     key: str
     value: str = field(repr=False)
     line: int
     path: str
+    is_default: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +87,7 @@ def _not_compared(target: str, given: Sequence[Pair]) -> Unsaid:
         f"one: state what its workers' topics have, {' and '.join(keys.WORKER_FACTORS)} in the "
         "section worker"
     )
-    return Unsaid(line=other.line, key=other.key, text=text)
+    return Unsaid(line=other.line, key=other.path, text=text)
 
 
 def flatten(root: yaml_source.Section, *, folder: pathlib.Path) -> Flattened:
@@ -191,7 +194,7 @@ class _Flattening:
                 self._say(name, entry, f"{_FOR_ALL}.{name}")
         for option in options.IN_YAML:
             if option.name not in defaults:
-                self._add(option.name, str(option.default), line=line, path="")
+                self._add_default(option.name, str(option.default), line=line)
 
     def _flow(
         self, flow: yaml_source.Section, defaults: Mapping[str, yaml_source.Entry], path: str
@@ -200,7 +203,7 @@ class _Flattening:
         name = f"{self._text(given.get('from'))}->{self._text(given.get('to'))}"
         whole = {**defaults, **given}
         if options.ENABLED.name not in whole:
-            self._add(f"{name}.enabled", "true", line=flow.line, path=path)
+            self._add_default(f"{name}.enabled", "true", line=flow.line, path=path)
         for key, entry in whole.items():
             inherited = key not in given
             if key in ("from", "to") or (
@@ -215,22 +218,32 @@ class _Flattening:
             self._say(f"{name}.{key}", entry, own)
             if key in keys.OURS:
                 self._notes.append(f"{name}.{key}: Java's MirrorMaker 2 does not know it")
-        self._factors(name, whole, path)
+        self._factors(name, whole, given, path)
 
-    def _factors(self, name: str, whole: Mapping[str, yaml_source.Entry], path: str) -> None:
+    def _factors(
+        self,
+        name: str,
+        whole: Mapping[str, yaml_source.Entry],
+        given: Mapping[str, yaml_source.Entry],
+        path: str,
+    ) -> None:
         """Every topic that is made for a flow has as many replicas, unless it is said of one."""
         option = options.REPLICATION_FACTOR.name
         factor = whole.get(option)
         value = self._text(factor) if factor is not None else options.REPLICATION_FACTOR.default
-        line = factor.line if factor is not None else 0
+        made = Pair(
+            key=option,
+            value=str(value),
+            line=factor.line if factor is not None else 0,
+            path=f"{path if option in given else _FOR_ALL}.{option}",
+            is_default=factor is None,
+        )
         syncs = self._text(whole.get(connector_keys.EMIT_SYNCS)).strip().lower() != "false"
         for key in keys.FACTORS:
             if key not in whole and (syncs or key != connector_keys.SYNCS_TOPIC_FACTOR):
-                self._add(f"{name}.{key}", str(value), line=line, path=f"{path}.{key}")
+                self._derive(f"{name}.{key}", made)
         if self._text(whole.get(options.ENABLED.name)).strip().lower() != "false":
-            target = name.partition("->")[2]
-            made = Pair(key=f"{path}.{option}", value=str(value), line=line, path=path)
-            self._factors_by_target.setdefault(target, []).append(made)
+            self._factors_by_target.setdefault(name.partition("->")[2], []).append(made)
 
     def _worker_factors(self) -> None:
         """Workers of all flows to a cluster are told one number: the largest that a flow has."""
@@ -241,7 +254,11 @@ class _Flattening:
                 self._unsaid.append(_not_compared(target, given))
             most = next((each for each in given if each.value == value), given[0])
             for key in unsaid:
-                self._add(f"{target}.{key}", most.value, line=most.line, path=f"worker.{key}")
+                self._derive(f"{target}.{key}", most)
+
+    def _derive(self, key: str, made: Pair) -> None:
+        """A property that has the value of another: mistakes in it are told where that stands."""
+        self._pairs.setdefault(key, dataclasses.replace(made, key=key))
 
     def _ours(self, section: str, entries: Iterable[yaml_source.Entry], *, path: str) -> None:
         for entry in entries:
@@ -263,10 +280,10 @@ class _Flattening:
                 self._say(f"{alias}.{key}", entry, f"worker.{key}")
         delay = keys.REBALANCE_DELAY
         for key, value in keys.IN_YAML.items():
-            self._add(key, value, line=line, path=f"rest.{key}")
+            self._add_default(key, value, line=line, path=f"rest.{key}")
         for alias in aliases:
             value = str(keys.REBALANCE_DELAY_MS)
-            self._add(f"{alias}.{delay}", value, line=line, path=f"worker.{delay}")
+            self._add_default(f"{alias}.{delay}", value, line=line, path=f"worker.{delay}")
 
     def _text(self, entry: yaml_source.Entry | None) -> str:
         value = entry.value if entry is not None else None
@@ -292,6 +309,11 @@ class _Flattening:
     def _add(self, key: str, value: str, *, line: int, path: str) -> None:
         """What is said first counts: of itself before what it has from elsewhere."""
         self._pairs.setdefault(key, Pair(key=key, value=value, line=line, path=path))
+
+    def _add_default(self, key: str, value: str, *, line: int, path: str = "") -> None:
+        """As `_add`, of what the file does not say; mistakes in it are told at `line`."""
+        made = Pair(key=key, value=value, line=line, path=path, is_default=True)
+        self._pairs.setdefault(key, made)
 
 
 def _spelled(name: str, text: str) -> str:

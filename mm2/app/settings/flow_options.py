@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from connect_runtime.api import config_def
 from mm2.app.settings import reader
 from mm2.core import filters, flows
 from mm2.core.configs import connector_keys, java_classes, kinds
 from mm2.core.copy import record_transforms
+
+T = TypeVar("T")
 
 _ALIAS = kinds.text("the alias of a cluster")
 _SECONDS = kinds.whole(1, 1_000_000_000)
@@ -75,8 +78,9 @@ INTERNAL_SEPARATOR = reader.Option(
 )
 HEARTBEATS = reader.Option(name="heartbeats.replication.enabled", kind=_BOOLEAN, default="true")
 REPLICATION_FACTOR = reader.Option(
-    name="replication.factor", kind=kinds.whole(1, 32_767, or_minus_one=True), default="2"
+    name="replication.factor", kind=kinds.whole(1, 32_767, or_minus_one=True), default="-1"
 )
+"""The brokers' own default, and not MirrorMaker 2's 2: a file with two addresses works anywhere."""
 TASKS_MAX = reader.Option(name="tasks.max", kind=kinds.whole(1, 10_000), default="1")
 REFRESH_TOPICS = reader.Option(name="refresh.topics.enabled", kind=_BOOLEAN, default="true")
 REFRESH_TOPICS_INTERVAL = reader.Option(
@@ -175,8 +179,31 @@ EMIT_CHECKPOINTS_S, SYNC_GROUPS_S = (
     for name in (connector_keys.EMIT_CHECKPOINTS_S, connector_keys.SYNC_GROUPS_S)
 )
 """Seconds, and not MirrorMaker 2's minute: groups that do not move cost next to nothing."""
-IN_YAML = (EMIT_HEARTBEATS, EMIT_CHECKPOINTS_S, SYNC_GROUPS_S)
+IN_YAML = (EMIT_HEARTBEATS, EMIT_CHECKPOINTS_S, SYNC_GROUPS_S, REPLICATION_FACTOR)
 """Whose defaults are not MirrorMaker 2's."""
+FACTORS = tuple(
+    each
+    for each in CONNECTORS
+    if each.name
+    in (
+        connector_keys.CHECKPOINTS_FACTOR,
+        connector_keys.HEARTBEATS_FACTOR,
+        connector_keys.SYNCS_TOPIC_FACTOR,
+    )
+)
+"""Replicas of the topics of connectors: in YAML these default to `REPLICATION_FACTOR`."""
+
+
+def with_mm2_default(option: reader.Option[T]) -> reader.Option[T]:
+    """The option as a properties file has it: with the default of MirrorMaker 2."""
+    return dataclasses.replace(option, default=_mm2_default(option.name))
+
+
+def _mm2_default(name: str) -> str:
+    of = (connector_keys.SOURCE, connector_keys.CHECKPOINT, connector_keys.HEARTBEAT)
+    found = next(each.keys[name] for each in of if name in each.keys)
+    return str(found.default).lower()
+
 
 SYNC_WITHOUT_LOOKS = (
     f"has no effect while {REFRESH_TOPICS.name} is false: settings of mirror topics are synced "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -107,8 +108,7 @@ def _read_flow(
 
 def _read_keys(found: reader.SectionReader, *, source: str, target: str) -> flows.Flow:
     policy = found.get(options.POLICY)
-    for option in (*options.CONNECTORS, *options.IN_YAML):
-        found.get(option)
+    replication_factor = _read_whose_defaults_differ(found)
     found.get(options.TRANSFORMS)
     found.get(options.PREDICATES)
     found.take_family(record_transforms.FAMILIES)
@@ -129,7 +129,7 @@ def _read_keys(found: reader.SectionReader, *, source: str, target: str) -> flow
             source_defaults=found.get(options.USE_DEFAULTS_FROM) == "source",
         ),
         replicate_heartbeats=found.get(options.HEARTBEATS),
-        replication_factor=found.get(options.REPLICATION_FACTOR),
+        replication_factor=replication_factor,
         tasks_max=found.get(options.TASKS_MAX),
         start=found.get(options.START),
         target_topics=flows.TargetTopics(found.get(options.target_topics(policy))),
@@ -148,6 +148,23 @@ def _read_keys(found: reader.SectionReader, *, source: str, target: str) -> flow
             flow=found.optional(options.THROTTLE) or 0, topics=found.get(options.TOPIC_THROTTLES)
         ),
     )
+
+
+def _read_whose_defaults_differ(found: reader.SectionReader) -> int:
+    """Read the keys of MirrorMaker 2's connectors; a lenient file is a properties file, which has
+    MirrorMaker 2's defaults. Returns `replication.factor`."""
+    is_properties = found.account.lenient
+    for option in options.IN_YAML:
+        found.get(options.with_mm2_default(option) if is_properties else option)
+    factor: reader.Option[int] = options.REPLICATION_FACTOR
+    if is_properties:
+        factor = options.with_mm2_default(factor)
+    value = found.get(factor)
+    for option in options.CONNECTORS:
+        if option in options.FACTORS and not is_properties:
+            option = dataclasses.replace(option, default=str(value))
+        found.get(option)
+    return value
 
 
 def _read_policy(

@@ -105,6 +105,7 @@ def parse(
     flat = settings.Flat(
         props={key: pair.value for key, pair in pairs.items()},
         places={key: (pair.line, pair.path) for key, pair in pairs.items()},
+        defaults=frozenset(key for key, pair in pairs.items() if pair.is_default),
         resolve=_resolve(value_providers.BUILT_IN, environment=environment, folder=folder),
     )
     about = workers.source(file, environment=environment, folder=folder)
@@ -209,6 +210,15 @@ def _read_root(
         if not document.problems:
             account.note(1, "", "has to hold the sections clusters and flows")
         return None
+    if _is_strimzi(root):
+        text = (
+            "the file is a resource of the Strimzi operator, not a configuration of mm2: write a "
+            "clusters.yaml with the clusters of spec.clusters (alias, bootstrapServers) and a flow "
+            "for each item of spec.mirrors; deploy/clusters.yaml is a sample"
+        )
+        entry = root.get("kind") or root.entries[0]
+        account.note(entry.line, "kind", text)
+        return None
     _check_sections(account, root)
     known = clusters.read(account, _section(account, root, "clusters"))
     defaults_entry = root.get("defaults")
@@ -262,6 +272,16 @@ def _read_root(
 def _shipped(item: flow_reader.FlowRead) -> flow_reader.FlowRead:
     """What can be told of it across flows before its classes are made: no more than its ends."""
     return dataclasses.replace(item, flow=None) if item.custom else item
+
+
+def _is_strimzi(root: yaml_source.Section) -> bool:
+    """Is it a Kubernetes resource of the Strimzi operator, such as `KafkaMirrorMaker2`?"""
+    texts = {
+        entry.key: entry.value.text or ""
+        for entry in root.entries
+        if isinstance(entry.value, yaml_source.Scalar)
+    }
+    return texts.get("apiVersion", "").startswith("kafka.strimzi.io/")
 
 
 def _check_sections(account: reader.Account, root: yaml_source.Section) -> None:

@@ -38,8 +38,9 @@ FLOWS: Mapping[str, str] = {
     "topic.filter.class": "What picks topics.",
     "group.filter.class": "What picks groups.",
     "config.property.filter.class": "What picks settings of topics.",
-    "replication.factor": "Replicas of mirror topics, and of the flow's own topics where these are "
-    "not said; -1: as the brokers have it.",
+    "replication.factor": "Replicas of mirror topics, and of all internal topics that have no "
+    "number of their own; -1: `default.replication.factor` of the brokers, which have to be of "
+    "Kafka 2.4 or newer.",
     "refresh.topics.enabled": "Whether new topics and partitions are looked for.",
     "refresh.topics.interval.seconds": "How often they are.",
     "sync.topic.configs.enabled": "Whether settings of mirror topics follow the source's.",
@@ -97,6 +98,8 @@ METRICS: Mapping[str, str] = {
     "enabled": "Whether metrics, health and the status page are served at this port.",
     "host": "Name or address to listen on.",
     "port": "Which port; 0: any free one.",
+    "required": "Whether mm2 refuses to start when the port is in use; else it runs without "
+    "metrics, `/health` and the status page at this port, and says so in a warning.",
     "by": "`partition`: lags are told of single partitions, too. Ten thousand of them are twenty "
     "thousand series more.",
 }

@@ -84,11 +84,7 @@ REST = frozenset(
         "ssl.client.auth",
     }
 )
-FACTORS = (
-    connector_keys.CHECKPOINTS_FACTOR,
-    connector_keys.HEARTBEATS_FACTOR,
-    connector_keys.SYNCS_TOPIC_FACTOR,
-)
+FACTORS = tuple(each.name for each in options.FACTORS)
 WORKER_FACTORS = tuple(
     f"{each}.storage.replication.factor" for each in ("config", "offset", "status")
 )
@@ -114,6 +110,7 @@ OF_JAVA_FLOWS: Mapping[str, str] = {
     connector_keys.EMIT_HEARTBEATS: "true",
     connector_keys.EMIT_CHECKPOINTS_S: "60",
     connector_keys.SYNC_GROUPS_S: "60",
+    connector_keys.REPLICATION_FACTOR: "2",
     **dict.fromkeys(FACTORS, "3"),
 }
 OF_JAVA_REST: Mapping[str, str] = {dedicated.INTERNAL_REST: "false", "listeners": "http://:8083"}

@@ -81,12 +81,13 @@ class FlowClients:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsSettings:
-    """Where Prometheus finds the metrics; port 0 takes any free one. `by_partition`: there are
-    series of single partitions, too."""
+    """Where Prometheus finds the metrics; port 0 takes any free one. `required`: nothing is started
+    when the port is in use. `by_partition`: there are series of single partitions, too."""
 
     enabled: bool = True
     host: str = "127.0.0.1"
     port: int = 9464
+    required: bool = True
     by_partition: bool = False
 
 
@@ -112,12 +113,14 @@ class Hook:
 class Flat:
     """The file as flat properties of MirrorMaker 2, `${…}` as it stands.
 
-    `places` says where each property comes from: the line, and the key there. `resolve` fills
-    `${…}` in, of this file's providers; it raises `ConfigError`.
+    `places` says where each property comes from: the line, and the key there. `defaults` names the
+    properties that the file does not have: they are our defaults. `resolve` fills `${…}` in, of
+    this file's providers; it raises `ConfigError`.
     """
 
     props: Mapping[str, str] = field(default_factory=dict, repr=False)
     places: Mapping[str, tuple[int, str]] = field(default_factory=dict, compare=False)
+    defaults: frozenset[str] = field(default=frozenset(), compare=False)
     resolve: Callable[[Mapping[str, str]], Mapping[str, str]] = field(
         default=dict, compare=False, repr=False
     )

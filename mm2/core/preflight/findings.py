@@ -6,6 +6,7 @@ word.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -49,6 +50,7 @@ class Finding:
 
     `code` is for programs and stays the same. `text` says what was seen, `means` what comes of it,
     `mend` what to do; `command` does it, or shows more, "" where nothing that could be typed would.
+    `affects` names the topics that have this one cause. `also` are other subjects of the same.
     """
 
     subject: str
@@ -59,6 +61,12 @@ class Finding:
     means: str
     mend: str
     command: str = ""
+    affects: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        return (self.subject, *self.also)
 
 
 ENGINE = "spark"
@@ -97,6 +105,14 @@ class Report:
             return Result.FAILED
         return Result.WARNING if Weight.WARNING in weights else Result.OK
 
+    def reaches_none_of(self, aliases: Collection[str]) -> bool:
+        """Did each of these clusters that was looked at fail by its name or its network?"""
+        words = (Word.DNS, Word.NETWORK)
+        rows = [row for row in self.rows if row.subject in aliases]
+        return bool(rows) and all(
+            any(row.cells.get(word) is Result.FAILED for word in words) for row in rows
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
@@ -108,13 +124,14 @@ class Looked:
 
 
 def judge(looked: Iterable[Looked], findings: Collection[Finding]) -> Report:
-    """The same finding is told once; a subject's own come in the order of the words."""
+    """What has the same cause is one finding, whatever subjects and topics it affects; a subject's
+    own come in the order of the words."""
     rows = tuple(looked)
     places = {each.subject: number for number, each in enumerate(rows)}
     words = list(Word)
     weights = list(Weight)
     ordered = sorted(
-        dict.fromkeys(findings),
+        _merged(findings),
         key=lambda each: (
             weights.index(each.weight),
             places.get(each.subject, len(places)),
@@ -122,6 +139,22 @@ def judge(looked: Iterable[Looked], findings: Collection[Finding]) -> Report:
         ),
     )
     return Report(rows=tuple(_row(each, findings) for each in rows), findings=tuple(ordered))
+
+
+def _merged(found: Iterable[Finding]) -> list[Finding]:
+    alike: dict[Finding, list[Finding]] = {}
+    for each in found:
+        cause = dataclasses.replace(each, subject="", means="", affects=())
+        alike.setdefault(cause, []).append(each)
+    return [
+        dataclasses.replace(
+            members[0],
+            means="; ".join(dict.fromkeys(each.means for each in members)),
+            affects=tuple(dict.fromkeys(topic for each in members for topic in each.affects)),
+            also=tuple(dict.fromkeys(each.subject for each in members))[1:],
+        )
+        for members in alike.values()
+    ]
 
 
 def _row(looked: Looked, findings: Collection[Finding]) -> Row:

@@ -92,20 +92,10 @@ class _Told:
     def factor(self) -> Iterator[findings.Finding]:
         wanted, key = self._wanted()
         brokers = self.target.brokers
-        count = amounts.counted(brokers, "broker")
-        if wanted is None:
-            return
-        if wanted > brokers:
-            yield self._finding(
-                "replication-factor",
-                f"{key} is {wanted}, {self.target.alias} has {count}",
-                means="mirror topics cannot be made",
-                mend=f"set replication.factor of {self.flow} to at most {brokers}",
-            )
-        elif wanted == 1 and brokers >= _SAFE_BROKERS:
+        if wanted == 1 and brokers >= _SAFE_BROKERS:
             yield self._finding(
                 "replication-factor-one",
-                f"{key} is 1, {self.target.alias} has {count}",
+                f"{key} is 1, {self.target.alias} has {amounts.counted(brokers, 'broker')}",
                 means="a broker that is lost takes mirrors with it",
                 mend=f"set replication.factor of {self.flow} to {_SAFE_BROKERS}",
                 weight=findings.Weight.WARNING,
@@ -223,6 +213,12 @@ class _Told:
             means=means,
             mend=mend,
         )
+
+
+def default_factor(configs: Configs | None) -> int | None:
+    """How many replicas brokers give topics of which nobody says it; None: not known."""
+    value = (configs or {}).get(_DEFAULT_FACTOR)
+    return None if value is None else int(value)
 
 
 def retention_ms(configs: Configs | None) -> int | None:

@@ -71,37 +71,20 @@ def judge(
         )
 
 
-def factors(
-    flow: str, topics: Mapping[str, StateTopic], brokers: int
-) -> Iterator[findings.Finding]:
-    """Of `topics` that are missing, by name, on a cluster of so many brokers."""
-    by_key: dict[tuple[str, int], list[str]] = {}
-    for topic in topics.values():
-        if topic.replication_factor > brokers:
-            place = (topic.factor_key, topic.replication_factor)
-            by_key.setdefault(place, []).append(topic.name)
-    for (key, factor), names in by_key.items():
-        yield findings.Finding(
-            subject=flow,
-            word=findings.Word.SETTINGS,
-            weight=findings.Weight.FAILED,
-            code="replication-factor",
-            text=f"{key} is {factor}, the cluster of {', '.join(names)} has "
-            f"{amounts.counted(brokers, 'broker')}",
-            means="such topics cannot be made: the flow does not begin",
-            mend=f"set {key} of {flow} to at most {brokers}",
-        )
-
-
 def refused(flow: str, why: Mapping[str, str]) -> Iterator[findings.Finding]:
-    """Of topics that the cluster would not make, by their names."""
+    """Of topics that the cluster would not make, by their names; one finding for one reason."""
+    by_reason: dict[str, list[str]] = {}
     for name, text in sorted(why.items()):
+        by_reason.setdefault(text.replace(f"topic {name}", "it"), []).append(name)
+    for reason, names in by_reason.items():
+        what = names[0] if len(names) == 1 else amounts.counted(len(names), "internal topic")
         yield findings.Finding(
             subject=flow,
             word=findings.Word.TOPICS,
             weight=findings.Weight.FAILED,
             code="state-topic-refused",
-            text=f"the cluster would not make {name}: {text}",
-            means="the flow does not begin",
+            text=f"the cluster would not create {what}: {reason}",
+            affects=tuple(names) if len(names) > 1 else (),
+            means="the flow does not start",
             mend="change what the cluster's answer names",
         )

@@ -64,9 +64,15 @@ def made(running):
 def test_what_changed_is_told_and_done(running, made):
     running.file = FLOW.replace("to: b", "to: b, throttle: 1MB")
     expected = ("a->b is changed as it runs", "  throttle: not set -> 1000000")
-    assert made.reload(DRY) == run_socket.Answer(code=exits.DONE, lines=expected)
+    dry = made.reload(DRY)
+    assert dry.lines == (*expected, "dry run: nothing was applied")
+    assert (dry.code, dry.detail["outcome"]) == (exits.DONE, "dry run")
     assert running.applied == []
-    assert made.reload(QUESTION) == run_socket.Answer(code=exits.DONE, lines=expected)
+    done = made.reload(QUESTION)
+    assert done.lines == (*expected, "applied")
+    assert (done.code, done.detail["outcome"]) == (exits.DONE, "applied")
+    reasons = ["throttle: not set -> 1000000"]
+    assert done.detail["flows"] == [{"flow": "a->b", "step": "live", "reasons": reasons}]
     assert running.settings.flows[0].budgets.flow == 1_000_000
     assert made.reload(QUESTION).lines == ("nothing has changed",)
 
@@ -74,7 +80,17 @@ def test_what_changed_is_told_and_done(running, made):
 def test_who_does_not_lead_says_who_does(running, made):
     running.not_in_force = ["a->b: the node at http://h:1/ leads"]
     assert made.reload(QUESTION).lines == ("nothing has changed", *running.not_in_force)
-    assert made.reload(DRY).lines == ("nothing has changed",)
+    assert made.reload(DRY).lines == ("nothing has changed", "dry run: nothing was applied")
+    running.file = FLOW.replace("to: b", "to: b, throttle: 1MB")
+    assert made.reload(QUESTION).lines[-1] == "applied, except what another node has to write"
+
+
+def test_what_takes_effect_at_the_next_start_is_not_called_applied(running, made):
+    running.file = FLOW + "metrics: {port: 0}\n"
+    assert made.reload(QUESTION).lines == (
+        "metrics.port: 9464 -> 0; takes effect when mm2 run is started again",
+        "nothing was applied to the running process",
+    )
 
 
 @pytest.mark.parametrize("question", [QUESTION, DRY])
@@ -96,9 +112,9 @@ def test_what_cannot_be_applied_is_told(running, made):
     running.file = FLOW.replace("to: b", "to: b, topics: x")
     running.failure = errors.RetriableError("cluster a does not answer")
     answer = made.reload(QUESTION)
-    assert answer == run_socket.Answer(
-        code=exits.FAILED, lines=("cluster a does not answer", reloader.KEPT)
-    )
+    assert answer.code == exits.FAILED
+    assert answer.lines == ("cluster a does not answer", reloader.KEPT)
+    assert answer.detail == {"outcome": "failed", "errors": ["cluster a does not answer"]}
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_settings_errors_are_told_without_a_trace(capsys):
         raise problems.SettingsError("w", [problems.Problem(line=3, key="a", text="is wrong")])
 
     assert command.run(made(body), ["a", "--log-level", "ERROR"]) == exits.BAD_SETTINGS
-    assert capsys.readouterr().err == "w:3: a: is wrong\n1 problem in w, nothing was started\n"
+    assert capsys.readouterr().err == "w:3: a: is wrong\n1 problem in w: nothing was started\n"
 
 
 def test_what_nobody_thought_of_is_told_with_its_trace(capsys):

@@ -43,7 +43,7 @@ def test_every_problem_is_told_with_line_and_value(made):
         "w: offsets: is missing: add offsets=… to the file",
         "w:3: session.timeout.ms: Not a number of type INT; given: 'soon'",
         "w:7: topic: cannot be filled in: the environment has no variable 'GONE'",
-        "3 problems in w, nothing was started",
+        "3 problems in w",
     ]
 
 

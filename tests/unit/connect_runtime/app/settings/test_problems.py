@@ -45,8 +45,14 @@ def test_the_error_tells_all_problems_in_the_order_of_the_file():
     assert str(error).splitlines() == [
         "c.yaml:2: a: is wrong",
         "c.yaml:9: b: is wrong",
-        "2 problems in c.yaml, nothing was started",
+        "2 problems in c.yaml",
     ]
+    with (
+        pytest.raises(problems.SettingsError) as raised,
+        problems.consequence("nothing was started"),
+    ):
+        raise error
+    assert str(raised.value).endswith("\n2 problems in c.yaml: nothing was started")
     assert "1 problem in" in str(problems.SettingsError("c.yaml", error.problems[:1]))
 
 

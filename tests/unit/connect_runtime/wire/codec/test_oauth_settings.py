@@ -201,7 +201,7 @@ def test_the_secret_is_in_no_repr_and_survives_the_way_to_an_executor():
         (
             {"oauthbearer__jwt__retriever__class": "com.example.Retriever"},
             "sasl.oauthbearer.jwt.retriever.class",
-            "allowed are org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
+            "one of org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
         ),
         (
             {"oauthbearer__client__id": "mm2"},

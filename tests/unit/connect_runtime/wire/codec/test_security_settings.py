@@ -133,10 +133,10 @@ def test_all_errors_come_at_once_and_none_shows_a_secret():
     )
     assert errors == {
         "security.protocol": "security.protocol: SASL_SLL is unknown; "
-        "allowed are PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
+        "one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
         "sasl.mechanism": "sasl.mechanism: GSSAPI is not supported; "
         "Kerberos (GSSAPI) is not supported: use PLAIN, SCRAM, OAUTHBEARER or TLS certificates; "
-        "allowed are PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER",
+        "one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER",
         "sasl.kerberos.service.name": "sasl.kerberos.service.name: it is not supported; "
         "Kerberos (GSSAPI) is not supported: use PLAIN, SCRAM, OAUTHBEARER or TLS certificates",
         "ssl.cipher.suites": "ssl.cipher.suites: it is not supported; "

@@ -108,7 +108,7 @@ def test_a_keystore_brings_certificate_and_key_without_a_password(key_password):
             {"truststore__type": "BKS", "truststore__location": "trust.p12"}
             | {"truststore__password": "storepw"},
             "ssl.truststore.type",
-            "BKS is unknown; allowed are PEM, PKCS12, JKS",
+            "BKS is unknown; one of PEM, PKCS12, JKS",
         ),
         (
             {"truststore__type": "PEM", "truststore__certificates": CERTIFICATE}

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from mm2.app import exits
@@ -43,6 +45,7 @@ def test_mistakes_go_to_stderr_with_exit_code_2(tmp_path, capsys, command):
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("bad.yaml:3: flows[0].from: ")
+    assert "nothing was started" not in captured.err
     assert "did you mean 'east'?" in captured.err
 
 
@@ -55,8 +58,25 @@ def test_show_prints_what_is_in_force_without_secrets(tmp_path, capsys):
     (tmp_path / "clusters.yaml").write_text(GOOD)
     assert main.run(["config", "show"]) == 0
     text = capsys.readouterr().out
-    assert "replication.factor: 2" in text
+    assert "replication.factor: -1  # default" in text
     assert "secret-host" not in text
+
+
+def test_show_and_check_as_json(tmp_path, capsys):
+    (tmp_path / "clusters.yaml").write_text(GOOD)
+    assert main.run(["config", "show", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    group = shown["flows"]["east->west"]["worker"]["group.id"]
+    assert group == {"value": "east-mm2", "origin": "MM2 default", "used": True}
+    assert main.run(["config", "check", "--json"]) == 0
+    checked = json.loads(capsys.readouterr().out)
+    assert (checked["valid"], checked["flows"]) == (True, ["east->west"])
+    (tmp_path / "bad.yaml").write_text(GOOD.replace("from: east", "from: eastt"))
+    assert main.run(["config", "check", "bad.yaml", "--json"]) == 2
+    captured = capsys.readouterr()
+    (problem,) = json.loads(captured.out)["problems"]
+    assert (problem["line"], problem["key"], problem["nearest"]) == (3, "flows[0].from", "east")
+    assert captured.err == ""
 
 
 PROPERTIES = """clusters = east, west
@@ -75,7 +95,7 @@ def test_every_command_takes_a_file_of_mirror_maker(tmp_path, capsys):
     assert captured.out == "mm2.properties: 2 clusters, 1 flow: east->west\n"
     assert captured.err.startswith("warning: mm2.properties:6: errors.tolerance: ")
     assert main.run(["config", "show", "mm2.properties"]) == 0
-    assert "- orders.*" in capsys.readouterr().out
+    assert "topics: orders.*  # mm2.properties:5" in capsys.readouterr().out
     (tmp_path / "mm2.properties").write_text(PROPERTIES + "east->west.tasks.max = x\n")
     assert main.run(["run", "mm2.properties"]) == 2
     assert "mm2.properties:7: east->west.tasks.max: is not allowed" in capsys.readouterr().err
@@ -115,6 +135,8 @@ def test_what_no_form_can_say_is_refused(tmp_path, capsys):
 
 def test_reload_without_a_running_process(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("MM2_RUN_DIR", str(tmp_path / "run"))
+    assert main.run(["reload", "mm2.properties", "--json"]) == exits.UNREACHABLE
+    assert "no process runs" in json.loads(capsys.readouterr().out)["error"]
     assert main.run(["reload", "mm2.properties"]) == exits.UNREACHABLE
     captured = capsys.readouterr()
     assert captured.err.startswith("mm2: no process runs ")

@@ -70,16 +70,28 @@ def test_warnings_of_the_file_are_logged_before_anything_starts(
     assert error.startswith("mm2: Java was not found")
 
 
-def test_a_metrics_port_in_use_is_a_warning_and_no_error(caplog):
+def test_a_metrics_port_in_use_is_bad_input(config, capsys, caplog):
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
-        settings = app_settings.MetricsSettings(port=port)
+        config.write_text(config.read_text() + "spark: {engine: inline}\n")
+        text = refused([config, "--metrics-port", port], capsys)
+        assert text.startswith("mm2: serving metrics at 127.0.0.1")
+        for each in (f"port {port}", "in use", "nothing was started", "metrics.required: false"):
+            assert each in text
+        config.write_text(f"{config.read_text()}metrics: {{port: {port}}}\n")
+        assert f"port {port}" in refused([config], capsys)
+
+
+def test_metrics_that_are_not_required_are_only_warned_of(caplog):
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+        settings = app_settings.MetricsSettings(port=port, required=False)
         assert run.serve(settings, metrics.make_registry(), port=None) == (
             None,
-            ", metrics are not served",
+            ", metrics and /health are not served",
         )
     assert f"port {port}" in caplog.text
-    assert "copying goes on" in caplog.text
+    assert "no /health" in caplog.text
 
 
 def test_the_port_option_wins_and_switches_metrics_on():

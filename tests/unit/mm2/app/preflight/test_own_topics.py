@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 
-from mm2.app import flow_plan
+from mm2.app import effective_config, flow_plan
 from mm2.app.preflight import own_topics
 from mm2.app.settings import load
 from mm2.core.preflight import findings, rights
@@ -95,3 +95,23 @@ def test_what_a_flow_back_keeps_is_read_only_where_names_are_kept():
         (Client.CONSUMER, "mm2-offset-map.b.internal"),
         (Client.TARGET_ADMIN, "mm2-offset-syncs.a.internal"),
     }
+
+
+def test_where_replication_factors_come_from():
+    text = BASE + "replication.factor=3\nb.status.storage.replication.factor=2\n"
+    settings = load.parse_properties(
+        text, file="/etc/mm2.properties", folder=pathlib.Path("/"), environment={}
+    )
+    flow = effective_config.of(settings, environment={}).flows["a->b"]
+    causes = own_topics.FactorCauses(flow, file=settings.file, target="b")
+    found = causes.cause("replication.factor")
+    assert (found.key, found.place) == (
+        "replication.factor",
+        "replication.factor (mm2.properties:5)",
+    )
+    found = causes.cause("status.storage.replication.factor")
+    assert found.place == "b.status.storage.replication.factor (mm2.properties:6)"
+    found = causes.cause("config.storage.replication.factor")
+    assert (found.place, found.is_given) == ("b.config.storage.replication.factor", False)
+    found = causes.cause("checkpoints.topic.replication.factor")
+    assert (found.place, found.is_given) == ("checkpoints.topic.replication.factor", False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 from mm2.app.preflight import show
@@ -56,6 +57,14 @@ def test_people_get_a_table_and_of_each_finding_what_mends_it():
     ]
 
 
+def test_one_cause_is_told_with_its_flows_and_topics():
+    affects = tuple(f"t{number}" for number in range(14))
+    alike = [dataclasses.replace(NOTE, subject=flow, affects=affects) for flow in ("a->b", "b->a")]
+    line = list(show.lines(findings.judge(ROWS, alike)))[4]
+    assert line.startswith("NOTE SETTINGS a->b, b->a: short; affects 14 topics: t0, t1, ")
+    assert line.endswith(", t11 and 2 more (retention-short)")
+
+
 def test_without_findings_the_verdict_is_ok():
     assert list(show.lines(findings.judge(ROWS[1:], [])))[-1] == "verdict: ok"
 
@@ -75,6 +84,8 @@ def test_programs_get_the_same_with_a_version():
         "findings": [
             {
                 "subject": "east",
+                "subjects": ["east"],
+                "affects": [],
                 "word": "NETWORK",
                 "weight": "failed",
                 "code": "network",

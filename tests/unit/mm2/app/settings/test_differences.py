@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import pathlib
+
 import pytest
 
-from mm2.app.settings import differences, load
+from mm2.app.settings import differences, load, settings
 from mm2.app.settings.differences import Step
 
 CLUSTERS = """clusters:
@@ -163,3 +165,22 @@ def test_workers_of_properties_are_compared_too(tmp_path, line, step):
     (change,) = differences.plan(before, after).flows
     key, _, value = line.removeprefix("b.").partition("=")
     assert (change.step, change.reasons) == (step, (f"worker.{key}: not set -> {value}",))
+
+
+def test_defaults_of_properties_are_mirror_makers():
+    base = """clusters = a, b
+a.bootstrap.servers = a:1
+b.bootstrap.servers = b:1
+a->b.enabled = true
+"""
+    key = "emit.heartbeats.enabled"
+
+    def read(text: str) -> settings.Settings:
+        return load.parse_properties(
+            text, file="mm2.properties", folder=pathlib.Path("/"), environment={}
+        )
+
+    found = differences.plan(read(base), read(f"{base}a->b.{key} = false\n"))
+    (change,) = found.flows
+    assert change.reasons == (f"{key}: True -> False",)
+    assert differences.plan(read(base), read(f"{base}a->b.{key} = true\n")).nothing

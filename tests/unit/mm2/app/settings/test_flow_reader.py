@@ -14,9 +14,9 @@ def flow(keys: str = "", defaults: str = "") -> str:
     return text + (f"defaults:\n  {defaults}\n" if defaults else "")
 
 
-def test_a_flow_without_keys_has_mirrormakers_defaults(read):
+def test_a_flow_without_keys_has_mirrormakers_defaults_and_the_brokers_replication_factor(read):
     (found,) = read(flow()).flows
-    assert found == flows.Flow(source="a", target="b")
+    assert found == flows.Flow(source="a", target="b", replication_factor=-1)
 
 
 def test_every_key_arrives(read):

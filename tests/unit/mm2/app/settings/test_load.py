@@ -142,3 +142,20 @@ SNIPPETS = st.sampled_from(
 def test_any_text_gives_settings_or_problems_never_a_crash(text):
     with contextlib.suppress(problems.SettingsError):
         load.parse(text, file="c.yaml", folder=pathlib.Path("/nowhere"), environment={"X": "y"})
+
+
+def test_a_resource_of_strimzi_is_one_clear_mistake(wrong):
+    (found,) = wrong(
+        """apiVersion: kafka.strimzi.io/v1beta2
+kind: KafkaMirrorMaker2
+metadata: {name: mirror}
+spec:
+  version: 4.1.0
+  connectCluster: west
+  clusters: [{alias: east, bootstrapServers: 'e:9092'}]
+  mirrors: [{sourceCluster: east, targetCluster: west}]
+"""
+    )
+    assert (found.line, found.key) == (2, "kind")
+    assert "Strimzi" in found.text
+    assert "clusters.yaml" in found.text

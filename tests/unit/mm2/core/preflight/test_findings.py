@@ -45,8 +45,21 @@ def test_a_warning_never_hides_a_failure():
 def test_the_heaviest_is_told_first_and_the_same_once():
     other = dataclasses.replace(SOME, subject="west")
     west = findings.Looked(subject="west", seen=frozenset({Word.NETWORK}))
+    other = dataclasses.replace(other, text="another")
     report = findings.judge([west, EAST], [NOTE, SOME, WARNING, other, SOME])
     assert report.findings == (other, SOME, WARNING, NOTE)
+
+
+def test_one_cause_is_one_finding_with_all_its_subjects_and_topics():
+    west = findings.Looked(subject="west", seen=frozenset({Word.NETWORK}))
+    one = dataclasses.replace(SOME, affects=("a", "b"))
+    other = dataclasses.replace(SOME, subject="west", means="worse", affects=("b", "c"))
+    report = findings.judge([EAST, west], [one, other])
+    (found,) = report.findings
+    assert found.subjects == ("east", "west")
+    assert found.affects == ("a", "b", "c")
+    assert found.means == "nothing is copied; worse"
+    assert [row.cells[Word.NETWORK] for row in report.rows] == [Result.FAILED] * 2
 
 
 def test_findings_of_others_are_not_in_a_row():
@@ -62,3 +75,11 @@ def test_the_verdict_is_the_worst_and_notes_are_none():
     assert verdict(NOTE) is Result.OK
     assert verdict(NOTE, WARNING) is Result.WARNING
     assert verdict(WARNING, SOME) is Result.FAILED
+
+
+def test_whether_any_cluster_was_reached():
+    west = findings.Looked(subject="west", seen=frozenset({Word.DNS, Word.NETWORK}))
+    lost = dataclasses.replace(SOME, subject="west", word=Word.DNS)
+    assert not findings.judge([EAST, west], [SOME]).reaches_none_of(("east", "west"))
+    assert findings.judge([EAST, west], [SOME, lost]).reaches_none_of(("east", "west"))
+    assert not findings.judge([], []).reaches_none_of(())

@@ -66,12 +66,10 @@ def test_a_setting_that_bites_is_named(setting, value, code, weight):
     assert found.mend
 
 
-def test_more_replicas_than_brokers_are_told():
-    (found,) = told(factor=4)
-    assert (found.code, found.weight) == ("replication-factor", Weight.FAILED)
-    assert "replication.factor is 4, west has 3 brokers" in found.text
-    (found,) = told(factor=-1, configs={**SOUND, "default.replication.factor": "4"})
-    assert "default.replication.factor of the brokers is 4" in found.text
+def test_the_brokers_default_is_known_where_it_may_be_read():
+    assert limits.default_factor(SOUND) == 3
+    assert limits.default_factor({}) is None
+    assert limits.default_factor(None) is None
 
 
 def test_a_single_replica_among_many_brokers_is_a_warning():

@@ -60,24 +60,15 @@ def test_a_topic_that_is_used_as_it_is_gets_a_warning():
     assert not any("does not begin" in each.means for each in found)
 
 
-def test_more_replicas_than_brokers_are_told_once_for_a_key():
-    status = dataclasses.replace(
-        TOPIC, name="status", factor_key="status.storage.replication.factor", replication_factor=2
-    )
-    receipts = dataclasses.replace(TOPIC, name="receipts")
-    free = dataclasses.replace(TOPIC, name="free", replication_factor=-1)
-    topics = {each.name: each for each in (TOPIC, status, receipts, free)}
-    found = list(state_topics.factors("east->west", topics, 1))
-    assert [each.text for each in found] == [
-        "replication.factor is 3, the cluster of mm2-offset-map.east.internal, receipts has "
-        "1 broker",
-        "status.storage.replication.factor is 2, the cluster of status has 1 broker",
-    ]
-    assert {each.code for each in found} == {"replication-factor"}
-    assert list(state_topics.factors("east->west", topics, 3)) == []
-
-
-def test_what_the_cluster_would_not_make_is_told_in_its_words():
+def test_what_the_cluster_would_not_create_is_one_finding_for_one_reason():
     (found,) = state_topics.refused("east->west", {"mm2-configs": "POLICY_VIOLATION"})
     assert (found.code, found.weight) == ("state-topic-refused", findings.Weight.FAILED)
-    assert found.text == "the cluster would not make mm2-configs: POLICY_VIOLATION"
+    assert found.text == "the cluster would not create mm2-configs: POLICY_VIOLATION"
+    names = ("mm2-configs", "mm2-status")
+    alike = {name: f"creating topic {name}: POLICY_VIOLATION" for name in names}
+    first, other = state_topics.refused("east->west", {**alike, "z": "creating topic z: odd"})
+    assert first.text == (
+        "the cluster would not create 2 internal topics: creating it: POLICY_VIOLATION"
+    )
+    assert first.affects == names
+    assert other.affects == ()
