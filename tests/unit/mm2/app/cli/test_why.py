@@ -12,11 +12,11 @@ from mm2.app.cli import flow_options, main
 from mm2.app.reports import flow_report
 
 LINES = ["east->west: orders -> east.orders, partition 0: passed through"]
-KNOWS = {
+KNOWS: dict[str, Any] = {
     "topic": "orders",
     "flows": [{"flow": "east->west", "partitions": [{"partition": 0}], "lines": LINES}],
 }
-KNOWS_NOTHING = {
+KNOWS_NOTHING: dict[str, Any] = {
     "topic": "orders",
     "flows": [{"flow": "east->west", "partitions": [], "lines": ["nothing"]}],
 }
