@@ -25,8 +25,8 @@ def command(**given: Any) -> int:
     has to be in the file, and to run: it brings back what was written meanwhile. First the records
     are counted that the cluster gone back to holds and the other one never got: groups that go back
     read them now. Then it is a planned move: both clusters serve, producers and consumers are
-    stopped, both ends agree, groups move. Nothing is changed without --execute. Codes and
-    columns are those of mm2 failover.
+    stopped, both ends agree, groups move. Nothing is changed without --execute. Codes, columns and
+    the confirmation on a terminal are those of mm2 failover.
 
     \b
     Examples:

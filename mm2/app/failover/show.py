@@ -262,7 +262,7 @@ def _totals(found: plan.Plan) -> Iterator[str]:
     yield f"{amounts.counted(len(found.groups), 'group')}, re-read: {again}"
     missing = amounts.counted(sum(each.unmirrored for each in found.groups), "record")
     if any(each.origin is not seen.Origin.COMMITTED for each in found.groups):
-        missing = f"at least {missing}"
+        missing = "unknown" if missing.startswith("0 ") else f"at least {missing}"
     yield f"read by them and missing on {there}: {missing}"
 
 

@@ -88,6 +88,7 @@ def test_of_a_checkpoint_its_age_and_no_false_bound_are_shown():
     assert cells[7].strip() == "0 to 60"
     words = "unknown, at most 60 records (1 group by its last checkpoint, 6 s old)"
     assert f"1 group, re-read: {words}" in said
+    assert "read by them and missing on west: unknown" in said
     found = show.as_json(made(None, group=group), [], {})
     assert (found["read_again"], found["read_again_max"]) == (words, 60)
     (place,) = found["groups"][0]["partitions"]
