@@ -18,7 +18,9 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 FOLDER = mirror.ROOT / "deploy" / "guides"
 FOLLOW_S = 600.0
 INSTALL = FOLDER / "install.md"
-FAILOVER = FOLDER / "failover.md"
+LONG = (FOLDER / "failover.md", FOLDER / "from-mirrormaker2.md")
+"""What they do is proven in quick tests as well: test_failover*.py; test_source_take_over.py and
+test_mixed_workers.py in tests/interop, test_java_way_back.py in tests/integration."""
 PAGES = sorted(
     page
     for page in FOLDER.glob("*.md")
@@ -51,8 +53,7 @@ def obeyed(asked: list[guides.Block], folder: Path, timeout_s: float = FOLLOW_S)
 
 @pytest.mark.parametrize(
     "page",
-    # What the longest does is proven by tests of its own as well: test_failover*.py.
-    [pytest.param(page, marks=pytest.mark.full if page == FAILOVER else ()) for page in PAGES],
+    [pytest.param(page, marks=pytest.mark.full if page in LONG else ()) for page in PAGES],
     ids=lambda page: page.stem,
 )
 def test_a_guide_works_as_printed(page: Path, folder: Path):
