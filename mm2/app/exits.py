@@ -254,8 +254,9 @@ def docs_page() -> str:
         *(f"| {each.number} | {each.name} | {each.means} |" for each in CODES.values()),
         "",
         "A command that looks at several flows or clusters exits with 4 if none answered, with 3 "
-        "if one did not answer or its state is not known, with 1 if all answered and a problem was "
-        "found. Ctrl-C ends every command with 130.",
+        "if the answer of one is missing, with 1 if all answered and a problem was found. For "
+        "`status` and `lag` a cluster that a flow cannot reach is a problem (1): nothing is "
+        "replicated meanwhile. Ctrl-C ends every command with 130.",
         "",
         "In scripts (below is what this one prints where there is no configuration):",
         "",
@@ -264,7 +265,7 @@ def docs_page() -> str:
         "mm2 lag --max-records 0 || code=$?",
         "case $code in",
         '  0) echo "caught up" ;;',
-        '  1) echo "behind: wait" ;;',
+        '  1) echo "behind, or a cluster is unreachable: wait" ;;',
         '  *) echo "not known (exit code $code): do not cut over" ;;',
         "esac",
         "```",

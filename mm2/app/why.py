@@ -36,6 +36,7 @@ class Part:
     """One partition. `state` is "copying", "waiting", "paused", "stopped" or, where no process that
     copies it was asked, "unseen"; `ways` say how its batches go, with why, newest batch first;
     `way_on` is a command, "" where none is needed. `far`: how far it is, None where nobody knows.
+    `cause`: the code of a stop, "" without one.
     """
 
     number: int
@@ -44,6 +45,7 @@ class Part:
     ways: tuple[tuple[str, str], ...]
     way_on: str
     far: flow_report.Partition | None = None
+    cause: str = ""
 
     def line(self) -> str:
         """For people. A stop's reason ends with the way on itself."""
@@ -131,6 +133,7 @@ class InFlow:
                     "partition": part.number,
                     "state": part.state,
                     "reason": part.reason,
+                    "cause": part.cause,
                     "ways": [{"way": way, "why": why} for way, why in part.ways],
                     "way_on": part.way_on,
                     "copied_to": None if part.far is None else part.far.copied_to,
@@ -306,7 +309,14 @@ def _part(
     if each.phase not in flow_status.MOVING:
         state = "stopped" if each.stopped else "waiting"
         way_on = commands.found_in(reason)
-        return Part(number=number, state=state, reason=reason, ways=(), way_on=way_on)
+        return Part(
+            number=number,
+            state=state,
+            reason=reason,
+            ways=(),
+            way_on=way_on,
+            cause=each.cause,
+        )
     denied = not each.fenced and flow.delivery is not flows.Delivery.AT_LEAST_ONCE
     return Part(
         number=number,

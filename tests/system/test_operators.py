@@ -133,7 +133,8 @@ def test_what_is_said_to_any_node_is_done_on_all(
         await_more(target, names, nodes.tail)
         begun = nodes.starts()
 
-        assert nodes.tell("pause", "--topic", one) == f"topic {one} of east->west is paused\n"
+        told = nodes.tell("pause", "--topic", one)
+        assert told.startswith(f"east->west, topic {one}: paused, also across restarts, until: ")
         await_still(target, [one])
         await_more(target, [other], nodes.tail)
         large = [
@@ -143,8 +144,9 @@ def test_what_is_said_to_any_node_is_done_on_all(
         kafka.produce(source, one, large, compression_type="none", batch_size=12_000)
         behind = sum(kafka.offsets(source, one, number)[1] for number in range(2))
         told = nodes.tell("throttle", SLOW, "--topic", one)
-        assert told == f"topic {one} of east->west: {SLOW}\n"
-        assert nodes.tell("resume", "--topic", one) == f"topic {one} of east->west goes on\n"
+        assert told.startswith(f"east->west, topic {one}: throttled to ")
+        told = nodes.tell("resume", "--topic", one)
+        assert told.startswith(f"east->west, topic {one}: resumed; ")
         await_more(target, names, nodes.tail)
         assert sum(ends(target, [one])) < behind - LARGE // 2, "its budget let it all through"
         nodes.tell("throttle", "none", "--topic", one)
@@ -152,7 +154,7 @@ def test_what_is_said_to_any_node_is_done_on_all(
         assert nodes.starts() == begun, "no copy has been begun anew for any of it"
 
         told = nodes.tell("restart", "--topic", other)
-        assert told == "east->west: restarted task 0, task 1\n"
+        assert told == f"east->west, topic {other}: restarting task 0, task 1\n"
         eventually.eventually(lambda: nodes.starts() == begun + 2, DEADLINE_S, nodes.tail)
         await_more(target, names, nodes.tail)
 

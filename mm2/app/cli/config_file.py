@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 import click
 
+from mm2.app import exits
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 VARIABLE = "MM2_CONFIG"
@@ -20,8 +22,10 @@ _KIND = click.Path(path_type=pathlib.Path, dir_okay=False)
 _FALLBACK = f"[env var: {VARIABLE}; default: {DEFAULT}]"
 
 
-class NoConfigurationError(click.UsageError):
+class NoConfigurationError(click.ClickException):
     """No file was named, and the one that `MM2_CONFIG` or the default names does not exist."""
+
+    exit_code = exits.BAD_INPUT
 
 
 def argument(function: F) -> F:
@@ -68,8 +72,8 @@ def choose(
     *,
     environment: Mapping[str, str] = os.environ,
 ) -> pathlib.Path:
-    """The file to use. Raises `click.UsageError` for two different files, and where there is
-    none."""
+    """The file to use. Raises `click.UsageError` for two different files, and
+    `NoConfigurationError`."""
     if positional is not None and config is not None and positional.resolve() != config.resolve():
         raise click.UsageError(
             f"FILE is {positional}, --config is {config}: name the configuration once"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from connect_runtime.base import amounts
+from connect_runtime.base import amounts, errors
 from connect_runtime.system import clock as system_clock
 from mm2.app import exits
 from mm2.app.cli import config_file, flow_names, usual
@@ -296,7 +296,7 @@ def _move(
                 clusters=found.clusters(silent=_was_silent(file)),
             )
             check(order, file, now, now_ms=found.clock.wall_ms())
-        with contextlib.closing(found.tools(tell)) as about:
+        with _a_failed_step(), contextlib.closing(found.tools(tell)) as about:
             moving.Mover(file, about, planned=planned).run()
         report = dict(file.found.details[moving.Step.REPORT])
     if order.as_json:
@@ -308,6 +308,16 @@ def _move(
             click.echo(line)
         click.echo(f"the journal is {path}")
     return exits.DONE
+
+
+@contextlib.contextmanager
+def _a_failed_step() -> Iterator[None]:
+    """A cluster that is silent in the middle of a move ends it with FAILED: UNREACHABLE would say
+    that nothing was done."""
+    try:
+        yield
+    except errors.RetriableError as error:
+        raise errors.FatalError(str(error)) from error
 
 
 def _was_silent(file: journal_file.JournalFile) -> bool:

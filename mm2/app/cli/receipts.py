@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import sys
 from collections.abc import Sequence
 from concurrent import futures
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 JSON_VERSION = 1
 _KINDS = [each.value for each in receipt.ReceiptKind]
 _COLUMNS = ("AT", "FLOW", "TOPIC", "PARTITION", "KIND", "SOURCE", "MIRROR", "DETAIL")
+_SILENT_S = 2.0
+"""After this long a terminal shows which clusters have not answered."""
 _SPARE_S = 2.0
 """How much later than asked a client may report that time is up."""
 
@@ -115,9 +118,19 @@ def _read_all(
 
     threads = pool.Pool("receipts", threads_max=len(wanted), waiting_max=len(wanted))
     calls = [(flow, threads.submit(functools.partial(read, flow))) for flow in wanted]
-    futures.wait([call for _, call in calls], timeout=timeout_s + _SPARE_S)
+    _wait(calls, timeout_s=timeout_s)
     late = errors.RetriableError(f"no answer within {timeout_s:g} s")
     return [call.result() if call.done() else Answer(flow=flow, error=late) for flow, call in calls]
+
+
+def _wait(calls: Sequence[tuple[flows.Flow, futures.Future[Answer]]], *, timeout_s: float) -> None:
+    """Until all have ended or time is up; a person at a terminal sees what is waited for."""
+    every = [call for _, call in calls]
+    _, late = futures.wait(every, timeout=min(_SILENT_S, timeout_s))
+    if late and sys.stderr.isatty():
+        names = sorted({flow.target for flow, call in calls if call in late})
+        click.echo(f"waiting up to {timeout_s:g} s for {', '.join(names)} ...", err=True)
+    futures.wait(every, timeout=max(0.0, timeout_s - _SILENT_S) + _SPARE_S)
 
 
 def _print(found: Sequence[tuple[str, receipt.Receipt]], answers: Sequence[Answer]) -> None:

@@ -56,7 +56,7 @@ class Partition:
     `state` is a word of `overview`, or `UNSEEN`. `start` and `end` (last stable offset) are of the
     source's log, `copied_to` is the next offset to copy, None also where nothing was copied yet.
     `waiting_since_ms` is the timestamp of the oldest record not yet copied. `since_ms`: since when
-    it is in this state.
+    it is in this state. `cause`: the code of a stop (`stops.Cause`), "" where nobody knows one.
     """
 
     topic: str
@@ -64,6 +64,7 @@ class Partition:
     mirror: str
     state: str = UNSEEN
     reason: str = ""
+    cause: str = ""
     since_ms: int | None = None
     copied_to: int | None = None
     start: int | None = None

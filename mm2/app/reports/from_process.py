@@ -109,6 +109,7 @@ def _partition(
         mirror=flow.remote_topic(where.topic),
         state=state,
         reason="" if state == overview.PAUSED else overview.reason_in_words(each.reason),
+        cause=each.cause,
         since_ms=past.since_ms(flow.name, where),
         copied_to=each.copied_to if each.copied_to >= 0 else None,
         end=each.source_end if known else None,

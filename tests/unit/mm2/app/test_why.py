@@ -127,7 +127,7 @@ def test_a_topic_that_should_be_mirrored_and_is_not_there_is_unknown():
 
 
 def test_programs_are_told_the_same():
-    stopped = statuses.partition(number=1, phase="stopped", reason=STOPPED)
+    stopped = statuses.partition(number=1, phase="stopped", reason=STOPPED, cause="recreated")
     found = look("orders", statuses.partition(opened="gaps", transactional=True), stopped)
     assert json.loads(json.dumps(found.as_json())) == {
         "topic": "orders",
@@ -148,6 +148,7 @@ def test_programs_are_told_the_same():
                         "partition": 0,
                         "state": "copying",
                         "reason": "",
+                        "cause": "",
                         "ways": [
                             {"way": "opened", "why": "gaps"},
                             {"way": "in transactions", "why": why.OLD},
@@ -159,6 +160,7 @@ def test_programs_are_told_the_same():
                         "partition": 1,
                         "state": "stopped",
                         "reason": STOPPED,
+                        "cause": "recreated",
                         "ways": [],
                         "way_on": "mm2 resume x",
                         **FAR,

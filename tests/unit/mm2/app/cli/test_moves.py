@@ -13,6 +13,7 @@ import click
 import pytest
 
 from connect_runtime.base import errors, ids
+from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app import exits
 from mm2.app.cli import drill, main, moves
 from mm2.app.failover import drill as app_drill
@@ -187,7 +188,7 @@ def equipment(tmp_path: pathlib.Path, **mirrored: object) -> Any:
         return readiness.Ready(flow="east->west", unlooked=["somebody is away"])
 
     def tools(_: object) -> None:
-        raise errors.RetriableError("nobody is there")
+        raise kafka_errors.UnreachableError("nobody is there")
 
     return types.SimpleNamespace(
         planner=types.SimpleNamespace(make=lambda asked: plan.make(asked, found, lambda *_: None)),
@@ -203,7 +204,7 @@ def equipment(tmp_path: pathlib.Path, **mirrored: object) -> Any:
 def test_the_plan_is_told_before_the_first_step(tmp_path: pathlib.Path, capsys, as_json):
     path = tmp_path / "new.jsonl"
     order = dataclasses.replace(ORDER, execute=True, goes_on=False, journal=path, as_json=as_json)
-    with pytest.raises(errors.RetriableError):
+    with pytest.raises(errors.FatalError, match="nobody is there"):  # exits with FAILED
         moves.begin(order, equipment(tmp_path))
     captured = capsys.readouterr()
     told = captured.err if as_json else captured.out

@@ -48,6 +48,13 @@ def test_that_nothing_was_missing_when_it_last_moved_says_nothing_about_now():
     assert [each.reason for each in found.partitions] == ["", "why"]
 
 
+def test_programs_get_the_code_of_a_stop():
+    found = report(statuses.flow(statuses.partition(phase="stopped", cause="recreated")))
+    (part,) = flow_report.as_json(found)["partitions"]
+    assert (part["state"], part["cause"]) == ("stopped", "recreated")
+    assert flow_report.read(flow_report.as_json(found)).partitions[0].cause == "recreated"
+
+
 def test_what_the_source_was_asked_fills_in_what_is_not_known():
     stopped = statuses.partition(phase="stopped", copied_to=-1, source_end=-1)
     (part,) = report(statuses.flow(stopped), looks={PLACE: LOOK}).partitions

@@ -1,0 +1,77 @@
+"""What commands print, and exit with, where one cluster of two serves and the other does not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mm2.app import exits
+from mm2.formats import receipt
+from mm2.sandbox import cluster, ports
+from tests.support import kafka, mirror
+
+pytestmark = pytest.mark.integration
+
+BOUND_S = 60.0
+"""Far above the 10 s that a target may take: machines are slow, and Python starts first."""
+
+
+@pytest.fixture
+def file(own_cluster, tmp_path: Path) -> Iterator[Path]:
+    """Flows both ways between a cluster that serves, with a receipt, and one that does not."""
+    serving: cluster.Cluster = own_cluster()
+    properties = serving.client_properties()
+    topic = "mm2-receipts.west.internal"
+    kafka.create_topic(properties, topic)
+    key, value = receipt.encode(
+        receipt.Receipt(
+            topic="orders",
+            partition=0,
+            id="1",
+            kind=receipt.ReceiptKind.SOURCE_GONE,
+            flow="west->east",
+            at_ms=1_700_000_000_000,
+            detail="deleted before it was replicated",
+            source=(3, 9),
+        )
+    )
+    kafka.produce(properties, topic, [kafka.Outgoing(key=key, value=value)])
+    silent = ports.reserve()
+    given = mirror.settings(properties, {"bootstrap.servers": f"127.0.0.1:{silent.port}"})
+    given["flows"].append({"from": "west", "to": "east"})
+    path = tmp_path / "clusters.yaml"
+    path.write_text(json.dumps(given))
+    yield path
+    silent.release()
+
+
+def test_receipts_of_the_target_that_serves_are_listed(file):
+    done = mirror.mm2("receipts", "--config", file, timeout_s=BOUND_S)
+    assert done.returncode == exits.UNKNOWN, done.stderr
+    (line,) = done.stdout.splitlines()[1:]
+    assert line.split()[1:6] == ["west->east", "orders", "0", "source-gone", "[3,9)"]
+    (error,) = done.stderr.splitlines()
+    assert error.startswith("mm2: cannot read the receipts of east->west on west: ")
+    assert "Connection refused" in error
+
+    done = mirror.mm2("receipts", "-c", file, "--json", "--flow", "east->west")
+    assert done.returncode == exits.UNREACHABLE, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["receipts"], [each["cluster"] for each in told["errors"]]) == ([], ["west"])
+
+
+def test_a_cluster_that_does_not_answer_is_no_problem_that_was_found(file):
+    where = ("--config", file)
+    translated = mirror.mm2(
+        *("offsets", "translate", "--topic", "east.orders", "--partition", "0", "--offset", "1"),
+        *("--flow", "east->west", "--back", *where),
+    )
+    assert translated.returncode == exits.UNREACHABLE, translated.stdout + translated.stderr
+    checked = mirror.mm2("check", *where, "--timeout", "5")
+    assert checked.returncode == exits.FAILED, "one of two was looked at"
+    paused = mirror.mm2("pause", "east->west", *where)
+    assert paused.returncode == exits.UNREACHABLE
+    assert f"no process runs {file} on this machine" in paused.stderr
