@@ -130,7 +130,7 @@ def test_all_is_measured_and_health_turns(scene: Scene):
     told = scene.await_health("live", 200)
     assert told["status"] == "ok"
     assert scene.health("ready")[0] == 503, "Spark takes seconds to start"
-    assert scene.health("replicating")[0] == 503, "nothing has crossed yet"
+    assert scene.health("replicating")[0] == 503, "nothing was replicated yet"
     scene.run.await_records(COUNT, topic=scene.orders)
     scene.await_health("ready", 200)
     scene.await_health("replicating", 200)
@@ -303,21 +303,39 @@ def what_is_frozen_does_not_replicate(scene: Scene) -> None:
         told = scene.await_health("replicating", 503)
         (finding,) = told["findings"]
         assert (finding["flow"], finding["ok"]) == (FLOW, False)
-        assert "nothing since" in finding["reason"]
-        assert finding["reason"].endswith(f"allowed are {WITHIN_S} s")
+        assert re.fullmatch(
+            rf"no record was replicated for \d.* \(allowed: {WITHIN_S} s\)", finding["reason"]
+        ), "sooner than a source counts as unreachable"
+        await_unreachable(scene)
         assert scene.health("live")[0] == 200
         assert scene.health("ready")[0] == 200
     finally:
         scene.source.thaw()
     scene.await_health("replicating", 200)
+    assert series(scene, measures.REACHABLE, flow=FLOW) == [1.0, 1.0]
     assert scene.get("/health/replicating?flow=none")[0] == 404
+
+
+def await_unreachable(scene: Scene) -> None:
+    """Metrics and health name the frozen source, and the lag is unknown."""
+
+    def said() -> bool:
+        (finding,) = scene.health("replicating")[1]["findings"]
+        source = series(scene, measures.REACHABLE, flow=FLOW, side="source")
+        started = finding["reason"].startswith("source east unreachable since ")
+        return started and source == [0.0]
+
+    eventually.eventually(said, SOON_S, lambda: f"{scene.health('replicating')}\n{scene.run.tail}")
+    assert series(scene, measures.REACHABLE, flow=FLOW, side="target") == [1.0]
+    assert series(scene, measures.HEALTHY, flow=FLOW) == [0.0]
+    assert series(scene, measures.LAG_RECORDS, flow=FLOW) == []
 
 
 def what_is_paused_says_so(scene: Scene) -> None:
     """It is ready, as it is meant to be so; it does not replicate."""
     scene.tell("pause")
     finding = scene.await_health("replicating", 503)["findings"][0]
-    assert finding["reason"] == "it is paused, until mm2 resume"
+    assert finding["reason"] == "paused by an operator until mm2 resume"
     eventually.eventually(
         lambda: series(scene, measures.HELD, flow=FLOW, by="paused") == [1.0], SOON_S
     )
@@ -365,7 +383,9 @@ def where_all_tasks_fail_nothing_is_ready(scene: Scene) -> None:
     assert re.search(failed, finding["reason"]), finding["reason"]
     eventually.eventually(lambda: tasks(scene) == {"FAILED": TASKS}, SOON_S)
     assert copied(scene) == 0
-    assert "nothing since" in scene.await_health("replicating", 503)["findings"][0]["reason"]
+    finding = scene.await_health("replicating", 503)["findings"][0]
+    assert re.search(r"task \d failed: reading the flow's offset map", finding["reason"])
+    assert series(scene, measures.HEALTHY, flow=FLOW) == [0.0]
     (age_s,) = series(scene, measures.CROSSING_AGE, flow=FLOW)
     assert age_s > 0
     assert scene.health("live")[0] == 200

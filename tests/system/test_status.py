@@ -84,7 +84,8 @@ def by_process(run: mirror.Mirror, file: Path, *, fast: str, slow: str) -> None:
     found = told("status", file, code=1)
     (flow,) = found["flows"]
     assert flow["seen_by"] == [f"process {run.pid}"]
-    assert (flow["state"], flow["is_well"]) == ("RUNNING", False)
+    assert (flow["state"], flow["health"]) == ("RUNNING", "unhealthy")
+    assert "the source deletes what is not copied yet" in flow["reasons"][0]
     assert [each["state"] for each in flow["tasks"]] == ["RUNNING"]
     assert flow["nodes"] == [flow["tasks"][0]["node"]]
     assert 0 < flow["since_ms"] <= flow["at_ms"]

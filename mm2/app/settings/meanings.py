@@ -105,8 +105,8 @@ METRICS: Mapping[str, str] = {
 }
 
 HEALTH: Mapping[str, str] = {
-    "replicating.within.seconds": "A flow replicates, by `/health/replicating`, if something "
-    "crossed, or nothing was left to copy, so lately.",
+    "replicating.within.seconds": "Longest time that a healthy flow may go without replicating a "
+    "batch while its source may have records left: for `mm2 status` and `/health/replicating`.",
 }
 
 DRILL: Mapping[str, str] = {
