@@ -102,7 +102,7 @@ def _each(seen: Mirrors, operator: commands.Operator) -> Iterator[tuple[str, fin
             _finding(
                 seen,
                 "topic-unseen",
-                why,
+                why.replace(f"topic {name}", "it"),
                 means="whether it can be copied is not known",
                 mend="mend what the message names, and check again",
             ),
@@ -113,7 +113,7 @@ def _each(seen: Mirrors, operator: commands.Operator) -> Iterator[tuple[str, fin
             _finding(
                 seen,
                 "mirror-refused",
-                f"the cluster would not make it: {why}",
+                f"the cluster would not create it: {why.replace(f'topic {mirror}', 'it')}",
                 means="the topic is not copied",
                 mend="change what the cluster's answer names",
             ),

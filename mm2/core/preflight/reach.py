@@ -90,11 +90,17 @@ class Reached:
         return word if self._applies(word) else _Word.LISTENER
 
     def told(self) -> Iterator[findings.Finding]:
-        """Of one that does not answer at all every address; of one that does, what is left."""
+        """Of one that does not answer at all every address; of one that does, what is left. What
+        several addresses answer alike is told once."""
+        alike: dict[tuple[_Layer, str, int | None], list[str]] = {}
         for each in (*self.bootstrap, *self.brokers):
             if each.layer is not None:
-                yield self._finding(each, each.layer)
-            elif self._ends_soon(each.until_ms):
+                alike.setdefault((each.layer, each.text, each.node), []).append(each.address)
+        for (layer, text, node), addresses in alike.items():
+            tried = Tried(address=addresses[0], layer=layer, text=text, node=node)
+            yield self._finding(tried, layer, ", ".join(addresses))
+        for each in (*self.bootstrap, *self.brokers):
+            if each.layer is None and self._ends_soon(each.until_ms):
                 yield self._soon(each.until_ms, f"the certificate of {each.address}", each.address)
         if self._ends_soon(self.own_until_ms):
             yield self._soon(self.own_until_ms, "the certificate that we show", "")
@@ -115,7 +121,8 @@ class Reached:
             command=commands.show_certificate(address) if address else "",
         )
 
-    def _finding(self, tried: Tried, layer: _Layer) -> findings.Finding:
+    def _finding(self, tried: Tried, layer: _Layer, addresses: str) -> findings.Finding:
+        """`addresses` are all that answered so, `tried` the first of them."""
         word = self._word(layer)
         if tried.node is not None:
             cause = _Cause(
@@ -132,7 +139,7 @@ class Reached:
             weight = findings.Weight.FAILED
         else:
             cause = _cause(layer, tried.text)
-            text = f"{tried.address} of bootstrap.servers: {tried.text}"
+            text = f"{addresses} of bootstrap.servers: {tried.text}"
             weight = findings.Weight.WARNING if self.answers else findings.Weight.FAILED
         means = cause.means
         if weight is findings.Weight.WARNING:

@@ -163,3 +163,12 @@ def test_a_buffer_that_holds_no_batch_is_told():
     largest = str(FLOW.buffer_bytes + 1)
     (found,) = told(seen(topic("orders", max_message_bytes=largest)))
     assert (found.code, found.weight) == ("buffer-small", Weight.WARNING)
+
+
+def test_what_is_refused_for_one_reason_is_told_once():
+    names = ("east.b", "east.c")
+    refused = {name: f"creating topic {name} on west: POLICY_VIOLATION" for name in names}
+    (found,) = (each for each in told(seen(refused=refused)) if each.code == "mirror-refused")
+    assert found.text == (
+        "east.b, east.c: the cluster would not create it: creating it on west: POLICY_VIOLATION"
+    )

@@ -87,6 +87,15 @@ def test_a_failure_is_told_with_its_word_and_what_shows_more(layer, text, word, 
     assert "{" not in found.mend
 
 
+def test_what_all_addresses_answer_alike_is_told_once():
+    others = [
+        dataclasses.replace(bad(Layer.AUTH, "wrong password"), address=f"c:{port}")
+        for port in (2, 3, 4)
+    ]
+    (found,) = reached(*others).told()
+    assert found.text.startswith("c:2, c:3, c:4 of bootstrap.servers: wrong password")
+
+
 def test_who_comes_in_is_told_only_where_ways_differ():
     alone = dataclasses.replace(reached(bad(Layer.NETWORK, "refused")), clients=())
     (found,) = alone.told()
