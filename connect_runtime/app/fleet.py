@@ -112,12 +112,15 @@ class Fleet:
         prefix: str,
         on_leading: Callable[[fleet_member.Member], None],
         before_joining: Callable[[Callable[[], bool]], None] = fleet_member.at_once,
+        on_trouble: Callable[[str], None] = fleet_member.ignore,
     ) -> fleet_member.Member:
         """A worker, not started. `prefix` is its namespace as a path, `/source/target`, encoded as
         Java's workers encode it. `on_leading` is called with it, on a thread that nobody waits for,
         when it has become its group's leader (Java: MirrorHerder.rebalanceSuccess).
         `before_joining` is called while it starts, once its topics are read, with what it may ask:
         has the group members? It may wait, and raise a `ConnectError` to call the start off.
+        `on_trouble` is called, on the thread that starts it, with what keeps it from starting and
+        is tried again, and with "" once that is over.
 
         In statuses it is called as 4.3 calls its own, apart from those of other nodes (those of 3.9
         are all called alike): a late word of who ran a task before changes nothing then.
@@ -140,6 +143,7 @@ class Fleet:
             place=place,
             on_leading=on_leading,
             before_joining=before_joining,
+            on_trouble=on_trouble,
         )
 
     def close(self, graceful_s: int = GRACEFUL_S) -> None:

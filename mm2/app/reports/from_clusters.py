@@ -122,7 +122,9 @@ def _state(plan: flow_plan.FlowPlan, group: workers.Workers) -> tuple[_State, st
         return _State.NOT_RUNNING, _NEVER.format(topic=topic)
     target = config.target_state(flow_plan.SOURCE)
     if target is cluster_config.TargetState.STOPPED:
-        return _State.STOPPED, flow_statuses.STOPPED
+        key = config_records.Kind.TARGET_STATE.value + flow_plan.SOURCE
+        at_ms = group.changed_ms.get(key, -1)
+        return _State.STOPPED, flow_statuses.stopped_reason(plan.name, at_ms)
     if group.hosts is not None and not group.hosts:
         return _State.NOT_RUNNING, _NO_GROUP.format(group=plan.worker_props["group.id"])
     if target is cluster_config.TargetState.PAUSED:

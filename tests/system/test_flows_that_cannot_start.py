@@ -1,0 +1,116 @@
+"""Whatever keeps a flow from starting is logged within seconds, is its reason wherever flows are
+shown, and goes away when it does."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+import socket
+import urllib.error
+import urllib.request
+from typing import Any
+
+import pytest
+
+from mm2.sandbox import ports
+from tests.support import eventually, kafka, mirror
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+
+KNOWN_S = 5.0
+"""From the start of the process's log to the line that names the cause."""
+REFUSED = r"{alias}: connection refused \({address}\), retrying"
+
+
+def logged_at(log: str, pattern: str) -> float:
+    """Seconds from the first line of the log to the first that matches."""
+    lines = log.splitlines()
+    found = next(each for each in lines if re.search(pattern, each))
+    first, then = (datetime.datetime.fromisoformat(each.split()[0]) for each in (lines[0], found))
+    return (then - first).total_seconds()
+
+
+def test_each_cause_is_logged_at_once_and_named_at_the_end(tmp_path, east, west):
+    reserved, other = ports.reserve(), ports.reserve()
+    closed, also = f"127.0.0.1:{reserved.port}", f"127.0.0.1:{other.port}"
+    given = mirror.settings(east.client_properties(), west.client_properties(), topics="none")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        silent = f"127.0.0.1:{listener.getsockname()[1]}"
+        for alias, address in {
+            "north": closed,
+            "south": also,
+            "mute": silent,
+            "nowhere": "no-such-host.invalid:9092",
+        }.items():
+            given["clusters"][alias] = {"bootstrap.servers": address}
+        given["flows"] = [
+            {"from": "north", "to": "west", "replication.factor": 1},
+            {"from": "east", "to": "south", "replication.factor": 1},
+            {"from": "north", "to": "south", "replication.factor": 1},
+            {"from": "mute", "to": "west", "replication.factor": 1},
+            {"from": "nowhere", "to": "west", "replication.factor": 1},
+            {"from": "east", "to": "west", "replication.factor": 3},
+        ]
+        given["spark"] = {"engine": "inline"}
+        file = tmp_path / "clusters.yaml"
+        file.write_text(json.dumps(given, indent=1))
+        options = ("--until-caught-up", "--timeout", "8", "--metrics-port", "0")
+        done = mirror.mm2("run", file, *options)
+    assert done.returncode == 1, done.stderr
+    told = {
+        "north->west": REFUSED.format(alias="north", address=closed),
+        "east->south": REFUSED.format(alias="south", address=also),
+        "north->south": "north: connection refused .*; south: connection refused",
+        "mute->west": rf"mute: no answer within \d s \({silent}\), retrying",
+        "nowhere->west": r"nowhere: the host name does not resolve: .*, retrying",
+        "east->west": r"creating topic mm2-\S+ on west \(.*replication factor of 3 .*"
+        "set a replication.factor of at most the number of brokers; retrying",
+    }
+    for flow, cause in told.items():
+        assert re.search(f"  {flow}: PLANNING: {cause}", done.stdout), (flow, done.stdout)
+        first = cause.partition("; south")[0]
+        warned = rf" WARNING \[{flow}\] .*{first}"
+        assert logged_at(done.stderr, warned) < KNOWN_S, done.stderr
+    assert "to diagnose: mm2 check" in done.stdout
+    assert len(re.findall(r"WARNING.*north->west: north: connection refused", done.stderr)) == 1
+
+
+def test_while_a_cluster_is_away_that_is_shown_everywhere_and_gone_when_it_answers(
+    tmp_path, own_cluster, west
+):
+    away = own_cluster("east")
+    properties = away.client_properties()
+    kafka.create_topic(properties, "orders", partitions=1)
+    away.stop()
+    given = mirror.settings(
+        properties, west.client_properties(), topics="orders", spark={"engine": "inline"}
+    )
+    cause = f"east: connection refused ({away.bootstrap}), retrying; to diagnose: mm2 check"
+    with mirror.Mirror(tmp_path, given) as running:
+        running.await_log(re.escape(f"east->west: {cause.partition(';')[0]}"))
+
+        def status() -> dict[str, Any]:
+            told = mirror.mm2("status", running.settings_path, "--json")
+            (flow,) = json.loads(told.stdout)["flows"]
+            return {**flow, "code": told.returncode}
+
+        flow = status()
+        assert (flow["state"], flow["reason"]) == ("PLANNING", cause)
+        assert flow["code"] != 0
+        assert cause in ready(running)
+        away.start()
+        running.await_log(r"east->west: east answers|east->west is RUNNING")
+        eventually.eventually(lambda: status()["state"] == "RUNNING", 60.0)
+        assert "refused" not in status()["reason"]
+        eventually.eventually(lambda: '"status": "ok"' in ready(running), 60.0)
+
+
+def ready(running: mirror.Mirror) -> str:
+    """What /health/ready answers."""
+    url = f"http://{running.metrics_address}/health/ready"
+    try:
+        with urllib.request.urlopen(url, timeout=10.0) as answer:
+            return str(answer.read().decode())
+    except urllib.error.HTTPError as error:
+        return error.read().decode()
