@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from connect_runtime.base import errors
+from connect_runtime.core.state import cluster_config, config_records
 from connect_runtime.ports import pages
 from connect_runtime.system import threads
 from mm2.app import flow_plan, node
@@ -137,6 +138,20 @@ def test_what_does_not_begin_fails_its_flow_alone(running):
 
     eventually.eventually(failed, WAIT_S)
     assert not found.node.ended
+
+
+def test_a_flow_that_was_stopped_and_can_be_resumed_does_not_end_the_process(running):
+    found = running().begins()
+    herder = found.fleet.members["a->b"].herder
+    for state, shown in (
+        (cluster_config.TargetState.STOPPED, True),
+        (cluster_config.TargetState.STARTED, False),
+    ):
+        herder.write([config_records.target_state(flow_plan.SOURCE, state)])
+        eventually.eventually(
+            lambda shown=shown: (found.states()["a->b"] is State.STOPPED) is shown, WAIT_S
+        )
+        assert not found.node.ended
 
 
 def test_an_error_of_ours_ends_the_process_and_says_what_it_was(running):
