@@ -8,15 +8,12 @@ cause of every failed attempt at once.
 from __future__ import annotations
 
 import dataclasses
-import logging
 import math
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Protocol
 
 from connect_runtime.base import clock as base_clock
-from connect_runtime.base import errors, log_context
+from connect_runtime.base import errors
 from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.wire.codec import failures, messages, targets
 from connect_runtime.wire.connection import calls, cluster, poller
@@ -25,40 +22,8 @@ WITHIN_S = 4.0
 """A broker that has not answered by then is reported as silent. It is still asked."""
 AGAIN_S = 1.0
 AFTER_ANSWER_S = 3.0
-TURN_S, BUSY_TURN_S = 0.5, 0.05
-QUIET_S = 60.0
-"""The same cause of the same cluster is logged once in so long."""
 REMEDY = "to diagnose: mm2 check"
-_SILENT = f"no answer within {WITHIN_S:g} s"
 _STAGES = (" while connecting", " while opening")
-
-_log = logging.getLogger(__name__)
-
-
-Wanted = Mapping[str, Sequence[kafka_access.Access]]
-"""How to reach the clusters of each flow; `name` is the cluster's alias."""
-
-
-class Probe(Protocol):
-    """As `ClusterProbe`."""
-
-    @property
-    def answered(self) -> bool: ...
-
-    @property
-    def trouble(self) -> errors.ConnectError | None: ...
-
-    def tick(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class MakeProbe(Protocol):
-    """As `ClusterProbe`; raises `ConnectError` for settings that cannot be honoured."""
-
-    def __call__(
-        self, access: kafka_access.Access, *, clock: base_clock.Clock, random: Random
-    ) -> Probe: ...
 
 
 class ClusterProbe:
@@ -107,9 +72,9 @@ class ClusterProbe:
         self._connections.tick(now_s)
         self._poller.poll(0.0)
         if self._asked and not self._connections.view.brokers:
-            troubles = self._connections.troubles()
-            if all(each in troubles for each in self._bootstrap):
-                self._failed(troubles[self._bootstrap[0]])
+            trouble = first_trouble(self._connections.troubles(), self._bootstrap)
+            if trouble is not None:
+                self._failed(trouble)
 
     def close(self) -> None:
         self._connections.close()
@@ -123,151 +88,46 @@ class ClusterProbe:
             self._ask_at_s = now_s + AFTER_ANSWER_S
         else:
             troubles = self._connections.troubles()
-            first = next((each for each in self._bootstrap if each in troubles), None)
-            self._failed(
-                next(iter(troubles.values()), reply.failure) if first is None else troubles[first]
-            )
+            self._failed(first_trouble(troubles, self._bootstrap) or reply.failure)
             self._ask_at_s = now_s + AGAIN_S
 
     def _failed(self, failure: errors.ConnectError) -> None:
         self.answered, self.trouble = False, failure
 
 
-class Unusable:
-    """In the place of a probe that cannot be made: `trouble` says why."""
-
-    answered = False
-
-    def __init__(self, trouble: errors.ConnectError) -> None:
-        self.trouble: errors.ConnectError | None = trouble
-
-    def tick(self) -> None:
-        """There is nothing to do."""
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
-def describe(access: kafka_access.Access, failure: errors.ConnectError) -> str:
-    """`west: connection refused (127.0.0.1:9092), retrying`."""
+def cause(failure: errors.ConnectError, bootstrap: Sequence[str]) -> str:
+    """`connection refused (127.0.0.1:9092), retrying`."""
     address = ""
     match failure:
         case failures.ConnectionFailed():
-            cause, address = failure.cause, failure.address
+            text, address = failure.cause, failure.address
         case failures.AuthenticationFailed():
-            cause, address = failure.problem, failure.address
+            text, address = failure.problem, failure.address
         case failures.RequestTimedOut():
-            cause = _SILENT
+            return no_answer(bootstrap)
         case _:
-            cause = str(failure)
+            text = str(failure)
     for stage in _STAGES:
-        cause = cause.replace(stage, "")
-    if cause.endswith(" in time"):
-        cause = _SILENT
-    if cause[:2].istitle():
-        cause = cause[0].lower() + cause[1:]
-    where = address if address and address not in access.bootstrap else ",".join(access.bootstrap)
+        text = text.replace(stage, "")
+    if text.endswith(" in time"):
+        return no_answer(bootstrap)
+    if text[:2].istitle():
+        text = text[0].lower() + text[1:]
+    where = address if address and address not in bootstrap else ",".join(bootstrap)
     retrying = "" if isinstance(failure, errors.FatalError) else ", retrying"
-    return f"{access.name}: {cause} ({where}){retrying}"
+    return f"{text} ({where}){retrying}"
 
 
-class ClusterReach:
-    """Asks the clusters that `wanted` names, by flow, as long as it names them; logs each cause
-    when it appears and when it is gone. `run` is a thread's body; any thread may call `trouble`."""
-
-    def __init__(
-        self,
-        wanted: Callable[[], Wanted],
-        *,
-        clock: base_clock.Clock,
-        random: Random,
-        make_probe: MakeProbe = ClusterProbe,
-    ) -> None:
-        self._wanted = wanted
-        self._clock = clock
-        self._random = random
-        self._make_probe = make_probe
-        self._probes: list[tuple[kafka_access.Access, Probe]] = []
-        self._troubles: Mapping[str, Mapping[str, str]] = {}
-        self._logged_s: dict[tuple[str, str], float] = {}
-        self._logged: set[tuple[str, str]] = set()
-
-    def trouble(self, flow: str) -> str:
-        """Why the flow's clusters cannot be reached and what to do; "" while they can, or it is
-        not known yet."""
-        found = self._troubles.get(flow, {})
-        return f"{'; '.join(found.values())}; {REMEDY}" if found else ""
-
-    def run(self, stop: threading.Event) -> None:
-        try:
-            pause_s = 0.0
-            while not stop.wait(pause_s):
-                pause_s = self.turn()
-        finally:
-            self._keep(())
-
-    def turn(self) -> float:
-        """Returns after how many seconds the next one is due."""
-        wanted = self._wanted()
-        self._keep([each for accesses in wanted.values() for each in accesses])
-        for _, probe in self._probes:
-            probe.tick()
-        found = {flow: self._of(accesses) for flow, accesses in wanted.items()}
-        before, self._troubles = self._troubles, found
-        for flow, troubles in found.items():
-            self._log(flow, before.get(flow, {}), troubles)
-        waits = any(not probe.answered for _, probe in self._probes)
-        return BUSY_TURN_S if waits else TURN_S
-
-    def _of(self, accesses: Sequence[kafka_access.Access]) -> Mapping[str, str]:
-        """By cluster."""
-        found: dict[str, str] = {}
-        for access in accesses:
-            trouble = self._probe(access).trouble
-            if trouble is not None:
-                found.setdefault(access.name, describe(access, trouble))
-        return found
-
-    def _log(self, flow: str, before: Mapping[str, str], now: Mapping[str, str]) -> None:
-        at_s = self._clock.now_s()
-        with log_context.within(flow=flow):
-            for alias, text in now.items():
-                known = before.get(alias) == text
-                quiet = at_s - self._logged_s.get((flow, text), -math.inf) < QUIET_S
-                if not known and not quiet:
-                    self._logged_s[flow, text] = at_s
-                    self._logged.add((flow, alias))
-                    _log.warning("%s: %s", flow, text)
-            for alias in before.keys() - now.keys():
-                if (flow, alias) in self._logged:
-                    self._logged.discard((flow, alias))
-                    _log.info("%s: %s answers", flow, alias)
-
-    def _keep(self, accesses: Sequence[kafka_access.Access]) -> None:
-        """A probe for each of these, and no other."""
-        kept = [(known, probe) for known, probe in self._probes if _has(accesses, known)]
-        for known, probe in self._probes:
-            if not _has(accesses, known):
-                probe.close()
-        for access in accesses:
-            if not _has([known for known, _ in kept], access):
-                kept.append((access, self._make(access)))
-        self._probes = kept
-
-    def _make(self, access: kafka_access.Access) -> Probe:
-        try:
-            return self._make_probe(access, clock=self._clock, random=self._random)
-        except errors.ConnectError as error:
-            return Unusable(error)
-
-    def _probe(self, access: kafka_access.Access) -> Probe:
-        return next(probe for known, probe in self._probes if _is_same(known, access))
+def no_answer(bootstrap: Sequence[str]) -> str:
+    """Of a cluster that accepts connections, or swallows them, and never answers."""
+    return f"no answer within {WITHIN_S:g} s ({','.join(bootstrap)}), retrying"
 
 
-def _has(accesses: Sequence[kafka_access.Access], wanted: kafka_access.Access) -> bool:
-    return any(_is_same(each, wanted) for each in accesses)
-
-
-def _is_same(one: kafka_access.Access, other: kafka_access.Access) -> bool:
-    """The same cluster, reached as the same user."""
-    return (one.name, one.bootstrap, one.security) == (other.name, other.bootstrap, other.security)
+def first_trouble(
+    troubles: Mapping[str, errors.ConnectError], bootstrap: Sequence[str]
+) -> errors.ConnectError | None:
+    """Why no broker can be reached; None while an address is still being tried. Until the first
+    answer `troubles` are by bootstrap address, then by broker."""
+    if any(each in bootstrap for each in troubles):
+        return troubles[bootstrap[0]] if all(each in troubles for each in bootstrap) else None
+    return next(iter(troubles.values()), None)

@@ -100,16 +100,6 @@ class FlowWorker:
         return self._member is not None
 
     @property
-    def starting(self) -> bool:
-        """Is it not running yet, as of the last `status`, and may it still?"""
-        if self.ended or self.stop_asked.is_set():
-            return False
-        _, made = self._made
-        if self.plan.shown and made is not None:
-            return made.state is flow_status.FlowState.PLANNING
-        return self._life is Life.STARTING
-
-    @property
     def published(self) -> tuple[metrics.Family, ...]:
         """What its worker measures, and the plugins in it."""
         member = self._member

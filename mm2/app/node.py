@@ -7,22 +7,18 @@ that run the same file form a group for each flow, and share its work.
 from __future__ import annotations
 
 import logging
-import random
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from connect_runtime.app import fleet
 from connect_runtime.app.settings import internal_rest
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import metrics
-from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.ports import pages
 from connect_runtime.system import clock as system_clock
 from connect_runtime.system import threads
 from mm2.app import (
-    cluster_reach,
-    connections,
     endings,
     engine_choice,
     flow_plan,
@@ -88,11 +84,9 @@ class Node:
             flow_plan.rest(settings, environment=environment), served=self._served
         )
         self._plane: data_plane.DataPlane | None = None
-        self._reach = cluster_reach.ClusterReach(
-            self._unstarted,
-            clock=self._clock,
-            random=random.Random(),  # noqa: S311 - spreads retries
-        )
+        self.unreachable: Callable[[str], str] = lambda _: ""
+        """By a flow's name: why a cluster of it does not answer, "" while both do. Set before
+        `start` by whoever watches the clusters."""
         self._workers = [self._make_worker(plan) for plan in plans]
         self._endings = endings.Endings(self._clock)
         self._shown: dict[str, flow_status.FlowStatus] = {}
@@ -107,7 +101,6 @@ class Node:
         self._fleet.open()
         if site.PAGE in self._served:
             _log.info("the status page is at %s%s", self._fleet.front_url, site.PAGE)
-        self._threads.start("cluster reach", self._reach.run)
         for each in self._workers:
             self._start_worker(each)
 
@@ -258,21 +251,6 @@ class Node:
         finally:
             self._changing = False
 
-    def _unstarted(self) -> Mapping[str, Sequence[kafka_access.Access]]:
-        """How to reach the clusters of flows that do not run yet."""
-        return {
-            each.plan.name: self._accesses(each.plan) for each in self._workers if each.starting
-        }
-
-    def _accesses(self, plan: flow_plan.FlowPlan) -> Sequence[kafka_access.Access]:
-        """The target as the worker reaches it; of a flow that mirrors its source, too."""
-        found = [plan.worker.access]
-        for flow in self._settings.flows:
-            if flow.name == plan.name:
-                source = self._settings.clients_of(flow).source_admin
-                found.insert(0, connections.access(source, flow.source))
-        return found
-
     def _copies_ended(self) -> bool:
         mine = {each.name for each in self._endings.left}
         return mine.isdisjoint(name for name, tasks in board.BOARD.seen().tasks.items() if tasks)
@@ -287,7 +265,7 @@ class Node:
             self._fleet,
             can_copy=lambda: self.engine.warm,
             want_spares=self._want_spares,
-            unreachable=lambda: self._reach.trouble(plan.name),
+            unreachable=lambda: self.unreachable(plan.name),
             clock=self._clock,
             rebalances=0 if before is None else before.rebalances,
         )

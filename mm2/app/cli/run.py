@@ -175,6 +175,7 @@ def _run(
     served: dict[str, pages.Make] = {}
     made = node.Node(settings, choice=choice, environment=os.environ, served=served)
     clusters = cluster_watch.ClusterWatch(made, clock=clock.SystemClock())
+    made.unreachable = clusters.reason
     watch = loss_watch.LossWatch(
         made,
         open_source=loss_watch.open_source,

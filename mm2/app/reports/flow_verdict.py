@@ -156,7 +156,10 @@ def _state(report: flow_report.FlowReport) -> Iterator[_Found]:
         case State.STOPPED:
             yield Health.SUSPENDED, reason or "stopped"
         case State.PLANNING | State.STOPPING:
-            yield Health.PENDING, reason or report.state.value.lower()
+            for each in report.unreachable:  # it is said already
+                reason = reason.replace(each.describe(), "").strip("; ")
+            if reason or not report.unreachable:
+                yield Health.PENDING, reason or report.state.value.lower()
 
 
 def _running(report: flow_report.FlowReport, *, within_s: float) -> Iterator[_Found]:

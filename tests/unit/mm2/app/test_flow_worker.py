@@ -197,15 +197,12 @@ def test_why_its_worker_ended_stays_the_reason_until_it_is_in_its_group_again():
     }
 
 
-def test_a_flow_whose_cluster_is_away_is_one_that_starts():
+def test_a_cluster_that_is_away_is_the_reason_before_its_worker_has_begun():
     flow = Flow()
     flow.cause = "b: connection refused (b:1), retrying"
     flow.looks()
-    assert flow.worker.starting
     assert flow.seen[-1].reason == flow.cause
     assert flow.worker.standing.reason == flow.cause
-    flow.does(flow.looks)
-    assert not flow.worker.starting, "it has ended"
 
 
 def test_what_trying_again_does_not_mend_fails_the_flow():
