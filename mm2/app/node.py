@@ -16,6 +16,7 @@ from connect_runtime.app.settings import internal_rest
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import metrics
 from connect_runtime.ports import pages
+from connect_runtime.rest import change_log
 from connect_runtime.system import clock as system_clock
 from connect_runtime.system import threads
 from mm2.app import (
@@ -23,6 +24,7 @@ from mm2.app import (
     engine_choice,
     flow_plan,
     flow_worker,
+    operator_log,
     worker_changes,
 )
 from mm2.app.settings import differences
@@ -45,7 +47,11 @@ class MakeFleet(Protocol):
     """As `fleet.Fleet`."""
 
     def __call__(
-        self, internal: internal_rest.InternalRest | None, *, served: pages.Pages
+        self,
+        internal: internal_rest.InternalRest | None,
+        *,
+        served: pages.Pages,
+        on_change: Callable[[change_log.Change], None],
     ) -> fleet.Fleet: ...
 
 
@@ -81,7 +87,9 @@ class Node:
         plans = flow_plan.plans(settings, choice, environment=environment)
         self._served = served if served is not None else {}
         self._fleet = make_fleet(
-            flow_plan.rest(settings, environment=environment), served=self._served
+            flow_plan.rest(settings, environment=environment),
+            served=self._served,
+            on_change=operator_log.log_change,
         )
         self._plane: data_plane.DataPlane | None = None
         self.unreachable: Callable[[str], str] = lambda _: ""

@@ -190,7 +190,7 @@ class RunLoop:
             unreachable=lost,
         )
         for line in self._changes.observe(seen, statuses, now_s):
-            _log.log(line.level, "%s", line.text)
+            _log.log(line.level, "%s", line.text, extra=line.fields)
         frame = table.Frame(
             seen=seen,
             notes=(*self._around.notes, *self._engine_note()),

@@ -40,12 +40,11 @@ def command(*, file: pathlib.Path, flow_name: str | None, as_json: bool) -> int:
     from mm2.app import noise, probe
 
     clock = system_clock.SystemClock()
-    with noise.to_file() as log_file:
+    with noise.to_file():
         found = [
             probe.probe(settings, flow, clock=clock, random=random.SystemRandom())
             for flow in chosen
         ]
-        log_file.keep = False
     if as_json:
         flows = [each.as_json() for each in found]
         click.echo(json.dumps({"version": probe.JSON_VERSION, "flows": flows}, indent=2))

@@ -48,7 +48,7 @@ class Running:
             self.file,
             choice=choice,
             environment={},
-            make_fleet=lambda _, served: fleets.as_fleet(self.fleet),
+            make_fleet=lambda _, **_others: fleets.as_fleet(self.fleet),
             served=self.served,
         )
 
