@@ -19,6 +19,8 @@ from mm2.app import table
 from mm2.connectors import flow_status
 
 SUMMARY_EVERY_S = 60.0
+FIRST_AFTER_S = 10.0
+"""When a flow begins, neither rates nor lag are known yet."""
 PROGRESS_EVERY_S = 10.0
 
 _log = logging.getLogger(__name__)
@@ -45,6 +47,7 @@ class LineDisplay:
     def show(self, frame: table.Frame, now_s: float) -> None:
         for row in frame.seen.flows:
             if self._figures and row.state is flow_status.FlowState.RUNNING:
+                self._next_s.setdefault(row.flow, now_s + FIRST_AFTER_S)
                 self._line(row.flow, table.flow_line(row), now_s, every_s=SUMMARY_EVERY_S)
         if frame.progress is not None:
             line = table.progress_line(frame.progress)

@@ -29,7 +29,7 @@ def test_a_flow_that_runs_gets_a_line_once_a_minute_while_it_says_something_new(
         return frame(statuses.flow(statuses.partition(source_end=records)), planning)
 
     with caplog.at_level(logging.INFO):
-        for second, records in ((0.0, 0), (0.5, 1), (59.9, 2), (60.0, 3), (70.0, 4), (120.0, 3)):
+        for second, records in ((-10.0, 9), (0.0, 0), (59.9, 2), (60.0, 3), (70.0, 4), (120.0, 3)):
             display.show(flows(records), 100.0 + second)
         assert len(caplog.messages) == 2, "its state is logged by others"
         display.show(flows(5), 100.0 + 121.0)
