@@ -148,6 +148,7 @@ COMMANDS: Mapping[str, Mapping[int, str]] = {
     "run": {
         DONE: "--until-caught-up: everything was replicated",
         FAILED: "a flow failed, or --until-caught-up was not reached within --timeout",
+        UNKNOWN: "--until-caught-up: other nodes have all tasks of a flow: ask with mm2 lag",
         INTERRUPTED: CODES[INTERRUPTED].means,
         TERMINATED: CODES[TERMINATED].means,
     },

@@ -272,27 +272,37 @@ def _failed(seen: Seen) -> str:
     return next(failed, "")
 
 
+def _another_node(connector: Told) -> str:
+    """The connector runs on another node, or on none yet: what was last said of it may be old."""
+    node = connector.node.partition("/")[0]
+    if connector.is_failed and node:
+        why = f": {connector.reason}" if connector.reason else ""
+        return f"its connector failed on node {node}{why}; see the log of that node"
+    where = f"node {node}, which ran its connector last," if node else "another node"
+    return f"waiting for {where} to find the topics and configure its tasks"
+
+
 def _waiting(seen: Seen) -> str:
     """What must come before the flow runs; "" when all has. Of what other nodes run the group's
     topics may tell what was long ago: that counts for nothing."""
     if not seen.met:
-        return seen.reason or "its worker joins the group"
+        return seen.reason or "joining its Connect group"
     if not seen.current:
-        return seen.refused or "its connectors are being configured"
+        return seen.refused or "its connectors are being configured by the leader of its group"
     shown = seen.shown
     if seen.connector.here and not (shown is None and seen.connector.is_paused):
         if shown is None or not shown.planned or not seen.planned_anew:
-            return (shown.reason if shown else "") or "its connector is being started"
+            return (shown.reason if shown else "") or "its connector is starting"
         if shown.copyable != sum(map(len, seen.configured.values())):
-            return "its tasks are handed out"
+            return "its tasks are being configured"
     elif not seen.tasks:
-        return "its topics are looked up by another node"
+        return _another_node(seen.connector)
     if not seen.handed_out:
-        return "its tasks are handed out"
+        return "its tasks are being assigned to the nodes of its group"
     for number, each in sorted(seen.tasks.items()):
         task = seen.tasks_shown.get(number)
         known = {where.partition for where in task.partitions} if task is not None else set()
         begins = each.here and not (task is None and each.is_paused)
         if begins and not seen.configured.get(number, frozenset()) <= known:
-            return f"task {number} is being started"
+            return f"task {number} is starting"
     return ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import re
 import socket
 import urllib.error
@@ -13,11 +14,13 @@ from typing import Any
 
 import pytest
 
+from mm2.app import exits
 from mm2.sandbox import ports
 from tests.support import eventually, kafka, mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
 
+FLOW = "east->west"
 KNOWN_S = 5.0
 """From the start of the process's log to the line that names the cause."""
 REFUSED = r"{side} unreachable since \S+Z: connection refused \({address}\), retrying"
@@ -119,3 +122,80 @@ def ready(running: mirror.Mirror) -> str:
             return str(answer.read().decode())
     except urllib.error.HTTPError as error:
         return error.read().decode()
+
+
+def test_commands_that_ask_a_closed_port_say_so_and_give_up_soon(tmp_path, west):
+    closed = f"127.0.0.1:{ports.reserve().port}"
+    given = mirror.settings({"bootstrap.servers": closed}, west.client_properties())
+    file = tmp_path / "clusters.yaml"
+    file.write_text(json.dumps(given, indent=1))
+    cause = rf"east: connection refused \({closed}\)"
+    done = mirror.mm2("probe", file)
+    assert done.returncode == exits.UNREACHABLE, done.stderr
+    assert re.search(rf"^{cause}; waiting up to \d s$", done.stderr, re.MULTILINE), done.stderr
+    assert re.search(rf"^mm2: {cause}; to diagnose: mm2 check$", done.stderr, re.MULTILINE)
+    assert "libraries" not in done.stderr, "no file is left behind"
+    for command in ("lag", "status"):
+        done = mirror.mm2(command, file, "--clusters")
+        assert done.returncode != exits.DONE
+        assert re.search(rf"^{cause}; waiting up to \d s$", done.stderr, re.MULTILINE), done.stderr
+        assert f"source east unreachable: connection refused ({closed})" in done.stdout
+
+
+def test_a_node_whose_tasks_another_has_says_so_and_that_it_cannot_know(
+    tmp_path, east, west, topic
+):
+    name = kafka.create_topic(east.client_properties(), topic("orders"), partitions=2)
+    given = mirror.settings(
+        east.client_properties(),
+        west.client_properties(),
+        topics=name,
+        spark={"engine": "inline"},
+        tasks_max=1,
+    )
+    with mirror.Mirror(tmp_path, given) as first:
+        first.await_log("east->west is RUNNING")
+        file = tmp_path / "second.yaml"
+        file.write_text(json.dumps(given, indent=1))
+        options = ("--until-caught-up", "--timeout", "60", "--metrics-port", "0")
+        done = mirror.mm2("run", file, *options)
+        assert done.returncode == exits.UNKNOWN, (done.stdout, done.stderr)
+        told = r"  east->west: all 2 partitions are assigned to node \S+:\d+; nothing to replicate"
+        assert re.search(told, done.stdout), done.stdout
+        assert "no topic" not in done.stdout + done.stderr
+
+
+def test_what_operators_do_is_logged_with_who_did_it_and_a_stop_can_be_resumed(
+    tmp_path, east, west, topic
+):
+    name = kafka.create_topic(east.client_properties(), topic("orders"), partitions=1)
+    given = mirror.settings(
+        east.client_properties(), west.client_properties(), topics=name, spark={"engine": "inline"}
+    )
+    with mirror.Mirror(tmp_path, given) as running:
+        running.await_log("east->west is RUNNING")
+        config = ("--config", running.settings_path)
+        who = rf"operator \S+ \(uid {os.geteuid()}, pid \d+\)"
+        for arguments, logged in {
+            ("throttle", FLOW, "1MB"): f"throttle {FLOW}: 1MB",
+            ("pause", FLOW, "--topic", name): f"pause topic {name} of {FLOW}",
+            ("pause", FLOW): f"pause {FLOW}",
+            ("resume", FLOW): f"resume {FLOW}",
+            ("restart", FLOW): f"restart {FLOW}",
+            ("reload",): "reload",
+        }.items():
+            done = mirror.mm2(*arguments, *config)
+            assert done.returncode == exits.DONE, done.stderr
+            running.await_log(rf"INFO {who}: {re.escape(logged)} \(")
+        assert "east->west is PAUSED" in running.log
+        assert running.log.count("has no authorizer") == 1
+        running.stop_connector("MirrorSourceConnector")
+        running.await_log(rf"{FLOW} is STOPPED: stopped by failover or REST at \S+Z; resume with: ")
+        told = json.loads(mirror.mm2("status", *config, "--json").stdout)["flows"][0]
+        assert told["state"] == "STOPPED"
+        assert told["reason"].endswith(f"; resume with: mm2 resume '{FLOW}'")
+        assert running.running, "a flow that can be resumed does not end the process"
+        assert mirror.mm2("resume", FLOW, *config).returncode == exits.DONE
+        eventually.eventually(
+            lambda: running.log.rindex("is RUNNING") > running.log.rindex("is STOPPED"), 60.0
+        )

@@ -14,6 +14,7 @@ from mm2.core import holds
 
 HERE = flow_statuses.Told(state="RUNNING", here=True)
 THERE = flow_statuses.Told(state="RUNNING")
+ELSEWHERE = flow_statuses.Told(state="RUNNING", node="b:8083/a->b")
 
 
 def partition(number: int, task: int = 0) -> flow_status.PartitionStatus:
@@ -54,16 +55,31 @@ def test_a_flow_runs_once_all_its_partitions_are_shown():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"met": False}, "joins the group"),
-        ({"shown": None}, "connector is being started"),
+        ({"met": False}, "joining its Connect group"),
+        ({"shown": None}, "connector is starting"),
         ({"shown": board.ConnectorShown(planned=False, reason="east is silent")}, "east is silent"),
-        ({"configured": {}, "tasks": {}}, "handed out"),
-        ({"handed_out": False}, "handed out"),
-        ({"current": False}, "configured"),
-        ({"planned_anew": False}, "connector is being started"),
-        ({"tasks_shown": {}}, "task 0 is being started"),
-        ({"tasks_shown": {0: shown(0)}}, "task 0 is being started"),
-        ({"connector": THERE, "shown": None, "tasks": {}}, "looked up"),
+        ({"configured": {}, "tasks": {}}, "tasks are being configured"),
+        ({"handed_out": False}, "assigned to the nodes"),
+        ({"current": False}, "configured by the leader"),
+        ({"planned_anew": False}, "connector is starting"),
+        ({"tasks_shown": {}}, "task 0 is starting"),
+        ({"tasks_shown": {0: shown(0)}}, "task 0 is starting"),
+        (
+            {"connector": THERE, "shown": None, "tasks": {}},
+            "waiting for another node to find the topics",
+        ),
+        (
+            {"connector": ELSEWHERE, "shown": None, "tasks": {}},
+            "waiting for node b:8083, which ran its connector last, to find the topics",
+        ),
+        (
+            {
+                "connector": dataclasses.replace(ELSEWHERE, state="FAILED", reason="no right"),
+                "shown": None,
+                "tasks": {},
+            },
+            "its connector failed on node b:8083: no right; see the log of that node",
+        ),
         ({"life": flow_statuses.Life.STARTING, "reason": "no broker"}, "no broker"),
         (
             {"connector": flow_statuses.Told(state="FAILED", here=True, reason="not allowed")},
