@@ -15,7 +15,8 @@ from connect_runtime.base import ids
 from mm2.connectors import board, flow_status
 from mm2.core import holds as holding
 
-State, TaskState = flow_status.FlowState, flow_status.TaskState
+State = flow_status.FlowState
+TaskState = flow_status.TaskState
 
 NOT_RUNNING = "its task does not run at present"
 
@@ -234,11 +235,11 @@ def first_line(trace: str | None) -> str:
 
 
 def _state(seen: Seen, before: flow_status.FlowStatus | None) -> tuple[State, str]:
-    if seen.given_up:
-        return State.FAILED, seen.given_up
+    if seen.given_up or seen.life is Life.FAILED:
+        reason = seen.given_up or seen.reason
+        cause = seen.unreachable if seen.unreachable not in reason else ""
+        return State.FAILED, "; ".join(filter(None, (cause, reason)))
     match seen.life:
-        case Life.FAILED:
-            return State.FAILED, seen.reason
         case Life.STOPPED:
             return State.STOPPED, seen.reason or "stopped"
         case Life.STOPPING:

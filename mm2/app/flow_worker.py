@@ -17,6 +17,7 @@ from connect_runtime.base import backoff, errors, log_context, metrics
 from connect_runtime.base import clock as base_clock
 from connect_runtime.core.assignment import work
 from connect_runtime.core.herder import requests
+from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.ports import herder as herder_port
 from mm2.app import (
     connector_writes,
@@ -33,6 +34,7 @@ from mm2.core import holds as holding
 
 TURN_S = 0.2
 AGAIN_FIRST_S, AGAIN_MOST_S = 0.5, 10.0
+CAUSE_S = 2.0
 LIFE_S = 60.0
 """A worker that lived so long had begun well: when it ends, the next one is begun soon."""
 Life = flow_statuses.Life
@@ -215,11 +217,22 @@ class FlowWorker:
                         pauses.reset()
                 self.stop_asked.wait(pauses.next_delay_s(self._random))
         except errors.FatalError as error:
-            self._reason, self._life = str(error), Life.FAILED
-            _log.error("%s: %s", self.plan.name, error)
+            self._reason = self._cause_of(error)
+            self._life = Life.FAILED
+            _log.error("%s: %s", self.plan.name, self._reason)
         finally:
             if self._life is not Life.FAILED:
                 self._life = Life.STOPPED
+
+    def _cause_of(self, error: errors.FatalError) -> str:
+        """Of a refused login or certificate the Kafka library does not tell the cause, which the
+        watch of the clusters is about to find."""
+        until_s = self._clock.now_s() + CAUSE_S
+        refused = isinstance(error, kafka_errors.AuthenticationError)
+        while refused and not self._unreachable() and self._clock.now_s() < until_s:
+            if self.stop_asked.wait(TURN_S):
+                break
+        return (self._unreachable() if refused else "") or str(error)
 
     def _begin(self) -> fleet_member.Member | None:
         """None: not now. Raises `FatalError` where trying again is of no use."""

@@ -24,7 +24,7 @@ class Terminal(io.StringIO):
 def test_a_flow_that_runs_gets_a_line_once_a_minute_while_it_says_something_new(caplog):
     display = displays.LineDisplay()
 
-    def flows(records: int) -> table.Frame:
+    def flows(records):
         planning = statuses.flow(name="west->east", state=flow_status.FlowState.PLANNING)
         return frame(statuses.flow(statuses.partition(source_end=records)), planning)
 

@@ -280,7 +280,7 @@ def test_while_a_cluster_cannot_be_reached_that_is_the_reason():
     runs = flow_statuses.status(dataclasses.replace(RUNS, unreachable=cause))
     assert (runs.state, runs.reason) == (FlowState.RUNNING, ""), "old news"
     given_up = flow_statuses.status(dataclasses.replace(works, given_up="wrong password"))
-    assert (given_up.state, given_up.reason) == (FlowState.FAILED, "wrong password")
+    assert (given_up.state, given_up.reason) == (FlowState.FAILED, f"{cause}; wrong password")
 
 
 def test_what_is_given_up_has_failed():

@@ -13,6 +13,7 @@ import pytest
 from connect_runtime.base import errors, ids
 from connect_runtime.core.herder import requests
 from connect_runtime.core.state import cluster_config, config_records, status_records
+from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app import connector_writes, flow_plan, flow_worker
 from mm2.app.settings import load
 from mm2.connectors import board, flow_status
@@ -213,6 +214,16 @@ def test_what_trying_again_does_not_mend_fails_the_flow():
     assert (flow.seen[-1].state, flow.seen[-1].reason) == (State.FAILED, "no such mechanism")
     assert flow.worker.ended
     assert flow.turns.waited == []
+
+
+def test_why_a_login_was_refused_is_what_the_watch_of_the_clusters_finds():
+    flow = Flow()
+    refused = kafka_errors.AuthenticationError("SSL handshake failed")
+    flow.fleet.next.append(fleets.Member(refuses=refused))
+    cause = "target b unreachable: certificate has expired (b:1)"
+    flow.does(lambda: None, lambda: setattr(flow, "cause", cause), flow.looks)
+    flow.looks()
+    assert (flow.seen[-1].state, flow.seen[-1].reason) == (State.FAILED, cause)
 
 
 def test_workers_that_end_as_soon_as_they_have_begun_are_begun_ever_later(caplog):
