@@ -28,8 +28,13 @@ def worker(settings: distributed.Settings) -> worker_process.WorkerProcess:
     return worker_process.WorkerProcess(functools.partial(kind, settings))
 
 
-def kind(settings: distributed.Settings, on_broken: Callable[[str], None]) -> worker_core.Kind:
-    """As `worker_core.MakeKind`, the settings given."""
+def kind(
+    settings: distributed.Settings,
+    on_broken: Callable[[str], None],
+    *,
+    on_trouble: Callable[[str], None] = lambda _: None,
+) -> worker_core.Kind:
+    """As `worker_core.MakeKind`, the settings given. `on_trouble`: see `InternalTopics`."""
     config = settings.config
     logs = worker_logs.make(
         settings.access,
@@ -39,6 +44,7 @@ def kind(settings: distributed.Settings, on_broken: Callable[[str], None]) -> wo
         exactly_once=config.exactly_once,
         may_create=config.creates_topics,
         on_broken=on_broken,
+        on_trouble=on_trouble,
         clock=clock.SystemClock(),
     )
     return worker_core.Kind(

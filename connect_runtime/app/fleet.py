@@ -13,7 +13,7 @@ import logging
 import secrets
 import socket
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -23,7 +23,7 @@ from connect_runtime.app.settings import internal_rest
 from connect_runtime.base import errors
 from connect_runtime.ports import pages
 from connect_runtime.rest import app as rest_app
-from connect_runtime.rest import basic_auth, beside, namespaces, server
+from connect_runtime.rest import basic_auth, beside, change_log, namespaces, server
 from connect_runtime.rest import settings as rest_settings
 from connect_runtime.system import threads
 
@@ -43,29 +43,51 @@ _LOOPBACK = rest_settings.RestSettings(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loopback:
-    """Where, and as whom, the whole API is asked: `<url>/<source>/<target>/connectors`."""
+    """Where, and as whom, the whole API is asked: `<url>/<source>/<target>/connectors`. Any
+    other name than `user` will do, and is what `on_change` is told."""
 
     url: str
     user: str
     password: str = field(repr=False)
 
 
+class _AnyName(Mapping[str, str]):
+    """Users of the loopback server: the password counts, and the name says who uses it."""
+
+    def __init__(self, password: str) -> None:
+        self._password = password
+
+    def __getitem__(self, name: str) -> str:
+        return self._password
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((_USER,))
+
+    def __len__(self) -> int:
+        return 1
+
+
 class Fleet:
     """`open`, then members, then `close`, by one thread."""
 
     def __init__(
-        self, internal: internal_rest.InternalRest | None, *, served: pages.Pages = _NO_PAGES
+        self,
+        internal: internal_rest.InternalRest | None,
+        *,
+        served: pages.Pages = _NO_PAGES,
+        on_change: Callable[[change_log.Change], None] = lambda _: None,
     ) -> None:
         """`internal` None: workers of other nodes can ask this one nothing. `served` are pages that
         the servers have beside the workers, without a password: they show, and change nothing. To
-        others than this machine they are shown only at a port that somebody has chosen."""
+        others than this machine they are shown only at a port that somebody has chosen. `on_change`
+        is called after each request over loopback that may change something."""
         self._https = None if internal is None else internal.https
         self._shared, self._own = namespaces.Namespaces(), namespaces.Namespaces()
         self._password = secrets.token_urlsafe(_PASSWORD_BYTES)
         self._told_apart = [str(uuid.uuid4())] if internal is None else []
         self._loopback = server.RestServer(_LOOPBACK, on_unasked_end=_tell_end)
-        guarded = basic_auth.BasicAuth(self._own, users={_USER: self._password})
-        self._outer_own = beside.Beside(guarded, served)
+        guarded = basic_auth.BasicAuth(self._own, users=_AnyName(self._password))
+        self._outer_own = beside.Beside(change_log.ChangeLog(guarded, on_change), served)
         self._is_chosen = internal is not None and _is_chosen(internal)
         self._outer_shared = beside.Beside(self._shared, served if self._is_chosen else _NO_PAGES)
         self._internal: server.RestServer | None = None
@@ -112,12 +134,15 @@ class Fleet:
         prefix: str,
         on_leading: Callable[[fleet_member.Member], None],
         before_joining: Callable[[Callable[[], bool]], None] = fleet_member.at_once,
+        on_trouble: Callable[[str], None] = fleet_member.ignore,
     ) -> fleet_member.Member:
         """A worker, not started. `prefix` is its namespace as a path, `/source/target`, encoded as
         Java's workers encode it. `on_leading` is called with it, on a thread that nobody waits for,
         when it has become its group's leader (Java: MirrorHerder.rebalanceSuccess).
         `before_joining` is called while it starts, once its topics are read, with what it may ask:
         has the group members? It may wait, and raise a `ConnectError` to call the start off.
+        `on_trouble` is called, on the thread that starts it, with what keeps it from starting and
+        is tried again, and with "" once that is over.
 
         In statuses it is called as 4.3 calls its own, apart from those of other nodes (those of 3.9
         are all called alike): a late word of who ran a task before changes nothing then.
@@ -140,6 +165,7 @@ class Fleet:
             place=place,
             on_leading=on_leading,
             before_joining=before_joining,
+            on_trouble=on_trouble,
         )
 
     def close(self, graceful_s: int = GRACEFUL_S) -> None:

@@ -57,6 +57,10 @@ def at_once(_: Callable[[], bool]) -> None:
     """Whoever has joined already, there is nothing to wait for."""
 
 
+def ignore(_: str) -> None:
+    """Nobody shows what keeps the worker from starting."""
+
+
 class Member:
     """`start`, then `stop`, once, by one thread; the rest by any."""
 
@@ -69,6 +73,7 @@ class Member:
         place: Place,
         on_leading: Callable[[Member], None],
         before_joining: Callable[[Callable[[], bool]], None],
+        on_trouble: Callable[[str], None] = ignore,
     ) -> None:
         """See `fleet.Fleet.member`."""
         self.namespace = namespace
@@ -77,7 +82,7 @@ class Member:
         self._place = place
         self._served: list[Callable[[], None]] = []
         self._core = worker_core.WorkerCore(
-            functools.partial(_kind, settings, before_joining),
+            functools.partial(_kind, settings, before_joining, on_trouble),
             on_leading=lambda: on_leading(self),
         )
 
@@ -181,11 +186,12 @@ class Member:
 def _kind(
     settings: distributed_settings.Settings,
     before_joining: Callable[[Callable[[], bool]], None],
+    on_trouble: Callable[[str], None],
     on_broken: Callable[[str], None],
 ) -> worker_core.Kind:
     """Groups and topics of a fleet are named by one rule, and cannot be another's by mistake."""
     return dataclasses.replace(
-        distributed.kind(settings, on_broken),
+        distributed.kind(settings, on_broken, on_trouble=on_trouble),
         check=lambda _: before_joining(functools.partial(_has_members, settings)),
     )
 

@@ -1,8 +1,8 @@
 """Log lines: to stderr, in UTC, as text or JSON.
 
 Text: `2026-01-31T08:00:00.123Z INFO [east->west|task 3] caught up (mm2.pipeline.copy_loop)`.
-JSON: one object a line with `time`, `level`, `logger`, `message`, and where there are any
-`context` and `exception`.
+JSON: one object a line with `time`, `level`, `logger`, `message`, and those of `flow`, `connector`,
+`task`, `topic`, `partition`, `operator` and `exception` that apply. Numbers are numbers.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from connect_runtime.base import log_context
 TEXT = "text"
 JSON = "json"
 FORMATS = (TEXT, JSON)
+_NUMBERS = ("task", "partition")
 
 
 class TextFormatter(logging.Formatter):
@@ -36,18 +37,24 @@ class JsonFormatter(logging.Formatter):
     """A line for machines, whatever the message holds."""
 
     def format(self, record: logging.LogRecord) -> str:
-        line = {
+        line: dict[str, str | int] = {
             "time": utc_text(record.created),
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
         }
-        context = str(getattr(record, "context", "")).strip().strip("[]")
-        if context:
-            line["context"] = context
+        for name in log_context.FIELDS:
+            value = getattr(record, name, None)
+            if value not in (None, ""):
+                line[name] = _number(value) if name in _NUMBERS else str(value)
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False)
+
+
+def _number(value: object) -> int | str:
+    text = str(value)
+    return int(text) if text.isdecimal() else text
 
 
 def utc_text(seconds: float) -> str:

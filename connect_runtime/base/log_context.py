@@ -1,7 +1,8 @@
 """Which flow, connector or task a log line is about, without passing it to every function.
 
 `with within(flow="east->west", task=3):` marks every line logged by this thread (or coroutine)
-inside; `ContextFilter` gives each record a `context` attribute for the format, "" without one.
+inside; `ContextFilter` gives each record a `context` attribute for the text format, "" without
+one, and the attributes of `FIELDS` that apply for the JSON format.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ import contextlib
 import contextvars
 import logging
 from collections.abc import Iterator
+
+FIELDS = ("flow", "connector", "task", "topic", "partition", "operator")
+"""What a log record may say that it is about: by `within`, or by `extra` of the logging call."""
 
 _current: contextvars.ContextVar[tuple[tuple[str, str], ...]] = contextvars.ContextVar(
     "log_context", default=()
@@ -41,8 +45,14 @@ def current() -> str:
 
 
 class ContextFilter(logging.Filter):
-    """Put it on handlers (filters on loggers do not see their children's records)."""
+    """Put it on handlers (filters on loggers do not see their children's records).
+
+    Each part that the record does not have itself, through `extra`, becomes an attribute of it.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.context = current()
+        for name, value in _current.get():
+            if not hasattr(record, name):
+                setattr(record, name, value)
         return True

@@ -7,8 +7,8 @@ flows, slots that are missing, topics that cannot be copied as things are, parti
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from connect_runtime.base import amounts, ids
 from mm2.app import overview
@@ -23,17 +23,18 @@ _Place = tuple[str, ids.TopicPartition]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """`level` is one of `logging`'s."""
+    """`level` is one of `logging`'s; `fields` are what it is about, by names of `log_context`."""
 
     level: int
     text: str
+    fields: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Changes:
     """A fold over snapshots. Invariant: saying the same again says nothing."""
 
-    _states: dict[str, flow_status.FlowState] = field(default_factory=dict)
+    _states: dict[str, str] = field(default_factory=dict)
     _short_since_s: dict[str, float] = field(default_factory=dict)
     _missing: dict[str, int] = field(default_factory=dict)
     _empty: set[str] = field(default_factory=set)
@@ -47,16 +48,16 @@ class Changes:
         """`seen` was made of `statuses`."""
         lines: list[Line] = []
         for row in seen.flows:
-            lines.extend(self._flow(row))
-            lines.extend(self._slots(row, now_s))
+            found = (*self._flow(row), *self._slots(row, now_s))
+            lines.extend(replace(each, fields={"flow": row.flow}) for each in found)
         lines.extend(self._standstills(seen))
         lines.extend(self._moving_again(seen, statuses))
         return lines
 
     def _flow(self, row: overview.FlowRow) -> Iterable[Line]:
-        before = self._states.get(row.flow)
-        self._states[row.flow] = row.state
-        if row.state is not before:
+        before, now = self._states.get(row.flow), _state(row)
+        self._states[row.flow] = now
+        if now != before:
             yield _state_line(row)
         running = row.state is flow_status.FlowState.RUNNING
         if running and row.empty and row.flow not in self._empty:
@@ -95,7 +96,7 @@ class Changes:
             key = (each.flow, each.partition.topic, each.reason)
             if not each.has_copy and key not in self._refused:
                 self._refused.add(key)
-                yield Line(logging.ERROR, each.told)
+                yield Line(logging.ERROR, each.told, _fields(each.flow, each.partition))
 
     def _moving_again(
         self, seen: overview.Overview, statuses: Iterable[flow_status.FlowStatus]
@@ -112,13 +113,22 @@ class Changes:
         for flow, partition in sorted(phases):
             if phases[flow, partition] in flow_status.MOVING:
                 del phases[flow, partition]
-                yield Line(logging.INFO, f"{flow}: {partition} no longer stands still")
+                text = f"{flow}: {partition} no longer stands still"
+                yield Line(logging.INFO, text, _fields(flow, partition))
         self._standing = standing | phases.keys()
+
+
+def _state(row: overview.FlowRow) -> str:
+    """As `mm2 status` names it."""
+    paused = row.paused and row.state is flow_status.FlowState.RUNNING
+    return "PAUSED" if paused else row.state.value
 
 
 def _state_line(row: overview.FlowRow) -> Line:
     reason = f": {row.reason}" if row.reason else ""
     failed = row.state is flow_status.FlowState.FAILED
-    return Line(
-        logging.ERROR if failed else logging.INFO, f"{row.flow} is {row.state.value}{reason}"
-    )
+    return Line(logging.ERROR if failed else logging.INFO, f"{row.flow} is {_state(row)}{reason}")
+
+
+def _fields(flow: str, partition: ids.TopicPartition) -> Mapping[str, object]:
+    return {"flow": flow, "topic": partition.topic, "partition": partition.partition}

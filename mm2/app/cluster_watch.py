@@ -8,17 +8,19 @@ at once where none ever did and connecting fails.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import random
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Protocol
 
 from connect_runtime.base import clock as base_clock
+from connect_runtime.base import errors
 from connect_runtime.wire.connection import cluster, poller
-from mm2.app import connections
+from mm2.app import cluster_reach, connections
 from mm2.app.settings import settings as app_settings
 from mm2.core import flows, reachability
 from mm2.pipeline import leader_watch
@@ -60,6 +62,7 @@ class _Watched:
 
     alias: str
     settings: app_settings.ClusterSettings
+    bootstrap: Sequence[str]
     connections: cluster.ClusterConnections
     watch: leader_watch.LeaderWatch
     began_s: float
@@ -96,10 +99,16 @@ class _Watched:
         return f"{node_id} ({broker.host}:{broker.port})"
 
     def _never_answered(self, now_s: float) -> tuple[_Lost, ...]:
-        trouble = self._trouble()
-        if not trouble and now_s - self.began_s <= reachability.LIMIT_S:
+        troubles = self.connections.troubles()
+        found = cluster_reach.first_trouble(troubles, self.bootstrap)
+        if found is None and now_s - self.began_s <= cluster_reach.WITHIN_S:
             return ()
-        reason = trouble or f"no answer from {', '.join(self.settings.bootstrap_servers)}"
+        found = found or next(iter(troubles.values()), None)
+        if found is None:
+            reason = cluster_reach.no_answer(self.bootstrap)
+        else:
+            reason = cluster_reach.cause(found, self.bootstrap)
+        reason = f"{reason}; {cluster_reach.REMEDY}"
         return (_Lost(reason=reason, since_ms=self.began_ms),)
 
     def _trouble(self, node_id: int | None = None) -> str:
@@ -108,7 +117,7 @@ class _Watched:
             found = self.connections.trouble(node_id)
         else:
             found = next(iter(self.connections.troubles().values()), None)
-        return "" if found is None else str(found)
+        return "" if found is None else cluster_reach.cause(found, self.bootstrap)
 
 
 def _same(before: tuple[_Lost, ...], broker: str, since_ms: int) -> int:
@@ -125,6 +134,8 @@ class ClusterWatch:
         self._clock = clock
         self._random = random.Random()  # noqa: S311 - jitter, not secrets
         self._watched: dict[_Key, _Watched] = {}
+        self._unusable: dict[_Key, tuple[app_settings.ClusterSettings, _Lost]] = {}
+        """Clusters to which no connection can be made with these settings."""
         self._lost: Mapping[_Key, tuple[_Lost, ...]] = {}
 
     def unreachable(self, flow: flows.Flow) -> tuple[reachability.Unreachable, ...]:
@@ -142,8 +153,13 @@ class ClusterWatch:
             for each in lost.get(_key(settings, flow, side), ())
         )
 
+    def reason(self, flow: str) -> str:
+        """Why a whole cluster of the flow of that name does not answer; "" while both do."""
+        found = [each for each in self._running.settings.flows if each.name == flow]
+        lost = (each for of in found for each in self.unreachable(of) if not each.broker)
+        return "; ".join(each.describe() for each in lost)
+
     def run(self, stop: threading.Event) -> None:
-        """Raises `ConnectError` where the settings of a cluster can no longer be used."""
         selector = poller.Poller()
         next_check_s = 0.0
         try:
@@ -167,7 +183,10 @@ class ClusterWatch:
             before = each.lost
             each.check(now_s, wall_ms)
             _log_change(each, before)
-        self._lost = {key: each.lost for key, each in self._watched.items()}
+        self._lost = {
+            **{key: each.lost for key, each in self._watched.items()},
+            **{key: (lost,) for key, (_, lost) in self._unusable.items()},
+        }
 
     def _follow_settings(self, selector: poller.Poller) -> None:
         """Connect to clusters that are new in the settings, or reached otherwise; leave others."""
@@ -181,15 +200,28 @@ class ClusterWatch:
             if key not in wanted or wanted[key][1] != each.settings:
                 each.connections.close()
                 del self._watched[key]
+        self._unusable = {
+            key: known
+            for key, known in self._unusable.items()
+            if key in wanted and wanted[key][1] == known[0]
+        }
         for key, (alias, reached) in wanted.items():
-            if key not in self._watched:
+            if key in self._watched or key in self._unusable:
+                continue
+            try:
                 self._watched[key] = self._connect(alias, reached, selector)
+            except errors.ConnectError as error:
+                cause = cluster_reach.cause(error, reached.bootstrap_servers)
+                lost = _Lost(reason=cause, since_ms=self._clock.wall_ms())
+                self._unusable[key] = reached, lost
+                _log.warning("%s cannot be reached: %s", alias, cause)
 
     def _connect(
         self, alias: str, reached: app_settings.ClusterSettings, selector: poller.Poller
     ) -> _Watched:
+        options = connections.wire_settings(reached, alias, client_id=CLIENT_ID)
         made = cluster.ClusterConnections(
-            connections.wire_settings(reached, alias, client_id=CLIENT_ID),
+            dataclasses.replace(options, quiet=True),
             poller=selector,
             clock=self._clock,
             random=self._random,
@@ -198,6 +230,7 @@ class ClusterWatch:
         return _Watched(
             alias=alias,
             settings=reached,
+            bootstrap=options.bootstrap,
             connections=made,
             watch=leader_watch.LeaderWatch(made),
             began_s=self._clock.now_s(),
@@ -233,7 +266,7 @@ def _log_change(each: _Watched, before: tuple[_Lost, ...]) -> None:
             what = f"{each.alias} broker {lost.broker}" if lost.broker else each.alias
             since = reachability.clock_time(lost.since_ms)
             reason = f": {lost.reason}" if lost.reason else ""
-            _log.warning("%s unreachable since %s%s; retrying", what, since, reason)
+            _log.warning("%s unreachable since %s%s", what, since, reason)
     for broker in sorted(over):
         if not broker:
             _log.info("%s answers again", each.alias)

@@ -60,11 +60,21 @@ def operator(settings: app_settings.Settings, flow: flows.Flow) -> commands.Oper
     )
 
 
+def source_access(settings: app_settings.Settings, flow: flows.Flow) -> kafka_access.Access:
+    """How the flow's source is administered."""
+    return access(settings.clients_of(flow).source_admin, flow.source)
+
+
+def target_access(settings: app_settings.Settings, flow: flows.Flow) -> kafka_access.Access:
+    """How the flow's target is administered."""
+    return access(settings.clients_of(flow).target_admin, flow.target)
+
+
 def source_admin(
     settings: app_settings.Settings, flow: flows.Flow, *, client_id: str, clock: base_clock.Clock
 ) -> kafka_admin.KafkaAdmin:
     """Asks the flow's source. Raises `FatalError` for settings that cannot be honoured."""
-    found = access(settings.clients_of(flow).source_admin, flow.source)
+    found = source_access(settings, flow)
     return kafka_admin.KafkaAdmin(found, client_id=client_id, clock=clock)
 
 
@@ -72,7 +82,7 @@ def target_admin(
     settings: app_settings.Settings, flow: flows.Flow, *, client_id: str, clock: base_clock.Clock
 ) -> kafka_admin.KafkaAdmin:
     """Asks the flow's target. Raises as `source_admin`."""
-    found = access(settings.clients_of(flow).target_admin, flow.target)
+    found = target_access(settings, flow)
     return kafka_admin.KafkaAdmin(found, client_id=client_id, clock=clock)
 
 

@@ -16,8 +16,12 @@ from typing import NoReturn, Protocol
 from rich import console, file_proxy, live
 
 from mm2.app import table
+from mm2.connectors import flow_status
 
-SUMMARY_EVERY_S = 10.0
+SUMMARY_EVERY_S = 60.0
+FIRST_AFTER_S = 10.0
+"""When a flow begins, neither rates nor lag are known yet."""
+PROGRESS_EVERY_S = 10.0
 
 _log = logging.getLogger(__name__)
 
@@ -31,19 +35,29 @@ class Display(Protocol):
 
 
 class LineDisplay:
-    """A line per flow every ten seconds, the first with the first frame that has a flow."""
+    """Once a minute a line for each flow that runs, and every ten seconds one for the progress of
+    `--until-caught-up`, unless it says what the last one said. States are logged by `run_loop`."""
 
-    def __init__(self) -> None:
-        self._next_s = float("-inf")
+    def __init__(self, *, figures: bool = True) -> None:
+        """`figures` False: flows' figures are served as metrics, and not logged."""
+        self._figures = figures
+        self._next_s: dict[str, float] = {}
+        self._last: dict[str, str] = {}
 
     def show(self, frame: table.Frame, now_s: float) -> None:
-        if now_s < self._next_s or not frame.seen.flows:
-            return
-        self._next_s = now_s + SUMMARY_EVERY_S
         for row in frame.seen.flows:
-            _log.info("%s: %s", row.flow, table.flow_line(row))
+            if self._figures and row.state is flow_status.FlowState.RUNNING:
+                self._next_s.setdefault(row.flow, now_s + FIRST_AFTER_S)
+                self._line(row.flow, table.flow_line(row), now_s, every_s=SUMMARY_EVERY_S)
         if frame.progress is not None:
-            _log.info("until caught up: %s", table.progress_line(frame.progress))
+            line = table.progress_line(frame.progress)
+            self._line("until caught up", line, now_s, every_s=PROGRESS_EVERY_S)
+
+    def _line(self, about: str, text: str, now_s: float, *, every_s: float) -> None:
+        if now_s < self._next_s.get(about, now_s) or self._last.get(about) == text:
+            return
+        self._next_s[about], self._last[about] = now_s + every_s, text
+        _log.info("%s: %s", about, text)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -73,12 +87,12 @@ class LiveDisplay:
         self._open.close()
 
 
-def choose(*, table_wanted: bool) -> Display:
-    """For this process's stdout."""
+def choose(*, table_wanted: bool, figures: bool = True) -> Display:
+    """For this process's stdout; `figures` as in `LineDisplay`."""
     out = console.Console(file=sys.stdout)
     if table_wanted and out.is_terminal and not out.is_dumb_terminal:
         return LiveDisplay(out)
-    return LineDisplay()
+    return LineDisplay(figures=figures)
 
 
 def restore_terminal() -> None:

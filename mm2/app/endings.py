@@ -30,6 +30,9 @@ class Worker(Protocol):
     @property
     def ended(self) -> bool: ...
 
+    @property
+    def joined(self) -> bool: ...
+
 
 class Endings:
     """Used by one thread at a time."""
@@ -51,14 +54,16 @@ class Endings:
             self._ending.append(each)
 
     def wait(self, until_s: float) -> None:
-        """For all that were asked, now or earlier; who is late is told once each time."""
+        """For all that were asked, now or earlier; each that is late is logged, unless it never
+        joined its group."""
         self.wait_for(lambda: not self.left, until_s)
         for each in self.left:
-            _log.warning(
-                "%s has not ended in time, and is left to itself: of two owners the later one "
-                "fences the other",
-                each.name,
-            )
+            if each.joined:
+                _log.warning(
+                    "%s did not stop in time: this process no longer waits for it. Whoever copies "
+                    "its partitions next fences it",
+                    each.name,
+                )
 
     def wait_for(self, done: Callable[[], bool], until_s: float) -> None:
         """Until then, or until it is so."""

@@ -150,6 +150,7 @@ COMMANDS: Mapping[str, Mapping[int, str]] = {
         FAILED: "a flow failed, or --until-caught-up was not reached within --timeout",
         BAD_INPUT: "wrong usage, an invalid configuration, or the metrics port is in use and "
         "metrics.required is not false; nothing was started",
+        UNKNOWN: "--until-caught-up: other nodes have all tasks of a flow: ask with mm2 lag",
         INTERRUPTED: CODES[INTERRUPTED].means,
         TERMINATED: CODES[TERMINATED].means,
     },

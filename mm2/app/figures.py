@@ -24,7 +24,7 @@ def megabytes(size: float | None) -> str:
     value = size / 1e6
     if value >= 99.95:
         return f"{value:,.0f}"
-    return f"{value:.1f}" if value >= 0.1 or value == 0 else f"{value:.3f}"
+    return f"{value:.1f}"
 
 
 def size(number: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -90,10 +91,12 @@ def _plan(
     if choice.java_stopped:
         connectors[SOURCE][own_keys.JAVA_STOPPED] = "true"
     props = workers.props(flat, ends)
+    worker = distributed.derived(props, workers.source(settings.file, environment=environment))
+    access = dataclasses.replace(worker.access, name=ends.target)
     return FlowPlan(
         ends=ends,
         restart_max=workers.restart_max(flat, ends),
-        worker=distributed.derived(props, workers.source(settings.file, environment=environment)),
+        worker=dataclasses.replace(worker, access=access),
         worker_props=props,
         connectors=connectors,
         source=flat.resolve(connectors[SOURCE]),

@@ -6,8 +6,9 @@ connector has handed out all partitions and every task has begun somewhere.
 
 from __future__ import annotations
 
+import datetime
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from connect_runtime.base import ids
@@ -15,9 +16,9 @@ from mm2.connectors import board, flow_status
 from mm2.core import holds as holding
 
 State = flow_status.FlowState
+TaskState = flow_status.TaskState
 
 NOT_RUNNING = "its task does not run at present"
-STOPPED = "it was stopped, by mm2 failover or over REST, and stays so until mm2 resume"
 
 
 class Life(enum.Enum):
@@ -51,10 +52,6 @@ class Told:
         """What begins paused is not started, and shows nothing."""
         return self.state == "PAUSED"
 
-    @property
-    def is_stopped(self) -> bool:
-        return self.state == "STOPPED"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
@@ -63,9 +60,10 @@ class Seen:
     `tasks` by number are those of the flow's source connector; `configured` has the partitions in
     their configurations. `current`: these are what the leader's file says; `planned_anew`: so is
     the connector that is shown; `handed_out`: the group's last round was about these tasks.
-    `taken_up`: tasks that run here run with it. `refused`: why something of what the file says is
-    not so. `given_up`: why the flow will not go on, "" while it may. `checkpoint_tasks` as in
-    `flow_status.FlowStatus`.
+    `taken_up`: tasks that run here run with it. `unreachable`: why a cluster of the flow cannot be
+    reached, "" while all answer. `stopped_ms`: when its connector was stopped. `refused`: why
+    something of what the file says is not so. `given_up`: why the flow will not go on, "" while it
+    may. `checkpoint_tasks` as in `flow_status.FlowStatus`.
     """
 
     flow: str
@@ -73,7 +71,9 @@ class Seen:
     reason: str = ""
     met: bool = False
     given_up: str = ""
+    unreachable: str = ""
     refused: str = ""
+    stopped_ms: int = -1
     connector: Told = Told()
     tasks: Mapping[int, Told] = field(default_factory=dict)
     configured: Mapping[int, frozenset[ids.TopicPartition]] = field(default_factory=dict)
@@ -134,9 +134,7 @@ def _place(number: int, told: Told) -> flow_status.TaskPlace:
 def _failed_tasks(seen: Seen) -> Iterable[flow_status.TaskStatus]:
     """What fails shows nothing of itself any more."""
     return (
-        flow_status.TaskStatus(
-            index=number, state=flow_status.TaskState.FAILED, reason=each.reason, restarts=0
-        )
+        flow_status.TaskStatus(index=number, state=TaskState.FAILED, reason=each.reason, restarts=0)
         for number, each in _failed_here(seen)
     )
 
@@ -198,13 +196,35 @@ def settled(seen: Seen) -> bool:
     return seen.taken_up and not _waiting(seen)
 
 
-def serves(seen: Seen, made: flow_status.FlowStatus) -> bool:
-    """Does what this node was given run, at least in part, or did an operator stop it? `made` is
-    its `status`."""
-    if seen.connector.is_stopped:
-        return True
-    failed = [each.state is flow_status.TaskState.FAILED for each in made.tasks]
-    return made.state is State.RUNNING and not (failed and all(failed))
+def not_serving(seen: Seen, made: flow_status.FlowStatus, begun: Collection[int]) -> str:
+    """Why what this node was given does not run, "" where it does, at least in part, or where an
+    operator stopped it. `made` is its `status`; `begun` are the tasks whose copies have run here:
+    one that restarts stays ready."""
+    if seen.holds.stopped:
+        return ""
+    if made.state is not State.RUNNING:
+        return made.reason or made.state.value
+    states = {each.index: each.state for each in made.tasks}
+    if states and all(each is TaskState.FAILED for each in states.values()):
+        return next((each.reason for each in made.tasks if each.reason), "all its tasks failed")
+    starting = [
+        str(number)
+        for number, state in sorted(states.items())
+        if state is TaskState.STARTING and number not in begun
+    ]
+    if starting:
+        return f"its copies have not started yet: task {', '.join(starting)}"
+    waiting = [each is TaskState.WAITING_FOR_SLOT for each in states.values()]
+    return "all its tasks wait for a Spark slot" if waiting and all(waiting) else ""
+
+
+def stopped_reason(flow: str, at_ms: int) -> str:
+    """Of a flow whose connector was stopped, at `at_ms`, -1 where that is not known."""
+    when = ""
+    if at_ms >= 0:
+        moment = datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC)
+        when = f" at {moment:%Y-%m-%dT%H:%M:%SZ}"
+    return f"stopped by failover or REST{when}; resume with: mm2 resume '{flow}'"
 
 
 def first_line(trace: str | None) -> str:
@@ -215,24 +235,28 @@ def first_line(trace: str | None) -> str:
 
 
 def _state(seen: Seen, before: flow_status.FlowStatus | None) -> tuple[State, str]:
-    if seen.given_up:
-        return State.FAILED, seen.given_up
+    if seen.given_up or seen.life is Life.FAILED:
+        reason = seen.given_up or seen.reason
+        cause = seen.unreachable if seen.unreachable not in reason else ""
+        return State.FAILED, "; ".join(filter(None, (cause, reason)))
     match seen.life:
-        case Life.FAILED:
-            return State.FAILED, seen.reason
         case Life.STOPPED:
             return State.STOPPED, seen.reason or "stopped"
         case Life.STOPPING:
             return State.STOPPING, seen.reason
         case Life.STARTING:
-            return State.PLANNING, seen.reason
-    if seen.connector.is_stopped:
-        return State.PLANNING, STOPPED
+            return State.PLANNING, seen.unreachable or seen.reason
+    if seen.holds.stopped:
+        if seen.tasks_shown:
+            return State.STOPPING, "its tasks stop"
+        return State.STOPPED, stopped_reason(seen.flow, seen.stopped_ms)
     failed, beside = _failed(seen), _beside_java(seen)
     if before is not None and before.state is State.RUNNING:
         return State.RUNNING, failed or seen.refused or beside
-    waiting = failed or _waiting(seen)
-    return (State.PLANNING, waiting) if waiting else (State.RUNNING, seen.refused or beside)
+    waiting = _waiting(seen)
+    if failed or waiting:
+        return State.PLANNING, failed or seen.unreachable or waiting
+    return State.RUNNING, seen.refused or beside
 
 
 def _beside_java(seen: Seen) -> str:
@@ -249,27 +273,37 @@ def _failed(seen: Seen) -> str:
     return next(failed, "")
 
 
+def _another_node(connector: Told) -> str:
+    """The connector runs on another node, or on none yet: what was last said of it may be old."""
+    node = connector.node.partition("/")[0]
+    if connector.is_failed and node:
+        why = f": {connector.reason}" if connector.reason else ""
+        return f"its connector failed on node {node}{why}; see the log of that node"
+    where = f"node {node}, which ran its connector last," if node else "another node"
+    return f"waiting for {where} to find the topics and configure its tasks"
+
+
 def _waiting(seen: Seen) -> str:
     """What must come before the flow runs; "" when all has. Of what other nodes run the group's
     topics may tell what was long ago: that counts for nothing."""
     if not seen.met:
-        return seen.reason or "its worker joins the group"
+        return seen.reason or "joining its Connect group"
     if not seen.current:
-        return seen.refused or "its connectors are being configured"
+        return seen.refused or "its connectors are being configured by the leader of its group"
     shown = seen.shown
     if seen.connector.here and not (shown is None and seen.connector.is_paused):
         if shown is None or not shown.planned or not seen.planned_anew:
-            return (shown.reason if shown else "") or "its connector is being started"
+            return (shown.reason if shown else "") or "its connector is starting"
         if shown.copyable != sum(map(len, seen.configured.values())):
-            return "its tasks are handed out"
+            return "its tasks are being configured"
     elif not seen.tasks:
-        return "its topics are looked up by another node"
+        return _another_node(seen.connector)
     if not seen.handed_out:
-        return "its tasks are handed out"
+        return "its tasks are being assigned to the nodes of its group"
     for number, each in sorted(seen.tasks.items()):
         task = seen.tasks_shown.get(number)
         known = {where.partition for where in task.partitions} if task is not None else set()
         begins = each.here and not (task is None and each.is_paused)
         if begins and not seen.configured.get(number, frozenset()) <= known:
-            return f"task {number} is being started"
+            return f"task {number} is starting"
     return ""

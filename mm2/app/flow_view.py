@@ -63,6 +63,7 @@ class FlowView:
         given_up: str,
         refused: str,
         plan: flow_plan.FlowPlan,
+        unreachable: str = "",
     ) -> flow_statuses.Seen:
         """The flow as this node sees it; `member` is its worker here, None before it has begun."""
         shown = snapshot.connectors.get(plan.name)
@@ -73,6 +74,7 @@ class FlowView:
                 life=life,
                 reason=reason,
                 given_up=given_up,
+                unreachable=unreachable,
                 shown=shown,
                 tasks_shown=tasks_shown,
             )
@@ -85,6 +87,8 @@ class FlowView:
             reason=reason,
             met=herder.ready(),
             given_up=given_up,
+            unreachable=unreachable,
+            stopped_ms=config.target_state_ms(flow_plan.SOURCE),
             refused=refused,
             connector=_told(statuses.connector(flow_plan.SOURCE), here=flow_plan.SOURCE in mine),
             tasks={

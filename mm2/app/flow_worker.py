@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent import futures
 
 from connect_runtime.app import fleet, fleet_member
@@ -17,6 +17,7 @@ from connect_runtime.base import backoff, errors, log_context, metrics
 from connect_runtime.base import clock as base_clock
 from connect_runtime.core.assignment import work
 from connect_runtime.core.herder import requests
+from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.ports import herder as herder_port
 from mm2.app import (
     connector_writes,
@@ -33,9 +34,11 @@ from mm2.core import holds as holding
 
 TURN_S = 0.2
 AGAIN_FIRST_S, AGAIN_MOST_S = 0.5, 10.0
+CAUSE_S = 2.0
 LIFE_S = 60.0
 """A worker that lived so long had begun well: when it ends, the next one is begun soon."""
 Life = flow_statuses.Life
+_ENGINE_STARTS = "Spark starts; until then the flow's other nodes have its work"
 
 _log = logging.getLogger(__name__)
 
@@ -50,23 +53,33 @@ class FlowWorker:
         *,
         can_copy: Callable[[], bool],
         want_spares: Callable[[str, int], None],
+        unreachable: Callable[[], str] = lambda: "",
         clock: base_clock.Clock,
         rebalances: int = 0,
     ) -> None:
         """`can_copy`: is the engine up? `want_spares` is told how many tasks of the flow run
-        elsewhere, again and again. `rebalances`: so many the one counted that this one follows."""
+        elsewhere, again and again. `unreachable` returns why a cluster of the flow cannot be
+        reached, "" while all answer. `rebalances`: so many the one counted that this one
+        follows."""
         self.plan = plan
         self._can_copy = can_copy
         self._want_spares = want_spares
+        self._unreachable = unreachable
         self.stop_asked = threading.Event()
         self._fleet = home
         self._clock = clock
         self._life = Life.STARTING
         where = ",".join(plan.worker.access.bootstrap)
-        self._reason = f"{plan.ends.target} ({where}) is asked for the flow's group"
+        self._connecting = f"connecting to {plan.ends.target} ({where})"
+        self._reason = self._connecting
+        self._trouble = ""
+        self._logged = ""
+        """The last failure to start, until the worker is part of its group."""
         self._member: fleet_member.Member | None = None
         self._view = flow_view.FlowView()
         self._made: tuple[flow_statuses.Seen | None, flow_status.FlowStatus | None] = (None, None)
+        self._begun: Set[int] = set()
+        """Tasks of this node whose copies have run; replaced whole."""
         self._writes = connector_writes.ConnectorWrites(plan)
         self._failures = failures.Failures(restarts.Restarts(plan.restart_max))
         self._given_up = ""
@@ -82,6 +95,11 @@ class FlowWorker:
     @property
     def ended(self) -> bool:
         return self._life in (Life.STOPPED, Life.FAILED)
+
+    @property
+    def joined(self) -> bool:
+        """Is its worker in its group, or about to be?"""
+        return self._member is not None
 
     @property
     def published(self) -> tuple[metrics.Family, ...]:
@@ -115,11 +133,12 @@ class FlowWorker:
         joined = self._life is Life.WORKING and member is not None and member.assigned_offset >= 0
         if not self.plan.shown or seen is None or made is None:
             configured = serves = joined and self._writes.settled
-            reason = self._reason
+            reason = self._unreachable_reason() or self._reason
         else:
             configured = joined and seen.met and seen.current
-            serves = configured and flow_statuses.serves(seen, made)
-            reason = made.reason
+            missing = flow_statuses.not_serving(seen, made, self._begun)
+            serves = configured and not missing
+            reason = made.reason or (missing if configured else "")
         return health.Standing(
             flow=self.name, joined=joined, configured=configured, serves=serves, reason=reason
         )
@@ -150,6 +169,10 @@ class FlowWorker:
         if before is not None and before is made and seen == known:
             return before  # thousands of partitions at rest are not put together again
         made = flow_statuses.status(seen, before)
+        self._begun = {
+            *(each.index for each in made.tasks if each.state is flow_status.TaskState.RUNNING),
+            *(self._begun & {each.index for each in made.tasks}),
+        }
         self._made = seen, made
         return made
 
@@ -160,9 +183,15 @@ class FlowWorker:
             life=self._life,
             reason=self._reason,
             given_up=broken or self._given_up,
+            unreachable=self._unreachable_reason(),
             refused="; ".join(self._refusals()),
             plan=self.plan,
         )
+
+    def _unreachable_reason(self) -> str:
+        """With what else keeps the worker from starting."""
+        found = self._unreachable()
+        return f"{found}; {self._trouble}" if found and self._trouble else found
 
     def configure(self, plan: flow_plan.FlowPlan) -> None:
         """Its connectors are others now, its worker is not; whoever leads writes them."""
@@ -188,11 +217,22 @@ class FlowWorker:
                         pauses.reset()
                 self.stop_asked.wait(pauses.next_delay_s(self._random))
         except errors.FatalError as error:
-            self._reason, self._life = str(error), Life.FAILED
-            _log.error("%s: %s", self.plan.name, error)
+            self._reason = self._cause_of(error)
+            self._life = Life.FAILED
+            _log.error("%s: %s", self.plan.name, self._reason)
         finally:
             if self._life is not Life.FAILED:
                 self._life = Life.STOPPED
+
+    def _cause_of(self, error: errors.FatalError) -> str:
+        """Of a refused login or certificate the Kafka library does not tell the cause, which the
+        watch of the clusters is about to find."""
+        until_s = self._clock.now_s() + CAUSE_S
+        refused = isinstance(error, kafka_errors.AuthenticationError)
+        while refused and not self._unreachable() and self._clock.now_s() < until_s:
+            if self.stop_asked.wait(TURN_S):
+                break
+        return (self._unreachable() if refused else "") or str(error)
 
     def _begin(self) -> fleet_member.Member | None:
         """None: not now. Raises `FatalError` where trying again is of no use."""
@@ -204,14 +244,17 @@ class FlowWorker:
                 prefix=ends.rest_path,
                 on_leading=self._writes.lead,
                 before_joining=self._await_engine,
+                on_trouble=self._note_trouble,
             )
             member.start()
         except errors.RetriableError as error:
             self._reason = str(error)
-            if not self.stop_asked.is_set():
-                _log.warning("%s: its worker has not started: %s", self.plan.name, error)
+            if not self.stop_asked.is_set() and not self._unreachable():
+                self._log_once(logging.WARNING, f"its worker has not started: {error}")
             return None
-        self._member, self._life, self._reason = member, Life.WORKING, ""
+        self._member, self._life = member, Life.WORKING
+        if self._reason in (self._connecting, _ENGINE_STARTS):
+            self._reason = ""
         self._rebalances = (member, self.rebalances)
         return member
 
@@ -223,9 +266,20 @@ class FlowWorker:
         if self._can_copy() or not self.plan.shown or not among_others():
             return
         while not self._can_copy():
-            self._reason = "Spark starts; until then the flow's other nodes have its work"
+            self._reason = _ENGINE_STARTS
             if self.stop_asked.wait(TURN_S):
                 raise errors.RetriableError("asked to stop before it joined the group")
+
+    def _note_trouble(self, text: str) -> None:
+        """What keeps the worker from starting; "": that is over."""
+        self._trouble = text
+        self._reason = text or self._connecting
+
+    def _log_once(self, level: int, text: str) -> None:
+        """Not again until the worker has been part of its group."""
+        if text != self._logged:
+            self._logged = text
+            _log.log(level, "%s: %s", self.plan.name, text)
 
     def _attend(self, member: fleet_member.Member) -> None:
         """Until it has ended, or is to end."""
@@ -236,7 +290,7 @@ class FlowWorker:
                 self._life, self._reason = Life.STOPPING, "its tasks stop"
             else:
                 self._life, self._reason = Life.STARTING, f"its worker ended: {member.failure}"
-                _log.error("%s: its worker ended: %s", self.plan.name, member.failure)
+                self._log_once(logging.ERROR, f"its worker ended: {member.failure}")
         finally:
             self._want_spares(self.name, 0)
             member.stop()
@@ -244,6 +298,8 @@ class FlowWorker:
 
     def _tick(self, member: fleet_member.Member) -> None:
         now_s = self._clock.now_s()
+        if self._reason and member.herder.ready():
+            self._reason = self._trouble = self._logged = ""
         self._writes.look(member, now_s)
         tasks = member.herder.config().tasks(flow_plan.SOURCE)
         self._want_spares(self.name, len({*tasks} - {*member.assigned.items}))

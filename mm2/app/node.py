@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from connect_runtime.app import fleet
@@ -16,9 +16,17 @@ from connect_runtime.app.settings import internal_rest
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import metrics
 from connect_runtime.ports import pages
+from connect_runtime.rest import change_log
 from connect_runtime.system import clock as system_clock
 from connect_runtime.system import threads
-from mm2.app import endings, engine_choice, flow_plan, flow_worker, worker_changes
+from mm2.app import (
+    endings,
+    engine_choice,
+    flow_plan,
+    flow_worker,
+    operator_log,
+    worker_changes,
+)
 from mm2.app.settings import differences
 from mm2.app.settings import settings as app_settings
 from mm2.app.ui import site
@@ -39,7 +47,11 @@ class MakeFleet(Protocol):
     """As `fleet.Fleet`."""
 
     def __call__(
-        self, internal: internal_rest.InternalRest | None, *, served: pages.Pages
+        self,
+        internal: internal_rest.InternalRest | None,
+        *,
+        served: pages.Pages,
+        on_change: Callable[[change_log.Change], None],
     ) -> fleet.Fleet: ...
 
 
@@ -75,9 +87,14 @@ class Node:
         plans = flow_plan.plans(settings, choice, environment=environment)
         self._served = served if served is not None else {}
         self._fleet = make_fleet(
-            flow_plan.rest(settings, environment=environment), served=self._served
+            flow_plan.rest(settings, environment=environment),
+            served=self._served,
+            on_change=operator_log.log_change,
         )
         self._plane: data_plane.DataPlane | None = None
+        self.unreachable: Callable[[str], str] = lambda _: ""
+        """By a flow's name: why a cluster of it does not answer, "" while both do. Set before
+        `start` by whoever watches the clusters."""
         self._workers = [self._make_worker(plan) for plan in plans]
         self._endings = endings.Endings(self._clock)
         self._shown: dict[str, flow_status.FlowStatus] = {}
@@ -173,9 +190,8 @@ class Node:
         """Did nothing go on any more when the flows were looked at last?"""
         if self._crashed:
             return True
-        final = (flow_status.FlowState.FAILED, flow_status.FlowState.STOPPED)
         statuses = self._shown.values() or self.statuses()
-        return not self._changing and all(each.state in final for each in statuses)
+        return not self._changing and all(each.final for each in statuses)
 
     def stop(self, timeout_s: float = STOP_S) -> None:
         """In-flight batches are acknowledged and anchors written, then the engine ends, while the
@@ -257,6 +273,7 @@ class Node:
             self._fleet,
             can_copy=lambda: self.engine.warm,
             want_spares=self._want_spares,
+            unreachable=lambda: self.unreachable(plan.name),
             clock=self._clock,
             rebalances=0 if before is None else before.rebalances,
         )

@@ -10,7 +10,10 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import click
+
 from connect_runtime.app import logs
+from connect_runtime.base import errors
 
 NOISY_LOGGERS = ("librdkafka", "py4j")
 
@@ -22,12 +25,13 @@ class NoiseFile:
     """`keep`, set before the end: the file stays when there is anything in it."""
 
     path: pathlib.Path
-    keep: bool = True
+    keep: bool = False
 
 
 @contextlib.contextmanager
 def to_file() -> Iterator[NoiseFile]:
-    """In a temporary folder of our own, mode 0700, gone at the end unless it is to be kept."""
+    """In a temporary folder of our own, mode 0700. It is removed at the end unless it is to be
+    kept, as after a crash or where debug messages are logged."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="mm2-run-"))
     made = NoiseFile(folder / "libraries.log")
     send_noise_to(made.path)
@@ -35,14 +39,20 @@ def to_file() -> Iterator[NoiseFile]:
     handlers = list(logging.getLogger().handlers)
     for handler in handlers:
         handler.addFilter(quiet)
+    crashed = True
     try:
         yield made
+        crashed = False
+    except (errors.ConnectError, click.ClickException, click.Abort, KeyboardInterrupt):
+        crashed = False
+        raise
     finally:
         for handler in handlers:
             handler.removeFilter(quiet)
         _let_go()
-        if made.keep and made.path.stat().st_size:
-            _log.info("what the libraries had to say is in %s", made.path)
+        kept = made.keep or crashed or logging.getLogger().isEnabledFor(logging.DEBUG)
+        if kept and made.path.stat().st_size:
+            _log.info("the log of the Kafka and Spark libraries is in %s", made.path)
         else:
             shutil.rmtree(folder, ignore_errors=True)
 

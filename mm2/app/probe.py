@@ -20,7 +20,7 @@ from mm2.pipeline import cluster_probe
 TOPIC = "mm2-probe.internal"
 """Stays on the target: deleting it would need one more right, and two probes would meet."""
 JSON_VERSION = 1
-_TIMEOUT_S = 30.0
+TIMEOUT_S = 30.0
 _EXPIRATIONS = (partition_setups.PRODUCER_EXPIRATION, partition_setups.TRANSACTIONAL_EXPIRATION)
 _CONFIGS = {"retention.ms": "3600000", "cleanup.policy": "delete"}
 
@@ -91,7 +91,7 @@ def probe(
     source_admin = connections.source_admin(settings, flow, client_id=client_id, clock=clock)
     target_admin = connections.target_admin(settings, flow, client_id=client_id, clock=clock)
     try:
-        names = source_admin.list_topics(_TIMEOUT_S)
+        names = source_admin.list_topics(TIMEOUT_S)
         source = over(clients.consumer, flow.source).source(min(names, default=None))
         refused = _create_topic(target_admin, flow)
         target_probe = over(clients.producer, flow.target)
@@ -100,7 +100,7 @@ def probe(
             target = target_probe.target(TOPIC, transactional_prefix=prefix)
         else:
             target = target_probe.untried(refused)
-        told = target_admin.broker_configs(_EXPIRATIONS, _TIMEOUT_S)
+        told = target_admin.broker_configs(_EXPIRATIONS, TIMEOUT_S)
         target = replace(target, tells_expiration=any((told or {}).values()))
     finally:
         source_admin.close()
@@ -117,7 +117,7 @@ def _create_topic(target: admin.Admin, flow: flows.Flow) -> errors.ConnectError 
         replication_factor=None if flow.replication_factor == -1 else flow.replication_factor,
         configs=_CONFIGS,
     )
-    failure = target.create_topics([wanted], _TIMEOUT_S).first_failure()
+    failure = target.create_topics([wanted], TIMEOUT_S).first_failure()
     return None if isinstance(failure, kafka_errors.TopicExistsError) else failure
 
 

@@ -19,6 +19,9 @@ SPEED_WINDOW_S = 10.0
 LISTED_MAX = 50
 """So many partitions are named one by one at the end; the others are counted."""
 
+SETTLE_S = 10.0
+"""A node that has just joined is given its tasks in a second round of the group."""
+
 _ENDED = (flow_status.FlowState.FAILED, flow_status.FlowState.STOPPED)
 
 
@@ -26,7 +29,8 @@ _ENDED = (flow_status.FlowState.FAILED, flow_status.FlowState.STOPPED)
 class Snapshot:
     """Over all flows. `total` and `copied` are records by offset: an upper bound with gaps.
 
-    `eta_s` is None while nothing moves or not every end is known.
+    `eta_s` is None while nothing moves or not every end is known. `elsewhere`: nothing failed, but
+    of at least one flow other nodes have all the tasks, so this one cannot tell how far they are.
     """
 
     verdict: catch_up.Verdict
@@ -35,6 +39,7 @@ class Snapshot:
     partitions: int
     done: int
     eta_s: float | None
+    elsewhere: bool = False
 
     @property
     def fraction(self) -> float:
@@ -55,11 +60,18 @@ class Progress:
     _results: dict[str, catch_up.Progress] = field(default_factory=dict)
     _speed: deque[tuple[float, int]] = field(default_factory=deque)
     _complete: bool = False
+    _nothing_since_s: dict[str, float] = field(default_factory=dict)
+    _elsewhere: set[str] = field(default_factory=set)
+
+    @property
+    def waits(self) -> bool:
+        """Does the verdict depend on time alone? Then `observe` is called without news, too."""
+        return bool(self._nothing_since_s.keys() - self._elsewhere)
 
     def observe(self, statuses: Sequence[flow_status.FlowStatus], now_s: float) -> Snapshot:
         self._complete = True
         for status in statuses:
-            self._states[status.flow] = self._judge(status)
+            self._states[status.flow] = self._judge(status, now_s)
         seen = self._sum_up(now_s)
         if not self._speed or now_s > self._speed[-1][0]:
             self._speed.append((now_s, seen.copied))
@@ -67,8 +79,12 @@ class Progress:
             self._speed.popleft()
         return seen
 
-    def _judge(self, status: flow_status.FlowStatus) -> catch_up.Verdict:
+    def _judge(self, status: flow_status.FlowStatus, now_s: float) -> catch_up.Verdict:
         flow = self._flows.get(status.flow)
+        if flow is None and self._has_nothing_here(status, now_s):
+            self._complete = False
+            known = status.flow in self._elsewhere
+            return catch_up.Verdict.IN_ERROR if known else catch_up.Verdict.COPYING
         if flow is None and status.state is flow_status.FlowState.RUNNING:
             flow = catch_up.CatchUp([each.partition for each in status.partitions])
             self._flows[status.flow] = flow
@@ -91,6 +107,18 @@ class Progress:
             return catch_up.Verdict.IN_ERROR
         return result.verdict
 
+    def _has_nothing_here(self, status: flow_status.FlowStatus, now_s: float) -> bool:
+        """Do other nodes have all of its tasks? For good once that has lasted."""
+        runs = status.state is flow_status.FlowState.RUNNING
+        if not runs or status.copies_here or not status.elsewhere:
+            self._nothing_since_s.pop(status.flow, None)
+            self._elsewhere.discard(status.flow)
+            return False
+        since_s = self._nothing_since_s.setdefault(status.flow, now_s)
+        if now_s - since_s >= SETTLE_S:
+            self._elsewhere.add(status.flow)
+        return True
+
     def _sum_up(self, now_s: float) -> Snapshot:
         results = self._results.values()
         states = set(self._states.values())
@@ -100,7 +128,13 @@ class Progress:
                 verdict = worse
         total = sum(each.total for each in results)
         copied = sum(each.copied for each in results)
+        failed = {
+            flow
+            for flow, each in self._states.items()
+            if each is catch_up.Verdict.IN_ERROR and flow not in self._elsewhere
+        }
         return Snapshot(
+            elsewhere=bool(self._elsewhere) and not failed,
             verdict=verdict,
             total=total,
             copied=copied,
@@ -153,8 +187,18 @@ def _name(each: flow_status.PartitionStatus) -> ids.TopicPartition:
 
 def _flow_reason(status: flow_status.FlowStatus) -> str:
     if status.state is flow_status.FlowState.RUNNING:
-        return overview.NO_TOPIC
+        return overview.NO_TOPIC if not status.elsewhere else _elsewhere(status)
     return f"{status.state.value}: {status.reason}"
+
+
+def _elsewhere(status: flow_status.FlowStatus) -> str:
+    """`all 2 partitions are assigned to node 10.0.0.1:8083; nothing to replicate here`."""
+    nodes = sorted({each.node.partition("/")[0] for each in status.places} - {""})
+    where = f"node{'' if len(nodes) == 1 else 's'} {', '.join(nodes)}" if nodes else "other nodes"
+    what = f"all {amounts.counted(status.elsewhere, 'partition', 'are')}"
+    if status.elsewhere == 1:
+        what = "its only partition is"
+    return f"{what} assigned to {where}; nothing to replicate here"
 
 
 def _partition_reason(each: flow_status.PartitionStatus) -> str:

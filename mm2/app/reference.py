@@ -85,8 +85,9 @@ JSON body that says why. `?flow=east->west` asks of one flow.
 |---|---|
 | `/health/live` | the main loop comes round: for a liveness probe |
 | `/health/ready` | each flow's worker has joined its group, its connectors are configured as the \
-file says, and what this node was given to run has begun and has not failed altogether (or an \
-operator has stopped it): for a readiness probe |
+file says, and the tasks that this node was given have started: their copies run, and not all have \
+failed (or an operator has stopped the flow). A task that restarts stays ready: for a readiness \
+probe |
 | `/health/replicating` | every flow is healthy: the verdict that `mm2 status`, `mm2_flow_healthy` \
 and the status page give, too. Both clusters answer, no task has failed and no partition has \
 stopped, no partition waits for longer than 10 seconds, nothing is about to be deleted \

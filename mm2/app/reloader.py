@@ -16,7 +16,7 @@ from typing import Protocol
 from connect_runtime.app.settings import problems
 from connect_runtime.base import clock, errors
 from connect_runtime.system import signals
-from mm2.app import exits, run_socket, why
+from mm2.app import exits, operator_log, run_socket, why
 from mm2.app.reports import flow_report
 from mm2.app.settings import differences
 from mm2.app.settings import settings as app_settings
@@ -96,9 +96,13 @@ class Reloader:
     def _answer(self, question: run_socket.AnyQuestion) -> run_socket.Answer:
         match question:
             case run_socket.Question():
+                if not question.dry_run:
+                    operator_log.log(question.peer or "with SIGHUP", "reload")
                 return self.reload(question)
             case run_socket.ApiQuestion():
-                return run_socket.Answer(code=exits.DONE, lines=(), detail=self._running.api)
+                who = {"user": question.peer} if question.peer else {}
+                detail = {**self._running.api, **who}
+                return run_socket.Answer(code=exits.DONE, lines=(), detail=detail)
             case run_socket.StatusQuestion():
                 found = [flow_report.as_json(each) for each in self._reports()]
                 detail = {"version": flow_report.JSON_VERSION, "flows": found}

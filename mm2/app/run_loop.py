@@ -152,7 +152,8 @@ class RunLoop:
 
     def _take_statuses(self, now_s: float) -> None:
         statuses = tuple(self._running.statuses())
-        if [*map(id, statuses)] == [*map(id, self._seen_statuses)]:
+        same = [*map(id, statuses)] == [*map(id, self._seen_statuses)]
+        if same and not self._progress.waits:
             return
         self._seen_statuses = statuses
         if self._goal.until_caught_up:
@@ -189,7 +190,7 @@ class RunLoop:
             unreachable=lost,
         )
         for line in self._changes.observe(seen, statuses, now_s):
-            _log.log(line.level, "%s", line.text)
+            _log.log(line.level, "%s", line.text, extra=line.fields)
         frame = table.Frame(
             seen=seen,
             notes=(*self._around.notes, *self._engine_note()),
@@ -241,6 +242,8 @@ class RunLoop:
             results = self._results(self._progress_now, why, took_s=took_s)
             reached = self._progress_now.verdict is catch_up.Verdict.CAUGHT_UP
             code = exits.DONE if reached and not errors else exits.FAILED
+            if self._progress_now.elsewhere and not errors and why is Why.VERDICT:
+                code = exits.UNKNOWN
         return Ending(why=why, code=code, results=results, errors=tuple(errors))
 
     def _results(
@@ -253,9 +256,14 @@ class RunLoop:
             f"in {figures.duration(took_s)}"
         )
         partitions = amounts.counted(progressed.partitions, "partition")
+        others = sum(each.elsewhere for each in self._seen_statuses)
         if progressed.verdict is catch_up.Verdict.CAUGHT_UP:
-            return (f"caught up: {partitions}, {copied}",)
+            more = f"; {amounts.counted(others, 'more partition', 'are')} assigned to other nodes"
+            return (f"caught up: {partitions}, {copied}{more if others else ''}",)
         late = f" within {self._goal.timeout_s:g} s" if why is Why.TIMEOUT else ""
+        if progressed.elsewhere and why is Why.VERDICT:
+            head = "this process had nothing to replicate; for the lag of other nodes: mm2 lag"
+            return (head, *self._progress.unfinished_lines(self._seen_statuses))
         head = f"not caught up{late}: {progressed.done:,} of {partitions} done, {copied}"
         # As it was before the stop: afterwards everything is closed.
         return (head, *self._progress.unfinished_lines(self._seen_statuses))

@@ -13,13 +13,15 @@ import hashlib
 import json
 import os
 import pathlib
+import pwd
 import select
 import shlex
 import socket
 import stat
+import struct
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from connect_runtime.base import errors
@@ -38,9 +40,11 @@ class RunSocketError(errors.RetriableError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """Reload; with `dry_run` only say what would change."""
+    """Reload; with `dry_run` only say what would change. `peer`: who asks, filled in by the process
+    that is asked."""
 
     dry_run: bool = False
+    peer: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +61,10 @@ class StatusQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiQuestion:
-    """Where, and as whom, can the REST API of the process's flows be asked?"""
+    """Where, and as whom, can the REST API of the process's flows be asked? `peer` as in
+    `Question`."""
+
+    peer: str = field(default="", compare=False)
 
 
 AnyQuestion = Question | WhyQuestion | StatusQuestion | ApiQuestion
@@ -130,9 +137,24 @@ def _question(connection: socket.socket) -> AnyQuestion | Answer:
         if asked.pop("version", None) != VERSION:
             text = f"this is version {VERSION} of the protocol: use the same release"
             return Answer(code=exits.FAILED, lines=(text,))
-        return _KINDS[asked.pop("kind")](**asked)
+        question = _KINDS[asked.pop("kind")](**asked)
     except (ValueError, KeyError, TypeError) as error:
         return Answer(code=exits.FAILED, lines=(f"no usable question: {error}",))
+    if isinstance(question, Question | ApiQuestion):
+        return replace(question, peer=_peer(connection))
+    return question
+
+
+def _peer(connection: socket.socket) -> str:
+    """Who is at the other end, as the kernel knows it: `root (uid 0, pid 17)`."""
+    size = struct.calcsize("3i")
+    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    pid, uid, _ = struct.unpack("3i", found)
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid} (pid {pid})"
+    return f"{name} (uid {uid}, pid {pid})"
 
 
 def ask(

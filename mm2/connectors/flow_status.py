@@ -13,7 +13,8 @@ MOVING = frozenset({"copying", "boundary"})
 
 
 class FlowState(enum.Enum):
-    """PLANNING until both clusters have answered; FAILED and STOPPED are final."""
+    """PLANNING until both clusters have answered and its tasks are assigned, or while `reason`
+    keeps it from that. STOPPED: by an operator, until `mm2 resume`, or with its process."""
 
     PLANNING = "PLANNING"
     RUNNING = "RUNNING"
@@ -144,6 +145,12 @@ class FlowStatus:
     places: tuple[TaskPlace, ...] = ()
     warnings: tuple[str, ...] = ()
     checkpoint_tasks: int = 0
+
+    @property
+    def final(self) -> bool:
+        """Does it not run again in this process? What an operator stopped can be resumed."""
+        stopped = self.state is FlowState.STOPPED and not self.holds.stopped
+        return stopped or self.state is FlowState.FAILED
 
     @property
     def copies_here(self) -> bool:

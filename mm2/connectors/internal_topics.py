@@ -56,6 +56,7 @@ def create(
     `timeout_s` bounds one attempt. Raises `FatalError` where the cluster refuses such a topic, or
     us.
     """
+    logged = ""
     while True:
         try:
             failure = cluster.create_topics([topic.wanted], min(timeout_s, ATTEMPT_S)).failed.get(
@@ -65,8 +66,10 @@ def create(
             failure = error
         if not isinstance(failure, errors.RetriableError):
             return _settle(topic, failure)
-        _LOG.warning("%s; it is tried again", failure)
-        waits(str(failure))
+        if str(failure) != logged:
+            logged = str(failure)
+            _LOG.warning("%s; retrying", failure)
+        waits(f"{failure}; retrying")
         if wait(AGAIN_S):
             return None
 

@@ -1,9 +1,10 @@
 """Is a process alive and ready? And when was something of a flow last replicated?
 
 Live: its main loop comes round. Ready: each flow's worker has joined its group, the connectors are
-configured as the file says, and what this node was given to run has begun, and has not failed
-altogether; a flow that an operator has stopped or paused is as ready as it can be. Whether a flow
-replicates is judged by `mm2.app.reports.flow_verdict`.
+configured as the file says, and the tasks that this node was given have started: their copies run.
+A task that restarts stays ready, one that waits for a Spark slot while others copy does not count,
+and a node whose tasks have all failed is not ready. A flow that an operator has stopped or paused
+is as ready as it can be. Whether a flow replicates is judged by `mm2.app.reports.flow_verdict`.
 """
 
 from __future__ import annotations
@@ -100,9 +101,9 @@ class Crossings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How far a flow's worker is in this process. `serves`: what it was given to run has begun, and
-    has not failed altogether, or an operator has stopped it. `reason`: why one of these is not so,
-    "" for none."""
+    """How far a flow's worker is in this process. `serves`: the tasks that it was given have
+    started and not all have failed, or an operator has stopped it. `reason`: why one of these is
+    not so, "" for none."""
 
     flow: str
     joined: bool
@@ -155,10 +156,11 @@ def _readiness(of: Standing) -> Finding:
     stages = (
         (of.joined, "has not joined its group"),
         (of.configured, "its connectors are not configured as the file says"),
-        (of.serves, "what it was given to run has not begun, or has failed"),
+        (of.serves, "its tasks do not copy"),
     )
     missing = next((text for reached, text in stages if not reached), None)
     if missing is None:
-        return Finding(flow=of.flow, well=True, reason=of.reason or "joined, configured, serving")
+        reason = of.reason or "joined, configured, copies running"
+        return Finding(flow=of.flow, well=True, reason=reason)
     told = f"{missing}: {of.reason}" if of.reason else missing
     return Finding(flow=of.flow, well=False, reason=told)

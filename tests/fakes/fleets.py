@@ -42,7 +42,8 @@ def _alone() -> bool:
 @dataclass(eq=False)
 class Member:
     """Has what `fleet_member.Member` has. `refuses` is raised by `start`; `failure`: it has ended
-    by itself; `among_others` is what it tells who is asked before it joins."""
+    by itself; `before` is called while it starts; `among_others` is what it tells who is asked
+    before it joins."""
 
     leads: bool = True
     leader_url: str = ""
@@ -58,12 +59,15 @@ class Member:
     among_others: Callable[[], bool] = _alone
     on_leading: Callable[[Any], None] = lambda _: None
     before_joining: Callable[[Callable[[], bool]], None] = lambda _: None
+    on_trouble: Callable[[str], None] = lambda _: None
+    before: Callable[[Callable[[], bool]], None] = lambda _: None
     calls: list[str] = field(default_factory=list)
 
     def start(self) -> None:
         self.calls.append("start")
         if self.refuses is not None:
             raise self.refuses
+        self.before(self.among_others)
         self.before_joining(self.among_others)
         if self.leads:
             self.on_leading(self)
@@ -122,10 +126,12 @@ class Fleet:
         prefix: str,
         on_leading: Callable[[fleet_member.Member], None],
         before_joining: Callable[[Callable[[], bool]], None],
+        on_trouble: Callable[[str], None],
     ) -> fleet_member.Member:
         found = self.next.popleft() if self.next else Member()
         found.on_leading = on_leading
         found.before_joining = before_joining
+        found.on_trouble = on_trouble
         self.made.append(("->".join(namespace), found))
         return as_member(found)
 

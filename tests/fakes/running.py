@@ -31,8 +31,7 @@ class FakeRunning:
 
     @property
     def ended(self) -> bool:
-        final = (flow_status.FlowState.FAILED, flow_status.FlowState.STOPPED)
-        return all(each.state in final for each in self.statuses())
+        return all(each.final for each in self.statuses())
 
     def stop(self) -> None:
         self.calls.append("stop")

@@ -16,6 +16,7 @@ from connect_runtime.app import fleet, fleet_member
 from connect_runtime.app.settings import distributed, internal_rest, worker_reader
 from connect_runtime.base import errors
 from connect_runtime.core.herder import requests
+from connect_runtime.rest import change_log
 from mm2.sandbox import cluster, ports
 from tests.support import connect_workers, eventually, kafka, watched
 
@@ -52,7 +53,9 @@ class Node:
         self.led: list[tuple[str, ...]] = []
         self.replies: list[object] = []
         self.met: list[bool] = []
-        self.fleet = fleet.Fleet(internal)
+        self.changes: list[change_log.Change] = []
+        self.user = ""
+        self.fleet = fleet.Fleet(internal, on_change=self.changes.append)
         self.members: dict[tuple[str, str], fleet_member.Member] = {}
         self._group, self._on = group, on
         self._http = httpx.Client(timeout=WAIT_S)  # one: each reads the system's certificates
@@ -94,7 +97,7 @@ class Node:
 
     def ask(self, method: str, flow: tuple[str, str], path: str, body: Any = None) -> Any:
         told = self.fleet.loopback
-        url, user = f"{told.url}{FLOWS[flow]}{path}", (told.user, told.password)
+        url, user = f"{told.url}{FLOWS[flow]}{path}", (self.user or told.user, told.password)
         return self._http.request(method, url, auth=user, json=body)
 
     def states(self, flow: tuple[str, str]) -> list[tuple[str, str]]:
@@ -198,6 +201,23 @@ def test_who_leads_next_is_told_so(nodes):
     assert first.ask("GET", ONE, "/connectors").status_code == 404, "it is there no more"
     first.add(ONE)
     eventually.eventually(shared(first, ONE, by=2), WAIT_S, interval_s=0.2)
+
+
+def test_what_is_changed_over_loopback_is_reported_with_who_did_it(nodes):
+    node, flow = nodes(), ONE
+    node.add(flow)
+    eventually.eventually(running(node, flow), WAIT_S, interval_s=0.2)
+    node.changes.clear()
+    node.user = "root (uid 0, pid 7)"
+    assert node.ask("PUT", flow, "/connectors/c/pause").status_code == httpx.codes.ACCEPTED
+    assert node.ask("GET", flow, "/connectors").status_code == httpx.codes.OK
+    (found,) = node.changes
+    assert (found.method, found.path, found.user, found.status) == (
+        "PUT",
+        f"{FLOWS[flow]}/connectors/c/pause",
+        node.user,
+        202,
+    )
 
 
 def test_without_internal_rest_a_node_works_alone(nodes):

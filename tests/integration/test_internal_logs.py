@@ -59,9 +59,12 @@ class Place:
     def __init__(self, properties: Mapping[str, str]) -> None:
         self.access = kafka_access.parse(properties, files=store_files.below(Path()))
         self.admin = topic_admin.TopicAdmin(self.access, client_id="admin", clock=CLOCK)
+        self.troubles: list[str] = []
 
     def ensure(self, timeout_s: float, *, may_create: bool = True, **wanted: Any) -> int:
-        makes = internal_topics.InternalTopics(admin=self.admin, clock=CLOCK, may_create=may_create)
+        makes = internal_topics.InternalTopics(
+            admin=self.admin, clock=CLOCK, may_create=may_create, on_trouble=self.troubles.append
+        )
         return makes.ensure(internal(**wanted), timeout_s)
 
     def log(self, name: str, **options: Any) -> shared_log.KafkaSharedLog:
@@ -103,6 +106,7 @@ def test_a_missing_topic_is_made_as_wanted(place, topic, purpose, partitions):
     settings = {"cleanup.policy": "compact", "segment.bytes": "1048576"}
     wanted = {"purpose": purpose, "partitions": partitions, "settings": settings}
     made = place.ensure(WAIT_S, name=name, **wanted)
+    assert place.troubles in ([], [""])
     assert made == (partitions if partitions > 0 else 1)
     assert place.ensure(WAIT_S, name=name, may_create=False, **wanted) == made
 
@@ -131,6 +135,8 @@ def test_too_few_brokers_are_waited_for_until_time_is_up(place, topic):
     with pytest.raises(errors.RetriableError, match=r"replication\.factor"):
         place.ensure(1.5, name=topic(), replication_factor=3)
     assert CLOCK.now_s() - begun_s >= 1.0
+    (trouble,) = place.troubles
+    assert "replication.factor of at most the number of brokers; retrying" in trouble
 
 
 @pytest.mark.parametrize("committed_only", [False, True])

@@ -65,11 +65,13 @@ def between(name: str, issuer: Identity) -> Identity:
     return _issue(name, issuer, authority=True)
 
 
-def leaf(name: str, issuer: Identity) -> Identity:
-    return _issue(name, issuer, authority=False)
+def leaf(name: str, issuer: Identity, *, expired: bool = False) -> Identity:
+    return _issue(name, issuer, authority=False, expired=expired)
 
 
-def _issue(name: str, issuer: Identity | None, *, authority: bool) -> Identity:
+def _issue(
+    name: str, issuer: Identity | None, *, authority: bool, expired: bool = False
+) -> Identity:
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
     signer = key if issuer is None else issuer.key
@@ -81,7 +83,7 @@ def _issue(name: str, issuer: Identity | None, *, authority: bool) -> Identity:
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=30))
+        .not_valid_after(now + datetime.timedelta(minutes=-1 if expired else 43_200))
         .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(

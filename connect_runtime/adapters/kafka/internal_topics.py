@@ -6,6 +6,7 @@ What is wanted and what is refused says `core.state.topic_settings`.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from confluent_kafka import admin as library
@@ -27,11 +28,16 @@ _MAY_NOT = (kafka_errors.NotAuthorizedError, kafka_errors.UnsupportedError)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalTopics:
-    """Makes and checks topics. `may_create`: internal.topics.automatic.creation.enable."""
+    """Makes and checks topics. `may_create`: internal.topics.automatic.creation.enable.
+
+    `on_trouble` is called with what keeps a topic from being there while that is waited for, and
+    with "" once it is there.
+    """
 
     admin: topic_admin.TopicAdmin
     clock: base_clock.Clock
     may_create: bool = True
+    on_trouble: Callable[[str], None] = lambda _: None
 
     def ensure(self, topic: topic_settings.InternalTopic, timeout_s: float) -> int:
         """Make it if it is missing, check it; the number of its partitions.
@@ -45,6 +51,7 @@ class InternalTopics:
         if partitions is None:
             self._act(topic, topic_settings.judge(topic, None, may_create=self.may_create), end)
             partitions = self._await(topic, end)
+            self.on_trouble("")
         seen = topic_settings.Seen(partitions=partitions, cleanup_policy=self._policy(topic, end))
         self._act(topic, topic_settings.judge(topic, seen), end)
         return partitions
@@ -88,11 +95,13 @@ class InternalTopics:
                         f"{error}: before Kafka 2.4 brokers take no -1 for their own default; set "
                         f"{topic.purpose.value}replication.factor to a number"
                     ) from error
-                _LOG.warning("%s; taking it for granted that the topic is there", error)
+                _LOG.warning("%s; waiting for somebody else to create the topic", error)
+                self.on_trouble(f"{error}; waiting for somebody else to create the topic")
             except errors.RetriableError as error:
                 if failure is None or not isinstance(error, kafka_errors.UnreachableError):
                     if str(error) != str(failure):
-                        _LOG.warning("%s; it is tried again", error)
+                        _LOG.warning("%s; retrying", error)
+                        self.on_trouble(f"{error}; retrying")
                     failure = error  # that time was up at last says less than what was before
                 return False
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from connect_runtime.adapters.kafka import (
@@ -42,18 +43,22 @@ def make(
     exactly_once: _ExactlyOnce = _ExactlyOnce.DISABLED,
     may_create: bool = True,
     on_broken: shared_log.OnBroken = lambda _: None,
+    on_trouble: Callable[[str], None] = lambda _: None,
     clock: base_clock.Clock,
 ) -> WorkerLogs:
     """Clients are called as Java's: `<group.id>-<client.id>-configs` and so on.
 
     `exactly_once`: from PREPARING on leaders fence each other; only when ENABLED everybody reads
     committed records alone (KIP-618).
-    `may_create`: internal.topics.automatic.creation.enable. `on_broken`: see `KafkaSharedLog`.
+    `may_create`: internal.topics.automatic.creation.enable. `on_broken`: see `KafkaSharedLog`;
+    `on_trouble`: see `InternalTopics`.
     Raises `FatalError` on settings that the library refuses.
     """
     name = f"{group_id}-{client_id}-" if client_id else f"{group_id}-"
     admin = topic_admin.TopicAdmin(access, client_id=f"{name}shared-admin", clock=clock)
-    makes = internal_topics.InternalTopics(admin=admin, clock=clock, may_create=may_create)
+    makes = internal_topics.InternalTopics(
+        admin=admin, clock=clock, may_create=may_create, on_trouble=on_trouble
+    )
     found = {each.purpose: each for each in topics.topics}
 
     def log(purpose: topic_settings.Purpose) -> shared_log.KafkaSharedLog:

@@ -50,6 +50,8 @@ class ConnectorEntry:
 
     config: RawConfig | None = field(default=None, repr=False)
     target_state: TargetState | None = None
+    target_state_ms: int = field(default=-1, compare=False)
+    """When its record was written (wall clock); -1 where that is not known."""
     task_count: int | None = None
     """As the last commit record said, complete or not; None before the first."""
     task_configs: Mapping[int, RawConfig] = field(
@@ -102,6 +104,10 @@ class ClusterConfig:
 
     def target_state(self, connector: str) -> TargetState | None:
         return self._entry(connector).target_state
+
+    def target_state_ms(self, connector: str) -> int:
+        """When its target state was written (wall clock); -1 where that is not known."""
+        return self._entry(connector).target_state_ms
 
     def task_count(self, connector: str) -> int:
         """As committed, 0 without a commit; not 0 while the task configs are inconsistent."""

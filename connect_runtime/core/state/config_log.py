@@ -162,7 +162,7 @@ class ConfigLog:
         kind, rest = config_records.split_key(key)
         match kind:
             case config_records.Kind.TARGET_STATE:
-                return self._set_target_state(rest, value)
+                return self._set_target_state(rest, value, wall_ms)
             case config_records.Kind.CONNECTOR:
                 return self._set_connector(rest, value)
             case config_records.Kind.TASK:
@@ -184,7 +184,7 @@ class ConfigLog:
     def _entry(self, name: str) -> cluster_config.ConnectorEntry:
         return self._entries.get(name) or cluster_config.ConnectorEntry()
 
-    def _set_target_state(self, name: str, value: json_bytes.Json) -> Change | None:
+    def _set_target_state(self, name: str, value: json_bytes.Json, wall_ms: int) -> Change | None:
         entry = self._entry(name)
         if value is None:  # its connector's removal is told by the connector's own record
             started = cluster_config.TargetState.STARTED
@@ -192,7 +192,9 @@ class ConfigLog:
             self._entries[name] = dataclasses.replace(entry, target_state=state)
             return None
         state = config_records.state_of(value)
-        self._entries[name] = dataclasses.replace(entry, target_state=state)
+        self._entries[name] = dataclasses.replace(
+            entry, target_state=state, target_state_ms=wall_ms
+        )
         if entry.config is None or entry.target_state is state:
             return None
         return TargetStateChanged(name)

@@ -31,7 +31,7 @@ class Limits:
 class Environment:
     """`tls` None: plain connections. `pool` None: every response gets a buffer of its own.
 
-    canonical_bootstrap: as in `settings`.
+    canonical_bootstrap, quiet: as in `settings`.
     tokens: where OAUTHBEARER has them from, None with other mechanisms.
     """
 
@@ -45,6 +45,7 @@ class Environment:
     limits: Limits
     pool: buffers.BufferPool | None
     canonical_bootstrap: bool = False
+    quiet: bool = False
     tokens: token_source.TokenSource | None = None
 
 
@@ -74,6 +75,7 @@ def make(
         ),
         pool=pool,
         canonical_bootstrap=options.canonical_bootstrap,
+        quiet=options.quiet,
         tokens=None
         if oauth is None
         else token_source.TokenSource(oauth, poller=poller, names=names, clock=clock, rng=rng),

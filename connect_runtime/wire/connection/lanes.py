@@ -217,7 +217,8 @@ class Lane:
         """It answers: only that tells a good listener from one of another kind."""
         self._complained = False
         self._reconnect.reset()
-        log.info("broker %s is reachable again", self._name())
+        level = logging.DEBUG if self._env.quiet else logging.INFO
+        log.log(level, "broker %s is reachable again", self._name())
 
     def _on_closed(self, link: connection.Connection, failure: errors.ConnectError | None) -> None:
         if self.connection is not link:
@@ -241,7 +242,8 @@ class Lane:
             failure, failures.NodeUnknown
         ):  # before the first metadata nobody is known
             if not self._complained:
-                log.warning("broker %s: %s", self._name(), failure)
+                level = logging.DEBUG if self._env.quiet else logging.WARNING
+                log.log(level, "broker %s: %s", self._name(), failure)
             self._complained = True
         self._trouble, self._trouble_s = failure, now_s
         self.retry_at_s = now_s + self._reconnect.next_delay_s(self._env.rng)

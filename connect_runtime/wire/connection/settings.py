@@ -16,6 +16,7 @@ class ConnectionSettings:
     canonical_bootstrap: bootstrap hosts stand for the hosts behind their addresses, by those' names
     (`client.dns.lookup`); all addresses of a host are tried in any case. rebootstrap: bootstrap
     addresses are asked again once no known broker can be (KIP-899); otherwise only at first.
+    quiet: failed connections are logged at DEBUG alone, for callers that report them themselves.
     """
 
     bootstrap: tuple[str, ...]
@@ -34,3 +35,4 @@ class ConnectionSettings:
     waiting_calls_max: int = 50_000
     canonical_bootstrap: bool = False
     rebootstrap: bool = True
+    quiet: bool = False

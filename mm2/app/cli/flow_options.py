@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from connect_runtime.base import errors
 from connect_runtime.system import clock as system_clock
 from mm2.app import run_socket
 from mm2.app.cli import config_file, flow_names, usual
@@ -98,10 +99,15 @@ def found(asked: Asked) -> Any:
     return answer
 
 
+def _on_stderr(line: str) -> None:
+    click.echo(line, err=True)
+
+
 def clusters_of(settings: app_settings.Settings, *, timeout_s: float) -> Callable[[Any], Any]:
     """What asks both clusters of a flow (`flows.Flow`), and gives its `FlowReport`."""
-    from mm2.app import flow_plan
+    from mm2.app import cluster_wait, connections, flow_plan
     from mm2.app.reports import from_clusters
+    from mm2.core import reachability
 
     plans = {
         each.name: each
@@ -110,8 +116,24 @@ def clusters_of(settings: app_settings.Settings, *, timeout_s: float) -> Callabl
     clock = system_clock.SystemClock()
 
     def look(flow: flows.Flow) -> Any:
+        accesses = {
+            reachability.Side.SOURCE: connections.source_access(settings, flow),
+            reachability.Side.TARGET: connections.target_access(settings, flow),
+        }
+        found = cluster_wait.wait(
+            list(accesses.values()), timeout_s=timeout_s, tell=_on_stderr, clock=clock
+        )
         return from_clusters.look(
-            settings, flow, plans[flow.name], clock=clock, timeout_s=timeout_s
+            settings,
+            flow,
+            plans[flow.name],
+            clock=clock,
+            timeout_s=timeout_s,
+            lost={
+                side: cluster_wait.cause(each, found[each.name])
+                for side, each in accesses.items()
+                if isinstance(found.get(each.name), errors.RetriableError)
+            },
         )
 
     return look

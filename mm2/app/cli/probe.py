@@ -37,15 +37,24 @@ def command(*, file: pathlib.Path, flow_name: str | None, as_json: bool) -> int:
         else (flow_names.find(settings, flow_name, hint="--flow"),)
     )
     # Here and not above: wrong input is told before Kafka's library is loaded.
-    from mm2.app import noise, probe
+    from mm2.app import cluster_wait, connections, noise, probe
 
     clock = system_clock.SystemClock()
-    with noise.to_file() as log_file:
+    with noise.to_file():
+        for flow in chosen:
+            cluster_wait.require(
+                [
+                    connections.source_access(settings, flow),
+                    connections.target_access(settings, flow),
+                ],
+                timeout_s=probe.TIMEOUT_S,
+                tell=lambda line: click.echo(line, err=True),
+                clock=clock,
+            )
         found = [
             probe.probe(settings, flow, clock=clock, random=random.SystemRandom())
             for flow in chosen
         ]
-        log_file.keep = False
     if as_json:
         flows = [each.as_json() for each in found]
         click.echo(json.dumps({"version": probe.JSON_VERSION, "flows": flows}, indent=2))

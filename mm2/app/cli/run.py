@@ -15,12 +15,12 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from connect_runtime.adapters.http import metrics_exporter
+from connect_runtime.app import logs
 from connect_runtime.app.settings import problems
 from connect_runtime.ports import pages
 from connect_runtime.system import clock, java, polling, signals, threads
 from mm2.app import (
     displays,
-    exits,
     noise,
     reloader,
     run_loop,
@@ -149,7 +149,7 @@ def command(
                 table=not no_table,
                 metrics_port=metrics_port,
             )
-            log_file.keep = ending.code == exits.FAILED
+            log_file.keep = ending.why is run_loop.Why.CRASHED
     for line in ending.errors:
         click.echo(f"mm2: {line}", err=True)
     for line in ending.results:
@@ -180,6 +180,7 @@ def _run(
     served: dict[str, pages.Make] = {}
     made = node.Node(settings, choice=choice, environment=os.environ, served=served)
     clusters = cluster_watch.ClusterWatch(made, clock=clock.SystemClock())
+    made.unreachable = clusters.reason
     watch = loss_watch.LossWatch(
         made,
         open_source=loss_watch.open_source,
@@ -194,7 +195,9 @@ def _run(
         _log.info("starting Spark at %s", settings.spark.master)
     around = run_loop.Surroundings(
         clock=clock.SystemClock(),
-        display=displays.choose(table_wanted=table),
+        display=displays.choose(
+            table_wanted=table, figures=exporter is None or _log_format() != logs.JSON
+        ),
         metrics=observed.metrics,
         stop_signal=lambda: stop.signal_number,
         wait=waiting(stop, observed.beats.beat),
@@ -207,6 +210,12 @@ def _run(
     finally:
         if exporter is not None:
             exporter.stop()
+
+
+def _log_format() -> str:
+    """As `mm2 --log-format` says."""
+    context = click.get_current_context(silent=True)
+    return "" if context is None else str(context.find_root().params.get("log_format", ""))
 
 
 def waiting(stop: signals.StopSignals, beat: Callable[[], object]) -> Callable[[float], object]:

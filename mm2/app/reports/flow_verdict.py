@@ -146,7 +146,9 @@ def _state(report: flow_report.FlowReport) -> Iterator[_Found]:
         case State.RUNNING:
             return
         case State.FAILED:
-            yield Health.UNHEALTHY, reason or "it failed"
+            reason = _without_unreachable(report)
+            if reason or not report.unreachable:
+                yield Health.UNHEALTHY, reason or "it failed"
         case State.NOT_RUNNING:
             yield Health.UNHEALTHY, reason or "no process runs it"
         case State.UNKNOWN:
@@ -156,7 +158,17 @@ def _state(report: flow_report.FlowReport) -> Iterator[_Found]:
         case State.STOPPED:
             yield Health.SUSPENDED, reason or "stopped"
         case State.PLANNING | State.STOPPING:
-            yield Health.PENDING, reason or report.state.value.lower()
+            reason = _without_unreachable(report)
+            if reason or not report.unreachable:
+                yield Health.PENDING, reason or report.state.value.lower()
+
+
+def _without_unreachable(report: flow_report.FlowReport) -> str:
+    """The reason of its state, without what is said of its clusters already."""
+    reason = report.reason
+    for each in report.unreachable:
+        reason = reason.replace(each.describe(), "").strip("; ")
+    return reason
 
 
 def _running(report: flow_report.FlowReport, *, within_s: float) -> Iterator[_Found]:

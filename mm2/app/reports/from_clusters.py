@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from connect_runtime.base import amounts, errors, ids
 from connect_runtime.base import clock as base_clock
@@ -38,27 +39,49 @@ def look(
     *,
     clock: base_clock.Clock,
     timeout_s: float,
+    lost: Mapping[reachability.Side, str] = MappingProxyType({}),
 ) -> flow_report.FlowReport:
-    """Whatever the clusters answer: what keeps them from it is told in the report."""
+    """Whatever the clusters answer: what keeps them from it is told in the report. `lost`: why a
+    cluster is not asked at all."""
+    if lost.get(reachability.Side.TARGET):
+        return _unanswered(flow, lost[reachability.Side.TARGET], at_ms=clock.wall_ms())
     end = base_deadline.Deadline.after(timeout_s, now_s=clock.now_s())
     with sides.Sides(settings, flow, purpose="status", clock=clock) as both:
         try:
             group = workers.look(
                 both.target, plan.worker_props, clock=clock, timeout_s=end.left_s(clock.now_s())
             )
-            found = mirrors.look(both, clock=clock, timeout_s=end.left_s(clock.now_s()))
+            found = mirrors.look(
+                both,
+                clock=clock,
+                timeout_s=end.left_s(clock.now_s()),
+                lost=lost.get(reachability.Side.SOURCE, ""),
+            )
+        except errors.RetriableError as error:
+            return _unanswered(flow, str(error), at_ms=clock.wall_ms())
         except errors.ConnectError as error:
-            lost = _unreachable(reachability.Side.TARGET, flow.target, str(error))
             return flow_report.FlowReport(
                 flow=flow.name,
                 seen_by=(flow_report.CLUSTERS,),
                 at_ms=clock.wall_ms(),
                 state=_State.UNKNOWN,
-                reason=lost.describe() if isinstance(error, errors.RetriableError) else str(error),
-                unreachable=(lost,) if isinstance(error, errors.RetriableError) else (),
+                reason=str(error),
             )
         retentions = _retentions(both.source, found, timeout_s=end.left_s(clock.now_s()))
     return make(flow, plan, group, found=found, retentions=retentions, at_ms=clock.wall_ms())
+
+
+def _unanswered(flow: flows.Flow, reason: str, *, at_ms: int) -> flow_report.FlowReport:
+    """Of a flow whose target does not answer."""
+    lost = _unreachable(reachability.Side.TARGET, flow.target, reason)
+    return flow_report.FlowReport(
+        flow=flow.name,
+        seen_by=(flow_report.CLUSTERS,),
+        at_ms=at_ms,
+        state=_State.UNKNOWN,
+        reason=lost.describe(),
+        unreachable=(lost,),
+    )
 
 
 def make(
@@ -122,7 +145,9 @@ def _state(plan: flow_plan.FlowPlan, group: workers.Workers) -> tuple[_State, st
         return _State.NOT_RUNNING, _NEVER.format(topic=topic)
     target = config.target_state(flow_plan.SOURCE)
     if target is cluster_config.TargetState.STOPPED:
-        return _State.STOPPED, flow_statuses.STOPPED
+        key = config_records.Kind.TARGET_STATE.value + flow_plan.SOURCE
+        at_ms = group.changed_ms.get(key, -1)
+        return _State.STOPPED, flow_statuses.stopped_reason(plan.name, at_ms)
     if group.hosts is not None and not group.hosts:
         return _State.NOT_RUNNING, _NO_GROUP.format(group=plan.worker_props["group.id"])
     if target is cluster_config.TargetState.PAUSED:

@@ -1,7 +1,7 @@
 """ACLs of source topics are copied to their mirrors, as often as is asked.
 
 `core/topics/acls` decides as Java's `MirrorSourceConnector.syncTopicAcls`. A source without an
-authorizer has none, which is told once.
+authorizer has none, which is logged once.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ READING = "reading ACLs"
 WRITING = "copying ACLs"
 
 _LOG = logging.getLogger(__name__)
+_WITHOUT: set[str] = set()
+"""Clusters without an authorizer: that is logged once by this process, however often connectors
+are started again."""
 
 
 class AclSync:
@@ -40,7 +43,6 @@ class AclSync:
         self._clock = now
         self._operator = operator
         self._complaints = complaints.Complaints(_LOG, clock=now)
-        self._without: set[str] = set()
 
     def close(self) -> None:
         self._source.close()
@@ -99,8 +101,8 @@ class AclSync:
         self._complaints.say(WRITING, f"{first}{more}{told}")
 
     def _tell_without(self, cluster: str) -> None:
-        if cluster not in self._without:
-            self._without.add(cluster)
+        if cluster not in _WITHOUT:
+            _WITHOUT.add(cluster)
             _LOG.info(
                 "%s has no authorizer: no ACLs are copied (sync.topic.acls.enabled=false would not "
                 "ask)",

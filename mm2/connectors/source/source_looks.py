@@ -88,12 +88,15 @@ class SourceLooks:
             _create_syncs(config, self._clients.syncs_admin(), wait=self._wait, waits=waits)
         topics = self._clients.log_topics(self._target)
         names = list(flow_log.topic_names(config.flow.source).values())
+        logged = ""
         while True:
             try:
                 return topics.ensure(names, config.common.admin_timeout_s)
             except errors.RetriableError as error:
-                _LOG.warning("%s; it is tried again", error)
-                waits(str(error))
+                if str(error) != logged:
+                    logged = str(error)
+                    _LOG.warning("%s; retrying", error)
+                waits(f"{error}; retrying")
                 if self._wait(internal_topics.AGAIN_S):
                     return None
 

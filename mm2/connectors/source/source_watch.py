@@ -23,6 +23,8 @@ CLOSE_S = 5.0
 LOOKING, SETTINGS, ACLS = "looking for topics", "settings of mirrors", "ACLs of mirrors"
 LOADS = "loads of tasks"
 _LOG = logging.getLogger(__name__)
+_LOGGED: dict[str, str] = {}
+"""By flow: how many partitions its connector found last when it started in this process."""
 
 
 class SourceWatch:
@@ -144,12 +146,10 @@ class SourceWatch:
                 _LOG.warning("%s", line)
         if told is None:
             copyable = found.looked.copyable
-            _LOG.info(
-                "%s: %s of %s %s mirrored",
-                self._config.flow.name,
-                amounts.counted(len(copyable), "partition"),
-                amounts.counted(len({each.topic for each in copyable}), "topic"),
-                amounts.agreeing(len(copyable), "are"),
+            self._log_first(
+                f"{amounts.counted(len(copyable), 'partition')} of "
+                f"{amounts.counted(len({each.topic for each in copyable}), 'topic')} "
+                f"{amounts.agreeing(len(copyable), 'are')} mirrored"
             )
         else:
             for line in news.of_partitions(told.looked.copyable, found.looked.copyable):
@@ -157,6 +157,13 @@ class SourceWatch:
             for line in news.of_gone(told.looked.topics, found.looked.topics):
                 _LOG.warning("%s", line)
         self._show()
+
+    def _log_first(self, line: str) -> None:
+        """Not again after the connector was restarted, or given another throttle, say."""
+        flow = self._config.flow.name
+        if _LOGGED.get(flow) != line:
+            _LOGGED[flow] = line
+            _LOG.info("%s: %s", flow, line)
 
     def _show(self, *, reason: str = "") -> None:
         """On the board; `reason` is for those who wait for the first look."""

@@ -51,7 +51,7 @@ def test_a_line_without_context_needs_no_filter():
 
 def test_json_lines(stream):
     logs.configure(logs.JSON, stream=stream)
-    with log_context.within(flow="east->west"):
+    with log_context.within(flow="east->west", connector="MirrorSourceConnector", task=3):
         LOGGER.warning('two\nlines and "quotes"')
     try:
         raise ValueError("boom")  # noqa: TRY301 - the trace is what is tested
@@ -61,10 +61,23 @@ def test_json_lines(stream):
     assert first["message"] == 'two\nlines and "quotes"'
     assert first["level"] == "WARNING"
     assert first["logger"] == "tests.logs"
-    assert first["context"] == "east->west"
+    assert (first["flow"], first["connector"], first["task"]) == (
+        "east->west",
+        "MirrorSourceConnector",
+        3,
+    )
     assert "exception" not in first
     assert "ValueError: boom" in second["exception"]
-    assert "context" not in second
+    assert second.keys() == {"time", "level", "logger", "message", "exception"}
+
+
+def test_json_lines_say_what_a_call_says_it_is_about(stream):
+    logs.configure(logs.JSON, stream=stream)
+    with log_context.within(flow="a->b", topic="old"):
+        LOGGER.info("halted", extra={"topic": "orders", "partition": 7, "operator": ""})
+    (line,) = (json.loads(each) for each in stream.getvalue().splitlines())
+    assert (line["flow"], line["topic"], line["partition"]) == ("a->b", "orders", 7)
+    assert "operator" not in line
 
 
 def test_levels_and_a_second_call(stream):

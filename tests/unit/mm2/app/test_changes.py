@@ -5,6 +5,7 @@ import logging
 
 from mm2.app import changes, overview, rates
 from mm2.connectors import flow_status
+from mm2.core import holds as holding
 from tests.support import statuses
 
 State = flow_status.FlowState
@@ -28,6 +29,20 @@ def test_states_are_told_when_they_change():
     assert watched.see(running) == [(logging.INFO, "east->west is RUNNING")]
     failed = statuses.flow(statuses.partition(), state=State.FAILED, reason="fenced")
     assert watched.see(failed) == [(logging.ERROR, "east->west is FAILED: fenced")]
+
+
+def test_a_pause_is_a_state_and_lines_say_which_flow_they_are_about():
+    watched = changes.Changes()
+
+    def see(*flows):
+        seen = overview.make(flows, rates.Rates(), wall_ms=0, engine_ready=True)
+        return watched.observe(seen, flows, 0.0)
+
+    running = statuses.flow(statuses.partition())
+    assert [each.fields for each in see(running)] == [{"flow": "east->west"}]
+    paused = statuses.flow(statuses.partition(), holds=holding.Holds(paused=True))
+    assert [each.text for each in see(paused)] == ["east->west is PAUSED"]
+    assert [each.text for each in see(running)] == ["east->west is RUNNING"]
 
 
 def test_missing_slots_are_told_with_their_number():

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import dataclasses
 import io
 import logging
 
 from rich import console
 
-from mm2.app import displays, overview, rates, table
+from mm2.app import displays, overview, progress, rates, table
+from mm2.connectors import flow_status
 from tests.support import statuses
 
 
@@ -19,16 +21,40 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_lines_come_every_ten_seconds_for_every_flow(caplog):
+def test_a_flow_that_runs_gets_a_line_once_a_minute_while_it_says_something_new(caplog):
     display = displays.LineDisplay()
-    flows = frame(statuses.flow(statuses.partition()), statuses.flow(name="west->east"))
+
+    def flows(records):
+        planning = statuses.flow(name="west->east", state=flow_status.FlowState.PLANNING)
+        return frame(statuses.flow(statuses.partition(source_end=records)), planning)
+
     with caplog.at_level(logging.INFO):
-        for second in (0.0, 0.5, 9.9, 10.0, 11.0):
-            display.show(flows, 100.0 + second)
+        for second, records in ((-10.0, 9), (0.0, 0), (59.9, 2), (60.0, 3), (70.0, 4), (120.0, 3)):
+            display.show(flows(records), 100.0 + second)
+        assert len(caplog.messages) == 2, "its state is logged by others"
+        display.show(flows(5), 100.0 + 121.0)
     display.close()
-    assert len(caplog.messages) == 4
-    assert caplog.messages[0].startswith("east->west: RUNNING, 1 task running")
-    assert caplog.messages[1].startswith("west->east: ")
+    assert all(each.startswith("east->west: RUNNING, 1 task running") for each in caplog.messages)
+    assert [each.partition("lag ")[2] for each in caplog.messages] == [
+        "0 records, 0 s",
+        ">3 records, -",
+        ">5 records, -",
+    ]
+    assert "0.0 MB/s" in caplog.messages[0]
+
+
+def test_where_figures_are_served_as_metrics_none_are_logged(caplog):
+    display = displays.choose(table_wanted=False, figures=False)
+    seen = progress.Progress().observe([statuses.flow(statuses.partition())], 0.0)
+    with caplog.at_level(logging.INFO):
+        display.show(frame(statuses.flow(statuses.partition())), 0.0)
+        assert caplog.messages == []
+        whole = dataclasses.replace(frame(), progress=seen)
+        for second in (0.0, 5.0, 10.0):
+            display.show(whole, second)
+    assert caplog.messages == ["until caught up: 100 %, 1 of 1 partition, 0 of 0 records"], (
+        "the same is not said again"
+    )
 
 
 def test_no_terminal_gets_lines(capsys):

@@ -15,6 +15,7 @@ CLOCK = clock.SystemClock()
 class Worker:
     name: str
     ended: bool = False
+    joined: bool = True
     stop_asked: threading.Event = field(default_factory=threading.Event)
 
 
@@ -23,7 +24,7 @@ def test_who_is_late_is_told_and_waited_for_at_the_end(caplog):
     made.ask([slow])
     made.wait(CLOCK.now_s() + 0.05)
     assert slow.stop_asked.is_set()
-    assert "a->b has not ended in time" in caplog.text
+    assert "a->b did not stop in time" in caplog.text
     fresh = Worker("a->b", ended=True)
     made.ask([fresh])
     assert [each is slow for each in made.left] == [True]

@@ -10,9 +10,11 @@ from connect_runtime.base import ids
 from mm2.app import flow_statuses
 from mm2.connectors import board, flow_status
 from mm2.connectors.flow_status import FlowState
+from mm2.core import holds
 
 HERE = flow_statuses.Told(state="RUNNING", here=True)
 THERE = flow_statuses.Told(state="RUNNING")
+ELSEWHERE = flow_statuses.Told(state="RUNNING", node="b:8083/a->b")
 
 
 def partition(number: int, task: int = 0) -> flow_status.PartitionStatus:
@@ -53,16 +55,31 @@ def test_a_flow_runs_once_all_its_partitions_are_shown():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"met": False}, "joins the group"),
-        ({"shown": None}, "connector is being started"),
+        ({"met": False}, "joining its Connect group"),
+        ({"shown": None}, "connector is starting"),
         ({"shown": board.ConnectorShown(planned=False, reason="east is silent")}, "east is silent"),
-        ({"configured": {}, "tasks": {}}, "handed out"),
-        ({"handed_out": False}, "handed out"),
-        ({"current": False}, "configured"),
-        ({"planned_anew": False}, "connector is being started"),
-        ({"tasks_shown": {}}, "task 0 is being started"),
-        ({"tasks_shown": {0: shown(0)}}, "task 0 is being started"),
-        ({"connector": THERE, "shown": None, "tasks": {}}, "looked up"),
+        ({"configured": {}, "tasks": {}}, "tasks are being configured"),
+        ({"handed_out": False}, "assigned to the nodes"),
+        ({"current": False}, "configured by the leader"),
+        ({"planned_anew": False}, "connector is starting"),
+        ({"tasks_shown": {}}, "task 0 is starting"),
+        ({"tasks_shown": {0: shown(0)}}, "task 0 is starting"),
+        (
+            {"connector": THERE, "shown": None, "tasks": {}},
+            "waiting for another node to find the topics",
+        ),
+        (
+            {"connector": ELSEWHERE, "shown": None, "tasks": {}},
+            "waiting for node b:8083, which ran its connector last, to find the topics",
+        ),
+        (
+            {
+                "connector": dataclasses.replace(ELSEWHERE, state="FAILED", reason="no right"),
+                "shown": None,
+                "tasks": {},
+            },
+            "its connector failed on node b:8083: no right; see the log of that node",
+        ),
         ({"life": flow_statuses.Life.STARTING, "reason": "no broker"}, "no broker"),
         (
             {"connector": flow_statuses.Told(state="FAILED", here=True, reason="not allowed")},
@@ -140,20 +157,45 @@ def test_what_failed_elsewhere_is_told_there():
     assert (len(found.tasks), len(found.partitions), found.elsewhere) == (1, 1, 1)
 
 
-def test_who_runs_nothing_because_all_has_failed_serves_nobody():
+def test_a_node_is_not_ready_before_its_copies_have_started_or_when_all_have_failed():
     before = flow_statuses.status(BOTH)
-    assert flow_statuses.serves(BOTH, before)
+    assert flow_statuses.not_serving(BOTH, before, ()) == ""
     one = dataclasses.replace(BOTH, tasks={0: HERE, 1: FAILED}, tasks_shown={0: shown(0)})
-    assert flow_statuses.serves(one, flow_statuses.status(one, before))
-    both = dataclasses.replace(BOTH, tasks={0: FAILED, 1: FAILED}, tasks_shown={})
+    assert flow_statuses.not_serving(one, flow_statuses.status(one, before), ()) == ""
+    both = dataclasses.replace(
+        BOTH, tasks={0: FAILED, 1: dataclasses.replace(FAILED, reason="no")}, tasks_shown={}
+    )
     found = flow_statuses.status(both, before)
     assert found.state is FlowState.RUNNING
-    assert not flow_statuses.serves(both, found)
-    stopped = flow_statuses.Told(state="STOPPED", here=True)
-    held = dataclasses.replace(both, connector=stopped)
-    assert flow_statuses.serves(held, flow_statuses.status(held, before))
+    assert flow_statuses.not_serving(both, found, ()) != ""
+    held = dataclasses.replace(both, holds=holds.Holds(stopped=True))
+    assert flow_statuses.not_serving(held, flow_statuses.status(held, before), ()) == ""
     elsewhere = dataclasses.replace(BOTH, tasks={0: THERE, 1: THERE}, tasks_shown={})
-    assert flow_statuses.serves(elsewhere, flow_statuses.status(elsewhere, before))
+    assert flow_statuses.not_serving(elsewhere, flow_statuses.status(elsewhere, before), ()) == ""
+
+
+@pytest.mark.parametrize(
+    ("states", "begun", "words"),
+    [
+        (["STARTING", "RUNNING"], (), "its copies have not started yet: task 0"),
+        (["STARTING", "RUNNING"], (0,), ""),
+        (["WAITING_FOR_SLOT", "RUNNING"], (), ""),
+        (["WAITING_FOR_SLOT", "WAITING_FOR_SLOT"], (), "all its tasks wait for a Spark slot"),
+        (["RESTARTING", "RUNNING"], (), ""),
+    ],
+)
+def test_what_of_its_tasks_keeps_a_node_from_being_ready(states, begun, words):
+    tasks = {
+        number: dataclasses.replace(
+            shown(number, task=number),
+            status=flow_status.TaskStatus(
+                index=number, state=flow_status.TaskState[state], reason="", restarts=0
+            ),
+        )
+        for number, state in enumerate(states)
+    }
+    seen = dataclasses.replace(BOTH, tasks_shown=tasks)
+    assert flow_statuses.not_serving(seen, flow_statuses.status(seen), begun) == words
 
 
 def test_how_much_is_handed_out_is_told_where_the_connector_knows():
@@ -204,11 +246,41 @@ def test_findings_are_shown_unless_a_task_has_the_partition():
     assert tasks == {0: 0, 1: 0, 2: -1}
 
 
-def test_what_an_operator_has_stopped_says_so_and_how_it_goes_on():
+def test_what_an_operator_has_stopped_says_when_and_how_it_goes_on():
     before = flow_statuses.status(RUNS)
-    stopped = dataclasses.replace(RUNS, connector=flow_statuses.Told(state="STOPPED", here=True))
-    for found in (flow_statuses.status(stopped), flow_statuses.status(stopped, before)):
-        assert (found.state, found.reason) == (FlowState.PLANNING, flow_statuses.STOPPED)
+    stopped = dataclasses.replace(
+        RUNS,
+        connector=flow_statuses.Told(state="STOPPED", here=True),
+        holds=holds.Holds(paused=True, stopped=True),
+        stopped_ms=1_700_000_000_000,
+    )
+    stops = flow_statuses.status(stopped, before)
+    assert (stops.state, stops.reason) == (FlowState.STOPPING, "its tasks stop")
+    ended = dataclasses.replace(stopped, tasks={}, tasks_shown={})
+    for found in (flow_statuses.status(ended), flow_statuses.status(ended, before)):
+        assert (found.state, found.reason) == (
+            FlowState.STOPPED,
+            "stopped by failover or REST at 2023-11-14T22:13:20Z; resume with: mm2 resume 'a->b'",
+        )
+        assert not found.final, "it can be resumed: mm2 run goes on"
+    undated = flow_statuses.status(dataclasses.replace(ended, stopped_ms=-1))
+    assert undated.reason == "stopped by failover or REST; resume with: mm2 resume 'a->b'"
+
+
+def test_while_a_cluster_cannot_be_reached_that_is_the_reason():
+    cause = "b: connection refused (b:1), retrying; to diagnose: mm2 check"
+    begins = flow_statuses.Seen(
+        flow="a->b", life=flow_statuses.Life.STARTING, reason="connecting to b", unreachable=cause
+    )
+    assert flow_statuses.status(begins).reason == cause
+    works = dataclasses.replace(begins, life=flow_statuses.Life.WORKING, reason="")
+    assert flow_statuses.status(works).reason == cause
+    answers = dataclasses.replace(works, unreachable="")
+    assert flow_statuses.status(answers, flow_statuses.status(works)).reason != cause
+    runs = flow_statuses.status(dataclasses.replace(RUNS, unreachable=cause))
+    assert (runs.state, runs.reason) == (FlowState.RUNNING, ""), "old news"
+    given_up = flow_statuses.status(dataclasses.replace(works, given_up="wrong password"))
+    assert (given_up.state, given_up.reason) == (FlowState.FAILED, f"{cause}; wrong password")
 
 
 def test_what_is_given_up_has_failed():

@@ -13,6 +13,7 @@ import pytest
 from connect_runtime.base import errors, ids
 from connect_runtime.core.herder import requests
 from connect_runtime.core.state import cluster_config, config_records, status_records
+from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app import connector_writes, flow_plan, flow_worker
 from mm2.app.settings import load
 from mm2.connectors import board, flow_status
@@ -72,11 +73,13 @@ class Flow:
         self.clock = plugin_contexts.Clock()
         self.can_copy = can_copy
         self.spares: list[tuple[str, int]] = []
+        self.cause = ""
         self.worker = flow_worker.FlowWorker(
             plan(*lines),
             fleets.as_fleet(self.fleet),
             can_copy=lambda: self.can_copy,
             want_spares=lambda flow, count: self.spares.append((flow, count)),
+            unreachable=lambda: self.cause,
             clock=self.clock,
         )
         self.turns = self.worker.stop_asked = Turns(self.clock)
@@ -132,7 +135,7 @@ def test_its_worker_begins_writes_the_connectors_as_its_leader_and_stops():
     assert flow.member.calls == ["start", "stop"]
     assert flow.member.stored.keys() == plan().connectors.keys()
     assert flow.seen[0].state is State.PLANNING
-    assert "b (b:1) is asked for the flow's group" in flow.seen[0].reason
+    assert "connecting to b (b:1)" in flow.seen[0].reason
     assert flow.seen[-1].state is State.STOPPED
     assert flow.worker.ended
     assert flow.worker.settled
@@ -151,6 +154,58 @@ def test_a_worker_that_does_not_start_is_tried_again_after_growing_pauses(caplog
     assert first < 2 * flow_worker.AGAIN_FIRST_S < flow_worker.AGAIN_MOST_S / 2 < last
 
 
+def test_the_same_failure_to_start_is_logged_once(caplog):
+    flow = Flow()
+    refusal = errors.RetriableError("b:1 does not answer")
+    flow.fleet.next.extend(fleets.Member(refuses=refusal) for _ in range(5))
+    flow.does(*[flow.looks] * 6)
+    assert caplog.text.count("its worker has not started: b:1 does not answer") == 1
+
+
+def test_what_keeps_a_worker_from_starting_is_the_flows_reason(caplog):
+    flow, member = Flow(), fleets.Member()
+    flow.fleet.next.append(member)
+    told = "creating topic x on b (b:1): replication factor 3; retrying"
+
+    def starts(_: Callable[[], bool]) -> None:
+        member.on_trouble(told)
+        flow.looks()
+        flow.cause = "b: connection refused (b:1), retrying"
+        flow.looks()
+        flow.cause = ""
+        member.on_trouble("")
+        flow.looks()
+
+    member.before = starts
+    flow.does(flow.looks)
+    assert [each.reason for each in flow.seen[:3]] == [
+        told,
+        f"b: connection refused (b:1), retrying; {told}",
+        "connecting to b (b:1)",
+    ]
+    assert all(each.state is State.PLANNING for each in flow.seen[:3])
+
+
+def test_why_its_worker_ended_stays_the_reason_until_it_is_in_its_group_again():
+    flow = Flow()
+    refused = [fleets.Member(failure="no right: READ on group x") for _ in range(3)]
+    for each in refused:
+        each.herder.is_ready = False
+    flow.fleet.next.extend(refused)
+    flow.does(*[flow.looks] * 6)
+    assert {each.reason for each in flow.seen[1:4]} == {
+        "its worker ended: no right: READ on group x"
+    }
+
+
+def test_a_cluster_that_is_away_is_the_reason_before_its_worker_has_begun():
+    flow = Flow()
+    flow.cause = "b: connection refused (b:1), retrying"
+    flow.looks()
+    assert flow.seen[-1].reason == flow.cause
+    assert flow.worker.standing.reason == flow.cause
+
+
 def test_what_trying_again_does_not_mend_fails_the_flow():
     flow = Flow()
     flow.fleet.next.append(fleets.Member(refuses=errors.FatalError("no such mechanism")))
@@ -159,6 +214,16 @@ def test_what_trying_again_does_not_mend_fails_the_flow():
     assert (flow.seen[-1].state, flow.seen[-1].reason) == (State.FAILED, "no such mechanism")
     assert flow.worker.ended
     assert flow.turns.waited == []
+
+
+def test_why_a_login_was_refused_is_what_the_watch_of_the_clusters_finds():
+    flow = Flow()
+    refused = kafka_errors.AuthenticationError("SSL handshake failed")
+    flow.fleet.next.append(fleets.Member(refuses=refused))
+    cause = "target b unreachable: certificate has expired (b:1)"
+    flow.does(lambda: None, lambda: setattr(flow, "cause", cause), flow.looks)
+    flow.looks()
+    assert (flow.seen[-1].state, flow.seen[-1].reason) == (State.FAILED, cause)
 
 
 def test_workers_that_end_as_soon_as_they_have_begun_are_begun_ever_later(caplog):
@@ -385,7 +450,7 @@ def test_it_is_ready_once_it_has_joined_and_what_the_file_says_has_begun():
 
     member.assigned_offset = -1
     look()
-    assert "is asked for the flow's group" in flow.worker.standing.reason
+    assert "connecting to b" in flow.worker.standing.reason
     flow.does(look, joins, lambda: configured(member, flow.worker.plan), look)
     assert seen[:2] == [(False, False, False)] * 2
     assert seen[2][:2] == (True, True)

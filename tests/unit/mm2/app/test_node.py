@@ -3,6 +3,7 @@ inline; the workers' group is a fake."""
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import threading
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from connect_runtime.base import errors
+from connect_runtime.core.state import cluster_config, config_records
 from connect_runtime.ports import pages
 from connect_runtime.system import threads
 from mm2.app import flow_plan, node
@@ -47,7 +49,7 @@ class Running:
             self.file,
             choice=choice,
             environment={},
-            make_fleet=lambda _, served: fleets.as_fleet(self.fleet),
+            make_fleet=lambda _, served, on_change: fleets.as_fleet(self.fleet),
             served=self.served,
         )
 
@@ -137,6 +139,22 @@ def test_what_does_not_begin_fails_its_flow_alone(running):
 
     eventually.eventually(failed, WAIT_S)
     assert not found.node.ended
+
+
+def test_a_flow_that_was_stopped_and_can_be_resumed_does_not_end_the_process(running):
+    found = running().begins()
+    herder = found.fleet.members["a->b"].herder
+
+    def is_stopped(expected: bool) -> bool:
+        return (found.states()["a->b"] is State.STOPPED) is expected
+
+    for state, shown in (
+        (cluster_config.TargetState.STOPPED, True),
+        (cluster_config.TargetState.STARTED, False),
+    ):
+        herder.write([config_records.target_state(flow_plan.SOURCE, state)])
+        eventually.eventually(functools.partial(is_stopped, shown), WAIT_S)
+        assert not found.node.ended
 
 
 def test_an_error_of_ours_ends_the_process_and_says_what_it_was(running):

@@ -1,37 +1,64 @@
 from __future__ import annotations
 
+import contextlib
 import logging
+import shutil
 
+import click
+import pytest
+
+from connect_runtime.base import errors
 from mm2.app import noise
 
 
-def test_what_libraries_say_is_kept_when_it_may_help(caplog):
+def test_what_libraries_log_is_kept_where_it_is_asked_for(caplog):
     with noise.to_file() as made:
         logging.getLogger("librdkafka").warning("broker gone")
         assert caplog.messages == []
+        made.keep = True
     assert "broker gone" in made.path.read_text()
-    made.path.unlink()
-    made.path.parent.rmdir()
+    shutil.rmtree(made.path.parent)
 
 
-def test_it_is_gone_when_it_is_of_no_use():
-    with noise.to_file() as made:
+@pytest.mark.parametrize(
+    "failure", [errors.RetriableError("west does not answer"), click.UsageError("no"), None]
+)
+def test_a_command_that_fails_leaves_nothing_behind(failure):
+    with contextlib.suppress(errors.ConnectError, click.UsageError), noise.to_file() as made:
         logging.getLogger("librdkafka").warning("broker gone")
-        made.keep = False
+        if failure is not None:
+            raise failure
     assert not made.path.parent.exists()
-    with noise.to_file() as made:
-        pass
-    assert not made.path.parent.exists()
+
+
+def test_after_a_crash_it_is_there(caplog):
+    caplog.set_level("INFO")
+    with contextlib.suppress(ZeroDivisionError), noise.to_file() as made:
+        logging.getLogger("librdkafka").warning("broker gone")
+        raise ZeroDivisionError
+    assert f"the log of the Kafka and Spark libraries is in {made.path}" in caplog.text
+    shutil.rmtree(made.path.parent)
+
+
+def test_with_debug_messages_it_is_kept():
+    root = logging.getLogger()
+    before = root.level
+    root.setLevel(logging.DEBUG)
+    try:
+        with noise.to_file() as made:
+            logging.getLogger("librdkafka").warning("broker gone")
+    finally:
+        root.setLevel(before)
+    assert made.path.exists()
+    shutil.rmtree(made.path.parent)
 
 
 def test_what_is_logged_as_nobody_is_noise_too(caplog):
     with noise.to_file() as made:
         logging.getLogger().error("Exception while sending command")
         logging.getLogger("mm2").error("ours")
-    assert caplog.messages == ["ours"]
-    assert "Exception while sending command" in made.path.read_text()
-    made.path.unlink()
-    made.path.parent.rmdir()
+        assert caplog.messages == ["ours"]
+        assert "Exception while sending command" in made.path.read_text()
 
 
 def test_afterwards_libraries_are_heard_again(caplog):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from mm2.app import progress
@@ -101,3 +103,40 @@ def test_no_time_left_is_told_while_an_end_is_unknown():
     made.observe([statuses.flow(at(0, 1000), unknown)], 0.0)
     seen = made.observe([statuses.flow(at(200, 1000), unknown)], 2.0)
     assert seen.eta_s is None
+
+
+def elsewhere(count: int = 2, **changes):
+    place = flow_status.TaskPlace(number=0, state="RUNNING", node="10.0.0.1:8083/east->west")
+    return dataclasses.replace(statuses.flow(tasks=()), elsewhere=count, places=(place,), **changes)
+
+
+def test_a_flow_whose_tasks_other_nodes_have_is_no_flow_without_topics():
+    made = progress.Progress()
+    flow = [elsewhere()]
+    assert made.observe(flow, 0.0).verdict is COPYING, "a round of the group may still come"
+    assert made.waits
+    seen = made.observe(flow, progress.SETTLE_S)
+    assert (seen.verdict, seen.elsewhere, made.waits) == (IN_ERROR, True, False)
+    told = "all 2 partitions are assigned to node 10.0.0.1:8083; nothing to replicate here"
+    assert made.unfinished(flow) == [("east->west", None, told)]
+    one = [elsewhere(1)]
+    made.observe(one, progress.SETTLE_S)
+    assert made.unfinished(one)[0][2].startswith("its only partition is assigned to node 10.0.0.1")
+
+
+def test_a_node_that_is_given_tasks_in_a_later_round_copies_them():
+    made = progress.Progress()
+    made.observe([elsewhere()], 0.0)
+    mine = [dataclasses.replace(statuses.flow(at(0, 5)), elsewhere=1)]
+    assert made.observe(mine, progress.SETTLE_S).verdict is COPYING
+    done = [dataclasses.replace(statuses.flow(at(5, 5)), elsewhere=1)]
+    seen = made.observe(done, 2 * progress.SETTLE_S)
+    assert (seen.verdict, seen.elsewhere) == (CAUGHT_UP, False)
+
+
+def test_what_failed_counts_more_than_what_is_elsewhere():
+    made = progress.Progress()
+    flows = [elsewhere(), statuses.flow(state=State.FAILED, reason="no right", name="a->b")]
+    made.observe(flows, 0.0)
+    seen = made.observe(flows, progress.SETTLE_S)
+    assert (seen.verdict, seen.elsewhere) == (IN_ERROR, False)

@@ -31,6 +31,7 @@ class Running:
         self.settings = self.load()
         self.settled = True
         self.not_in_force: list[str] = []
+        self.api: dict[str, object] = {"url": "http://h:1", "user": "mm2"}
         self.applied: list[differences.Changes] = []
         self.failure: Exception | None = None
 
@@ -75,6 +76,21 @@ def test_what_changed_is_told_and_done(running, made):
     assert done.detail["flows"] == [{"flow": "a->b", "step": "live", "reasons": reasons}]
     assert running.settings.flows[0].budgets.flow == 1_000_000
     assert made.reload(QUESTION).lines == ("nothing has changed",)
+
+
+def test_who_reloads_is_logged_and_who_only_looks_is_not(made, caplog):
+    caplog.set_level("INFO")
+    made.answer(run_socket.Question(dry_run=True, peer="root (uid 0, pid 7)"))
+    assert "operator" not in caplog.text
+    made.answer(run_socket.Question(peer="root (uid 0, pid 7)"))
+    made.answer(run_socket.Question())
+    told = [each for each in caplog.messages if each.startswith("operator")]
+    assert told == ["operator root (uid 0, pid 7): reload", "operator with SIGHUP: reload"]
+
+
+def test_who_asks_for_the_rest_api_is_who_uses_it(made):
+    answer = made.answer(run_socket.ApiQuestion(peer="root (uid 0, pid 7)"))
+    assert answer.detail["user"] == "root (uid 0, pid 7)"
 
 
 def test_who_does_not_lead_says_who_does(running, made):

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import dataclasses
 import logging
 
 import pytest
 
-from mm2.app import metrics, run_loop, table
+from mm2.app import exits, metrics, run_loop, table
 from mm2.connectors import flow_status
+from mm2.core import holds
 from mm2.pipeline import engine
 from tests.fakes import running
 from tests.support import statuses
@@ -101,6 +103,33 @@ def test_without_a_goal_it_runs_until_every_flow_has_ended():
     assert world.running.turn == 2
     assert ending.code == 1
     assert ending.errors == ("east->west: the engine has failed: x", "a->b: wrong password")
+
+
+def test_where_other_nodes_have_all_tasks_it_is_not_known_whether_they_have_caught_up():
+    place = flow_status.TaskPlace(number=0, state="RUNNING", node="10.0.0.1:8083/east->west")
+    other = dataclasses.replace(statuses.flow(tasks=()), elsewhere=2, places=(place,))
+    ending = World(*[[other]] * 30).run(CAUGHT_UP)
+    assert (ending.why, ending.code) == (run_loop.Why.VERDICT, exits.UNKNOWN)
+    assert ending.results == (
+        "this process had nothing to replicate; for the lag of other nodes: mm2 lag",
+        "  east->west: all 2 partitions are assigned to node 10.0.0.1:8083; nothing to replicate "
+        "here",
+    )
+
+
+def test_what_other_nodes_copy_is_said_beside_what_was_caught_up():
+    ending = World([dataclasses.replace(flow(10), elsewhere=1)]).run(CAUGHT_UP)
+    assert ending.code == 0
+    assert ending.results[0].endswith("; 1 more partition is assigned to other nodes")
+
+
+def test_what_an_operator_has_stopped_ends_a_run_that_waits_for_it_to_catch_up():
+    held = holds.Holds(paused=True, stopped=True)
+    reason = "stopped by failover or REST; resume with: mm2 resume 'east->west'"
+    stopped = statuses.flow(state=State.STOPPED, reason=reason, tasks=(), holds=held)
+    ending = World([stopped]).run(CAUGHT_UP)
+    assert ending.code == exits.FAILED
+    assert ending.results[1] == f"  east->west: STOPPED: {reason}"
 
 
 def test_caught_up_ends_with_0_and_a_summary():

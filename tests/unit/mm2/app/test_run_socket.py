@@ -63,6 +63,14 @@ def test_a_question_and_its_answer(serving, where, tmp_path):
     assert questions == [run_socket.Question(dry_run=True)]
 
 
+def test_who_asks_is_known_from_the_kernel_and_not_from_the_question(serving, where, tmp_path):
+    file = tmp_path / "c.yaml"
+    asked = serving(file, run_socket.Answer(code=exits.DONE, lines=()))
+    claims = run_socket.ApiQuestion(peer="somebody else")
+    run_socket.ask(file, claims, where=where, timeout_s=5.0)
+    assert asked[0].peer.endswith(f"(uid {os.geteuid()}, pid {os.getpid()})")
+
+
 def test_the_file_is_known_by_its_place_not_by_its_spelling(serving, where, tmp_path, monkeypatch):
     serving(tmp_path / "c.yaml", run_socket.Answer(code=0, lines=()))
     monkeypatch.chdir(tmp_path)

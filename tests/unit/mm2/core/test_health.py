@@ -95,7 +95,7 @@ def standing(joined=True, configured=True, serves=True, reason=""):
 @pytest.mark.parametrize(
     ("seen", "well", "said"),
     [
-        (standing(), True, "joined, configured, serving"),
+        (standing(), True, "joined, configured, copies running"),
         (standing(reason="it was stopped"), True, "it was stopped"),
         (
             standing(joined=False, configured=False, serves=False, reason="b is asked"),
@@ -110,7 +110,7 @@ def standing(joined=True, configured=True, serves=True, reason=""):
         (
             standing(serves=False, reason="task 3 is being started"),
             False,
-            "what it was given to run has not begun, or has failed: task 3 is being started",
+            "its tasks do not copy: task 3 is being started",
         ),
     ],
 )

@@ -150,6 +150,14 @@ def test_restore_target_state(written, state):
     assert log.snapshot().target_state("c") is state
 
 
+def test_when_a_target_state_was_written_is_known():
+    log = config_log.ConfigLog()
+    assert log.snapshot().target_state_ms("c") == -1
+    key, value = target("STOPPED")
+    log.apply(key.encode(), json.dumps(value).encode(), offset=0, wall_ms=7_000)
+    assert log.snapshot().target_state_ms("c") == 7_000
+
+
 def test_a_target_state_may_come_before_its_connector():
     log = replayed(target("STOPPED"), connector())
     assert log.snapshot().target_state("c") is State.STOPPED

@@ -89,7 +89,12 @@ def verdict(found):
     [
         (NEVER, State.NOT_RUNNING, None, "it was never started"),
         (group(hosts=()), State.NOT_RUNNING, None, "no process, on whichever machine"),
-        (group(target=Target.STOPPED, hosts=()), State.STOPPED, 8, flow_statuses.STOPPED),
+        (
+            group(target=Target.STOPPED, hosts=()),
+            State.STOPPED,
+            8,
+            flow_statuses.stopped_reason("east->west", 8),
+        ),
         (group(target=Target.PAUSED), State.PAUSED, 8, ""),
         (group(), State.RUNNING, 7, ""),
         (group(hosts=None), State.RUNNING, 7, ""),

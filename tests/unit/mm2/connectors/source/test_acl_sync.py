@@ -82,15 +82,20 @@ def test_who_may_not_read_the_targets_sends_all_each_time(pair):
     assert sorted(pair.target.created) == sorted([*WANTED, *WANTED])
 
 
-def test_a_source_without_an_authorizer_is_told_once_and_the_target_left_alone(pair, caplog):
+def test_a_source_without_an_authorizer_is_logged_once_by_the_process(pair, caplog, monkeypatch):
+    monkeypatch.setattr(acl_sync, "_WITHOUT", set())
     pair.source.authorizer = False
     pair.target.writing = errors.FatalError("nobody should ask")
     with caplog.at_level(logging.INFO):
         assert [pair.made.sync(5.0) for _ in range(3)] == [None, None, None]
+        again = type(pair)()  # the connector was restarted
+        again.source.authorizer = False
+        assert again.made.sync(5.0) is None
     assert caplog.text.count("A has no authorizer") == 1
 
 
-def test_a_target_without_an_authorizer_is_told_once(pair, caplog):
+def test_a_target_without_an_authorizer_is_told_once(pair, caplog, monkeypatch):
+    monkeypatch.setattr(acl_sync, "_WITHOUT", set())
     pair.target.authorizer = False
     with caplog.at_level(logging.INFO):
         for _ in range(3):

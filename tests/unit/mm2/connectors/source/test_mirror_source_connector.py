@@ -18,7 +18,7 @@ from connect_runtime.runtime import plugin_facts
 from connect_runtime.system import clock, polling
 from mm2.connectors import board, flow_status
 from mm2.connectors.share import task_report
-from mm2.connectors.source import mirror_source_connector
+from mm2.connectors.source import mirror_source_connector, source_watch
 from mm2.connectors.topics import mirror_topics, partition_setups
 from mm2.core import naming
 from mm2.core.offsets import offset_map
@@ -439,10 +439,15 @@ def test_who_was_stopped_starts_again(running):
     assert running.reconfigured(1)
 
 
-def test_what_is_mirrored_is_told(running, caplog):
+def test_what_is_mirrored_is_logged_and_not_again_when_it_starts_again(
+    running, caplog, monkeypatch
+):
+    monkeypatch.setattr(source_watch, "_LOGGED", {})
     with caplog.at_level(logging.INFO):
-        running.start()
-    assert "A->B: 2 partitions of 1 topic are mirrored" in caplog.text
+        for _ in range(2):
+            running.start()
+            running.connector.stop()
+    assert caplog.text.count("A->B: 2 partitions of 1 topic are mirrored") == 1
 
 
 # Its configuration
