@@ -22,7 +22,7 @@ TOPIC = "orders"
 MIRROR = "east.orders"
 NEW = "new"
 """A topic without a mirror."""
-_OURS = re.compile(r"mm2 (?:run|reload|resume|offsets) [^()&]*?(?=$|\)| && | and start)")
+_OURS = re.compile(r"mm2 (?:run|reload|resume|restart|topic|offsets) [^()&]*?(?=$|\)| && | and start)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,7 +82,7 @@ def test_a_source_that_elects_a_leader_without_the_newest_records_stops_that_top
                 traffic.go_on()
                 run.await_stopped(name, "source-truncated", SOON_S)
                 line = run.await_log(
-                    rf"{name}-0 stands still: .*the source's log was cut back to offset (\d+) and "
+                    rf"{name}-0 is halted: .*the source's log was cut back to offset (\d+) and "
                     r"written anew, but was copied up to (\d+) \(unclean leader election\?\).*"
                 )
                 assert run.stop() == 143

@@ -114,7 +114,7 @@ def test_who_prefers_to_stop_at_a_gap_is_told_the_command_that_leads_past_it(gap
             gap.overtake(run, name)
             run.await_stopped(name, "source-gap", SOON_S)
             line = run.await_log(
-                rf"{name}-0 stands still: .*the source deleted offsets \d+ to {KEPT_FROM - 1} "
+                rf"{name}-0 is halted: .*the source deleted offsets \d+ to {KEPT_FROM - 1} "
                 r"before they were copied .*on\.source\.gap is fail.*"
             )
             told = mirror.mm2("status", run.settings_path)

@@ -97,7 +97,7 @@ def assert_told(run: mirror.Mirror) -> dict[str, str]:
         "mirror-again": r"mirror topic east\.mirror-again was deleted and created.*mm2 resume",
         "source-again": r"source topic source-again was deleted and created.*mm2 resume",
     }.items():
-        line = run.await_log(rf"{topic}-0 stands still: .*{told}.*", 30.0)
+        line = run.await_log(rf"{topic}-0 is halted: .*{told}.*", 30.0)
         commands_of[topic] = commands.found_in(line[0])
     run.await_log("topic deleted is no longer listed by the source", 30.0)
     assert all(commands_of.values()), commands_of

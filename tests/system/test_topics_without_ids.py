@@ -56,7 +56,7 @@ def test_a_source_topic_that_was_made_again_stops_for_good(
         )
         operations.recreate(source, again)
         run.await_stopped(again, "source-truncated", SOON_S)
-        run.await_log(rf"{again}-0 stands still: .*it was truncated or recreated.*mm2 resume")
+        run.await_log(rf"{again}-0 is halted: .*it was truncated or recreated.*mm2 resume")
         kafka.produce(source, again, content.some(2 * len(before)))
         assert_stays_stopped(run, again, "source-truncated")
         assert len(kafka.read_partition(target, f"east.{again}")) == len(before)

@@ -29,7 +29,7 @@ def settled(
     kept, stopped = recreated.set_apart(plan.partitions, known)
     findings = (
         partition_setups.Finding(
-            partition=name(where), cause=stop.cause.value, message=stop.message
+            partition=name(where), cause=stop.cause.value, message=stop.text
         )
         for where, stop in stopped
     )

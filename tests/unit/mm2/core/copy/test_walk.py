@@ -223,7 +223,7 @@ def test_a_mirror_with_more_than_the_source_ever_had_stops_where_that_ended():
     assert (stop.cause, stop.retry_after_s) == (stops.Cause.NOT_PAIRED, walk.RETRY_S)
     assert "the source ends at 101, and the mirror holds more from 41 on" in stop.message
     assert commands.found_in(stop.message) == (
-        "mm2 resume 'a->b' --topic orders --partition 4 --new-era --from offset:101 "
+        "mm2 topic reset 'a->b' orders --partition 4 --from offset:101 "
         "--config clusters.yaml"
     )
 

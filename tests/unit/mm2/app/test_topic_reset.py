@@ -7,7 +7,7 @@ import pytest
 from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.system import clock
-from mm2.app import resume
+from mm2.app import topic_reset
 from mm2.connectors.share import flow_ledger
 from mm2.core import filters, flows, naming
 from mm2.core.offsets import offset_map
