@@ -258,7 +258,9 @@ def restart_by_record(
             writer.close(end.left_s(now.now_s()))
         if told[0] is not None:
             raise told[0]
-        return f"restarted all tasks, on {', '.join(hosts) if hosts else 'whichever node runs them'}"
+        return (
+            f"restarted all tasks, on {', '.join(hosts) if hosts else 'whichever node runs them'}"
+        )
 
     return restart
 
@@ -313,7 +315,9 @@ class Awaiting:
         while True:
             known, over = self._map(), end.passed(self.now.now_s())
             seen = self.look()
-            found = [self._outcome(each, known, seen, begun_s, over=over) for each in self.decisions]
+            found = [
+                self._outcome(each, known, seen, begun_s, over=over) for each in self.decisions
+            ]
             settled = [each for each in found if each is not None]
             if len(settled) == len(found):
                 return settled
@@ -350,7 +354,12 @@ class Awaiting:
         shown = None if seen is None else seen.get(name)
         if shown is None or shown.state in flow_status.MOVING:
             elsewhere = shown is None
-            if elsewhere and seen is not None and self.now.now_s() - since_s < SETTLE_S and not over:
+            if (
+                elsewhere
+                and seen is not None
+                and self.now.now_s() - since_s < SETTLE_S
+                and not over
+            ):
                 return None  # its task is still starting, or runs on another node
             return Outcome(partition=name, replicating=True, begins=begins)
         halted = shown.state in HALTED and self.now.now_s() - since_s >= SETTLE_S
@@ -364,7 +373,9 @@ class Awaiting:
     ) -> Outcome:
         shown = None if seen is None else seen.get(name)
         if shown is not None and shown.reason:
-            why = f"no task has acted on the decision yet; its state is {shown.state}: {shown.reason}"
+            why = (
+                f"no task has acted on the decision yet; its state is {shown.state}: {shown.reason}"
+            )
         else:
             why = self.why_not() or (
                 "no node acted on the decision in time. It stays recorded, and takes effect when a "
@@ -386,5 +397,9 @@ def failed_tasks(found: workers.Workers) -> str:
     number = min(failed)
     first = (failed[number].trace or "").strip().splitlines()
     reason = f": {first[0]}" if first else ""
-    more = f" ({amounts.counted(len(failed) - 1, 'more task')} failed, too)" if failed.keys() - {number} else ""
+    more = (
+        f" ({amounts.counted(len(failed) - 1, 'more task')} failed, too)"
+        if failed.keys() - {number}
+        else ""
+    )
     return f"task {number} on {failed[number].worker_id} FAILED{reason}{more}"

@@ -98,9 +98,7 @@ def reset(
     from connect_runtime.kafka_client import errors as kafka_errors
     from mm2.app import topic_reset
 
-    order = topic_reset.Order(
-        flow=chosen, topic=topic, partitions=partitions, position=position
-    )
+    order = topic_reset.Order(flow=chosen, topic=topic, partitions=partitions, position=position)
     try:
         return _Reset(order, settings, as_json=as_json).run(timeout_s)
     except topic_reset.WrongRequestError as error:
@@ -215,7 +213,8 @@ def _takes_effect(
         case topic_reset.Running.STOPPED:
             what, line = f"{flow} is stopped", operator.go_on(flow, None)
         case _:
-            return f"no process runs {flow}: the decision takes effect when it starts: {operator.run()}"
+            start = operator.run()
+            return f"no process runs {flow}: the decision takes effect when it starts: {start}"
     return f"{what}: the decision takes effect when it is resumed: {line}"
 
 

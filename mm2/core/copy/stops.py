@@ -343,8 +343,7 @@ def blocked(where: setup.PartitionSetup, obstacle: source_batches.Obstacle) -> S
         return Stop(
             cause=Cause.TRANSFORM_FAILED,
             message=(
-                f"{at}Correct the transform and restart the mm2 process, or skip the record. "
-                f"{past}"
+                f"{at}Correct the transform and restart the mm2 process, or skip the record. {past}"
             ),
         )
     if obstacle.sound:

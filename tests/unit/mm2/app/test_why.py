@@ -179,8 +179,7 @@ def held(name, holds, *partitions):
     [
         (
             holding.Holds(paused=True),
-            "paused: an operator paused the flow. Remedy: mm2 resume 'east->west' --config "
-            "/c.yaml",
+            "paused: an operator paused the flow. Remedy: mm2 resume 'east->west' --config /c.yaml",
         ),
         (
             holding.Holds(paused_topics=frozenset({"orders"})),

@@ -3,33 +3,27 @@ from __future__ import annotations
 import pytest
 
 from mm2.app import exits
-from mm2.app.cli import main, resume
+from mm2.app.cli import main, topic
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["east->west", "--topic", "t", "--force"], "go with --new-era"),
-        (["east->wst", "--topic", "t", "--new-era"], "did you mean 'east->west'?"),
-        (["east->west", "--new-era"], "--topic"),
-        (["east->west", "--topic", "t", "--new-era", "--partition", "-1"], "--partition"),
-        (["east->west", "--topic", "t", "--new-era", "--from", "noon"], "milliseconds since 1970"),
-        (["east->west", "--topic", "t", "--new-era", "--from", "offset:x"], "or offset:N"),
-        (["east->west", "--topic", "t", "--new-era", "--from", f"offset:{2**63}"], "or offset:N"),
-        (["east->west", "--topic", "t", "--new-era", "--from", "offset:\u0663"], "or offset:N"),
-        (["east->west", "--topic", "t", "--new-era", "--from", "9" * 15], "or offset:N"),
-        (
-            ["east->west", "--topic", "t", "--new-era", "--from", "9999-12-31T23:59:59-14:00"],
-            "or offset:N",
-        ),
-        (
-            ["east->west", "--topic", "t", "--new-era", "--from", "offset:7"],
-            "offsets differ from partition to partition: say --partition too",
-        ),
+        (["east->wst", "t", "--from", "earliest"], "did you mean 'east->west'?"),
+        (["east->west", "--from", "earliest"], "TOPIC"),
+        (["east->west", "t"], "--from"),
+        (["east->west", "t", "--partition", "-1", "--from", "earliest"], "--partition"),
+        (["east->west", "t", "--from", "noon"], "milliseconds since 1970"),
+        (["east->west", "t", "--from", "offset:x"], "or offset:N"),
+        (["east->west", "t", "--from", f"offset:{2**63}"], "or offset:N"),
+        (["east->west", "t", "--from", "offset:\u0663"], "or offset:N"),
+        (["east->west", "t", "--from", "9" * 15], "or offset:N"),
+        (["east->west", "t", "--from", "9999-12-31T23:59:59-14:00"], "or offset:N"),
+        (["east->west", "t", "--from", "offset:7"], "name one with --partition as well"),
     ],
 )
-def test_wrong_usage_is_told_before_anything_is_asked(config, arguments, words, capsys):
-    assert main.run(["resume", *arguments, "--config", str(config)]) == exits.BAD_INPUT
+def test_wrong_usage_is_refused_before_anything_is_asked(config, arguments, words, capsys):
+    assert main.run(["topic", "reset", *arguments, "--config", str(config)]) == exits.BAD_INPUT
     captured = capsys.readouterr()
     assert captured.out == ""
     assert words in captured.err
@@ -48,4 +42,4 @@ def test_wrong_usage_is_told_before_anything_is_asked(config, arguments, words, 
     ],
 )
 def test_positions(start, position):
-    assert resume._position(start) == position
+    assert topic._position(start) == position

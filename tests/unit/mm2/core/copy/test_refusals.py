@@ -180,9 +180,7 @@ def test_a_missing_topic_without_an_id_may_come_back_as_another_one():
 def test_what_is_too_large_is_told_with_its_size_and_how_to_leave_it_out():
     stop = refusals.produce(WHERE, code=10, message="", offset=500, behind=501, size=2_000_080).stop
     left_out = "--partition 7 --from offset:501 --config clusters.yaml"
-    assert f"skip it (mm2 topic reset 'a->b' orders {left_out})" in (
-        stop.message
-    )
+    assert f"skip it (mm2 topic reset 'a->b' orders {left_out})" in (stop.message)
     assert commands.found_in(stop.message).endswith("--add-config max.message.bytes=2000080")
 
 

@@ -42,7 +42,7 @@ TARGET = [
         f"{ACLS}Write --operation Describe --transactional-id 'mm2-a->b-' "
         "--resource-pattern-type prefixed",
     ),
-    (76, "a codec that all of its brokers take", f"{CONFIGS}compression.type=gzip"),
+    (76, "a codec that all its brokers accept", f"{CONFIGS}compression.type=gzip"),
     (
         87,
         "without a key",

@@ -108,7 +108,7 @@ TABLE = [
     (
         DIVERGED,
         stops.Cause.SOURCE_TRUNCATED,
-        ["orders-7", "offset 40", "up to 50", f"{RESET} offset:40 {FILE}"],
+        ["orders-7", "offset 40", "up to offset 50", f"{RESET} offset:40 {FILE}"],
     ),
     (
         stops.mirror_unknown(WHERE, copied=60, leader_epoch=9),
@@ -118,7 +118,7 @@ TABLE = [
     (
         stops.mirror_unreadable(WHERE, offset=50, why="it is damaged"),
         stops.Cause.NOT_PAIRED,
-        ["a.orders-7 at offset 50: it is damaged", f"{RESET} earliest {FILE}"],
+        ["cannot be read at offset 50: it is damaged", f"{RESET} earliest {FILE}"],
     ),
     (
         stops.blocked(WHERE, source_batches.Obstacle(offset=50, why="bad checksum", behind=60)),
