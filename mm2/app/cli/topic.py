@@ -74,13 +74,6 @@ def reset(
     replicate again. A flow that does not run begins there when it starts.
 
     \b
-    Exit code:
-      0  the partitions replicate again, or will when the flow is started or resumed
-      1  the decision is recorded, but a partition does not replicate within --timeout
-      2  wrong usage, or the flow does not replicate such a topic; nothing was done
-      4  the source or the target cluster does not answer
-
-    \b
     Examples:
       mm2 topic reset 'east->west' orders --from earliest
       mm2 topic reset 'east->west' orders --from latest
@@ -95,7 +88,6 @@ def reset(
             "each partition has offsets of its own: name one with --partition as well"
         )
     # Here and not above: wrong input is told before Kafka's library is loaded.
-    from connect_runtime.kafka_client import errors as kafka_errors
     from mm2.app import topic_reset
 
     order = topic_reset.Order(flow=chosen, topic=topic, partitions=partitions, position=position)
@@ -103,9 +95,6 @@ def reset(
         return _Reset(order, settings, as_json=as_json).run(timeout_s)
     except topic_reset.WrongRequestError as error:
         raise click.UsageError(str(error)) from error
-    except kafka_errors.UnreachableError as error:
-        click.echo(f"mm2: {error}", err=True)
-        return exits.UNREACHABLE
 
 
 class _Reset:

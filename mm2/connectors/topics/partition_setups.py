@@ -190,11 +190,8 @@ class PartitionSetups:
     def _findings(
         self, name: str, problem: mirror_findings.Problem, numbers: Iterable[int]
     ) -> list[Finding]:
-        """Further looks try again by themselves, so that a remedy is all it takes then."""
-        looks = self._flow.refresh_topics_interval_s is not None
-        lines = [problem.remedy] if problem.remedy else []
-        if not (lines and looks):
-            lines.append(self._operator.restart(self._flow.name))
+        """The restart has it tried at once, not minutes later."""
+        lines = [*filter(None, (problem.remedy,)), self._operator.restart(self._flow.name)]
         told = f"{problem.message}{self._when()}. {commands.to_go_on(*lines)}"
         return [
             Finding(

@@ -140,7 +140,7 @@ def _not_empty(where: setup.PartitionSetup, why: str) -> stops.Stop:
         cause=stops.Cause.NOT_EMPTY,
         message=(
             f"{where.mirror}: this flow has not replicated to it yet, but {why}. If these records "
-            f"are this flow's, {lost}delete the mirror topic ({delete}) and start the flow again. The "
+            f"are this flow's, {lost}delete the mirror topic ({delete}) and restart the flow. The "
             f"remedy keeps them and appends. {stops.reset_remedy(where, position=where.start)}"
         ),
     )
