@@ -142,7 +142,7 @@ COMMANDS: Mapping[str, Mapping[int, str]] = {
     },
     "restart": {DONE: "the restart was requested", **_ON_RUNNING_FLOW},
     "resume": {
-        DONE: "the flow or topic is resumed, or the request is recorded",
+        DONE: "the flow or topic is resumed",
         **_ON_RUNNING_FLOW,
     },
     "run": {
@@ -192,6 +192,12 @@ COMMANDS: Mapping[str, Mapping[int, str]] = {
         UNREACHABLE: CODES[UNREACHABLE].means,
     },
     "throttle": {DONE: "the limit is set", **_ON_RUNNING_FLOW},
+    "topic reset": {
+        DONE: "the partitions replicate again, or will when the flow is started or resumed",
+        FAILED: "the decision is recorded, but a partition does not replicate within --timeout",
+        BAD_INPUT: "wrong usage, or the flow replicates no such topic; nothing was done",
+        UNREACHABLE: "the source or the target cluster did not answer",
+    },
     "why": {
         DONE: "a flow replicates the topic, or there is a reason why none does",
         FAILED: "a process could not answer",

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from connect_runtime.adapters.http import peers as http_peers
-from connect_runtime.base import errors
+from connect_runtime.base import errors, ids
 from connect_runtime.ports import peers
 from mm2.core.configs import dedicated, live
 from mm2.core.topics import assigned
@@ -76,21 +76,30 @@ class FlowApi:
 
     def restart_topic(self, topic: str) -> list[int]:
         """The tasks that copy it; returns their numbers. Raises `NoSuchTopicError`, too."""
-        tasks = self._tasks_of(topic)
+        return self._restarted(self._tasks_of(topic))
+
+    def restart_partitions(self, partitions: Collection[ids.TopicPartition]) -> list[int]:
+        """The tasks that have any of these; returns their numbers."""
+        wanted = set(partitions)
+        return self._restarted(self._tasks_with(lambda where: where in wanted))
+
+    def _restarted(self, tasks: list[int]) -> list[int]:
         for number in tasks:
             self._ask("POST", _path("tasks", str(number), "restart"))
         return tasks
 
     def _tasks_of(self, topic: str) -> list[int]:
-        tasks = self._ask("GET", _path("tasks"))
-        found = [
-            int(each["id"]["task"])
-            for each in tasks
-            if topic in {where.topic for where in assigned.partitions(each["config"])}
-        ]
+        found = self._tasks_with(lambda where: where.topic == topic)
         if not found:
             raise NoSuchTopicError(f"no task of {self._flow} copies a topic {topic!r}")
         return found
+
+    def _tasks_with(self, matches: Callable[[ids.TopicPartition], bool]) -> list[int]:
+        return [
+            int(each["id"]["task"])
+            for each in self._ask("GET", _path("tasks"))
+            if any(map(matches, assigned.partitions(each["config"])))
+        ]
 
     def _config(self) -> dict[str, str]:
         found: Mapping[str, str] = self._ask("GET", _path("config"))

@@ -1,4 +1,4 @@
-"""The command lines that a person is told to type: those of Kafka's own tools, and of `mm2`.
+"""The command lines that an operator is told to type: those of Kafka's own tools, and of `mm2`.
 
 The one place that spells them. Kafka's tools are those of its distribution (`bin/kafka-*.sh`), with
 what every release from 2.8 on understands, but for `kafka-transactions.sh` (3.0).
@@ -12,20 +12,20 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-TO_GO_ON = "To go on: "
-"""Stands before a command line that ends a message."""
+TO_GO_ON = "Remedy: "
+"""Precedes the command line that ends a message."""
 ADMIN_PROPERTIES = "ADMIN.properties"
 """Stands for the client properties with which an administrator reaches a secured cluster."""
 MM2_FILE = "clusters.yaml"
 
 WORKER = "http://WORKER:8083"
 """Stands for the REST API of a Connect worker, which knows its address no better."""
-_POSITIONS = {"earliest": "all again", "latest": "only what is new"}
+_POSITIONS = {"earliest": "everything the source holds", "latest": "only new records"}
 _TRIED_AGAIN = " (it is tried again"
 
 
 def to_go_on(*lines: str) -> str:
-    """The end of a message: all these, one after the other, are the way on."""
+    """The end of a message: these commands, one after the other, are the remedy."""
     return TO_GO_ON + " && ".join(lines)
 
 
@@ -210,10 +210,15 @@ class Operator:
     connector: str = ""
 
     def run(self) -> str:
-        """Begin anew, as what stood in the way is mended."""
+        """Start the process that runs the file."""
+        return shlex.join(["mm2", "run", "--config", self.file])
+
+    def restart(self, flow: str, topic: str | None = None) -> str:
+        """Restart a running flow's tasks, or those that have a topic."""
         if self.connector:
             return self._rest("POST", "restart?includeTasks=true")
-        return shlex.join(["mm2", "run", "--config", self.file])
+        words = ["mm2", "restart", flow, *([] if topic is None else ["--topic", topic])]
+        return shlex.join([*words, "--config", self.file])
 
     def reload(self) -> str:
         """Have what was changed in the configuration taken up."""
@@ -221,20 +226,21 @@ class Operator:
             return self._rest("PUT", "config", "@CONFIG.json")
         return shlex.join(["mm2", "reload", "--config", self.file])
 
-    def resume(self, flow: str, topic: str, *, position: str, partition: int | None = None) -> str:
-        """A new era from `position` (`mm2 resume --from`); of all partitions unless one is named.
+    def reset_topic(
+        self, flow: str, topic: str, *, position: str, partition: int | None = None
+    ) -> str:
+        """Begin again at `position` (`mm2 topic reset --from`); all partitions unless one is named.
 
-        A flow's name is quoted even so for the shell: it reads an arrow as a way into a file.
+        On a plain Connect worker the connector is stopped for it, and resumed.
         """
         if self.connector:
             body = _altered(flow.partition("->")[0], topic, position=position, partition=partition)
             steps = (("PUT", "stop"), ("PATCH", "offsets", body), ("PUT", "resume"))
             return " && ".join(self._rest(*step) for step in steps)
-        words = ["mm2", "resume", flow, "--topic", topic]
+        words = ["mm2", "topic", "reset", flow, topic]
         if partition is not None:
             words += ["--partition", str(partition)]
-        words += ["--new-era", "--from", position, "--config", self.file]
-        return shlex.join(words)
+        return shlex.join([*words, "--from", position, "--config", self.file])
 
     def rebuild(self, flow: str, topic: str) -> str:
         """Have the map of offsets made anew from both logs; "" where no file says what flows."""
@@ -244,29 +250,16 @@ class Operator:
         return shlex.join([*words, "--config", self.file])
 
     def go_on(self, flow: str, topic: str | None) -> str:
-        """The way back from `mm2 pause`, of the whole flow or of a topic."""
+        """Resume after `mm2 pause`, the whole flow or a topic."""
         words = ["mm2", "resume", flow, *([] if topic is None else ["--topic", topic])]
         return shlex.join([*words, "--config", self.file])
 
-    def stopping(self, flow: str) -> str:
-        """How a flow is stopped, and started again, around `resume`."""
-        if self.connector:
-            return f"The connector {self.connector} is stopped for it, and goes on afterwards."
-        off = f"{flow}.enabled = false" if self.file.endswith(".properties") else "enabled: false"
-        return (
-            f"Stop the flow before it (Ctrl-C in its mm2 run, or {off} and {self.reload()}) and "
-            "start it afterwards."
-        )
-
     def other_positions(self, position: str) -> str:
-        """What may stand in `resume` in the place of `position`; a sentence."""
+        """What may stand in `reset_topic` in the place of `position`; a sentence."""
         if self.connector:
-            return (
-                "An offset is that of the last record that is not copied; null begins as the "
-                "connector's start says."
-            )
+            return "The offset is that of the last record that is not replicated again."
         others = [f"{each} ({what})" for each, what in _POSITIONS.items() if each != position]
-        return f"Instead of --from {position} there are {', '.join(others)} and times."
+        return f"Instead of --from {position}: {', '.join(others)}, or a time."
 
     def _rest(self, method: str, path: str, body: str = "") -> str:
         url = f"{WORKER}/connectors/{urllib.parse.quote(self.connector, safe='')}/{path}"

@@ -32,7 +32,7 @@ def test_two_runs_of_a_flow_share_it(tmp_path, two_clusters, seed):
         await_both(second, third)
         assert second.stop(storm.ENDS_S) == 143, second.tail
         weather.move_on()
-        assert "stands still" not in second.log + third.log
+        assert "is halted" not in second.log + third.log
         weather.settle_and_judge()
 
 

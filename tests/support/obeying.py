@@ -1,16 +1,43 @@
-"""Typing what a stopped partition's message says."""
+"""Typing what a halt's message says: its remedy."""
 
 from __future__ import annotations
 
+import re
 import shlex
+from pathlib import Path
 
+from mm2.core import commands
+from tests.interop import java_tools
 from tests.support import mirror
 
+_LOGGER = re.compile(r" \(mm2\.[\w.]+\)$")
+"""Log lines end with it."""
 
-def obey(command: str) -> None:
-    """`mm2 resume`, as a log line ends with it (`commands.found_in`); the flow must rest."""
-    first = command.split(" && ")[0].split(" (")[0]
-    program, *arguments = shlex.split(first)
-    assert (program, arguments[0]) == ("mm2", "resume"), command
-    done = mirror.mm2(*arguments)
-    assert done.returncode == 0, done.stderr
+
+def obey(remedy: str, *, folder: Path) -> str:
+    """Every command of a remedy (`commands.found_in`), each of which must succeed; what they print.
+
+    Kafka's tools look for an administrator's properties in `folder`.
+    """
+    said, bare = "", _LOGGER.sub("", remedy)
+    assert bare, "no remedy"
+    for line in bare.split(" && "):
+        program, *arguments = shlex.split(line)
+        if program == "mm2":
+            done = mirror.mm2(*arguments)
+            code, told = done.returncode, done.stdout + done.stderr
+        else:
+            ((code, told),) = java_tools.run([line], folder=folder)
+        assert code == 0, f"{line}\n{told}"
+        said += told
+    return said
+
+
+def remedy_of(run: mirror.Mirror, topic: str, code: str, deadline_s: float = 90.0) -> str:
+    """The remedy of the halt of partition 0 of a topic, as `mm2 status` prints it."""
+    run.await_stopped(topic, code, deadline_s)
+    told = mirror.mm2("status", run.settings_path)
+    assert told.returncode == 1, told.stdout + told.stderr
+    line = re.search(rf"^  stopped .*{re.escape(topic)}-0: (\[{code}\] .*)$", told.stdout, re.M)
+    assert line, told.stdout
+    return commands.found_in(line[1])

@@ -135,3 +135,20 @@ class Sometimes(transform.Predicate):
     def test(self, record: records.ConnectRecord) -> bool:
         self._seen += 1
         return self._seen % 2 == 0
+
+
+class Picky(transform.Transformation):
+    """Fails on records whose value is its key `poison`."""
+
+    deterministic = True
+
+    def config(self) -> config_def.ConfigDef:
+        return config_def.ConfigDef().define("poison", config_def.Type.STRING, "What it fails on.")
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        self._poison = str(configs["poison"]).encode()
+
+    def apply(self, record: records.AnyRecord) -> records.AnyRecord | None:
+        if record.value == self._poison:
+            raise ValueError("it is poison")
+        return record

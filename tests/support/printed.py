@@ -22,7 +22,9 @@ TOPIC = "orders"
 MIRROR = "east.orders"
 NEW = "new"
 """A topic without a mirror."""
-_OURS = re.compile(r"mm2 (?:run|reload|resume|offsets) [^()&]*?(?=$|\)| && | and start)")
+_OURS = re.compile(
+    r"mm2 (?:run|reload|resume|restart|topic|offsets) [^()&]*?(?=$|\)| && | and start)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,23 +41,11 @@ class Recording(commands.Cluster):
 
 def messages(operator: commands.Operator, *, hanging: int = 0) -> Iterator[str]:
     """`hanging` is where a transaction of the mirror begins that nobody ends."""
-    where = setup.PartitionSetup(
-        flow=FLOW.name,
-        topic=TOPIC,
-        remote_topic=MIRROR,
-        partition=0,
-        transactional_id="mm2-x",
-        operator=operator,
-    )
-    yield from (each.message for each in _stops(where, hanging=hanging))
+    where = _where(operator)
+    yield from (each.message for each in halts(operator, hanging=hanging))
     for code in range(-1, 130):
         yield remedies.of_target(where, code, size=1_000_000)
         yield remedies.of_source(where, code)
-        produced = refusals.produce(where, code=code, message="", offset=1, behind=2, size=99_999)
-        fetched = refusals.fetch(where, code=code, offset=1)
-        for reaction in (produced, fetched):
-            if reaction is not None and reaction.stop is not None:
-                yield reaction.stop.message
     yield commands.to_go_on(remedies.fencing(FLOW.name, operator))
     for line in (
         operator.source.allow_topic(TOPIC, *mirror_findings.SOURCE_RIGHTS),
@@ -73,6 +63,33 @@ def messages(operator: commands.Operator, *, hanging: int = 0) -> Iterator[str]:
     for finding in _findings(operator):
         if finding.command:
             yield commands.to_go_on(finding.command)
+
+
+def halts(operator: commands.Operator, *, hanging: int = 0) -> Iterator[stops.Stop]:
+    """Every halt of a partition, also where topics have ids."""
+    bare = _where(operator)
+    for where in (bare, dataclasses.replace(bare, source_topic_id=b"1" * 16)):
+        yield from _stops(where, hanging=hanging)
+        for code in range(-1, 130):
+            produced = refusals.produce(
+                where, code=code, message="", offset=1, behind=2, size=99_999
+            )
+            fetched = refusals.fetch(where, code=code, offset=1)
+            for reaction in (produced, fetched):
+                if reaction is not None and reaction.stop is not None:
+                    yield reaction.stop
+
+
+def _where(operator: commands.Operator) -> setup.PartitionSetup:
+    return setup.PartitionSetup(
+        flow=FLOW.name,
+        topic=TOPIC,
+        remote_topic=MIRROR,
+        partition=0,
+        transactional_id="mm2-x",
+        opposite_map="mm2-offset-map.west.internal",
+        operator=operator,
+    )
 
 
 def ours(text: str) -> list[str]:
@@ -104,6 +121,7 @@ def _stops(where: setup.PartitionSetup, *, hanging: int) -> Iterator[stops.Stop]
     yield stops.source_truncated(where, position=9, start=1, retry_after_s=1.0)
     yield stops.ahead_of_source(where, "it is ahead", copied=3, retry_after_s=1.0)
     yield stops.source_missing(where, "it is gone")
+    yield stops.opposite_unknown(where, "no right")
     yield eras._not_empty(where, "it holds records")
 
 

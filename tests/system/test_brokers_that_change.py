@@ -75,26 +75,27 @@ def test_a_source_that_elects_a_leader_without_the_newest_records_stops_that_top
     name = kafka.create_topic(source, topic())
     with brokers.added(east, 11) as newest, brokers.added(east, 12) as behind:
         brokers.reassign(source, name, [11, 12])
-        with steady.Steady(source, {name: 1}) as traffic:
-            with mirror.Mirror(tmp_path, settings(east, west, name)) as run:
-                run.await_records(20, topic=name)
-                lose_records(source, name, newest=newest, behind=behind, run=run)
-                traffic.go_on()
-                run.await_stopped(name, "source-truncated", SOON_S)
-                line = run.await_log(
-                    rf"{name}-0 stands still: .*the source's log was cut back to offset (\d+) and "
-                    r"written anew, but was copied up to (\d+) \(unclean leader election\?\).*"
-                )
-                assert run.stop() == 143
+        with (
+            steady.Steady(source, {name: 1}) as traffic,
+            mirror.Mirror(tmp_path, settings(east, west, name)) as run,
+        ):
+            run.await_records(20, topic=name)
+            lose_records(source, name, newest=newest, behind=behind, run=run)
+            traffic.go_on()
+            run.await_stopped(name, "source-truncated", SOON_S)
+            line = run.await_log(
+                rf"{name}-0 is halted: .*the source's log was truncated to offset (\d+) and "
+                r"written again \(unclean leader election\?\), but was replicated up to offset "
+                r"(\d+).*"
+            )
             end, copied = map(int, line.groups())
             assert copied - end >= 50
             kept = kafka.read_partition(target, f"east.{name}")
-            obeying.obey(commands.found_in(line[0]))
-            with mirror.Mirror(tmp_path, settings(east, west, name), name="resumed") as run:
-                go_on(run, name)
-                traffic.stop()
-                content.assert_goes_on(source, target, name, start=end, kept=kept)
-                assert run.stop() == 143
+            obeying.obey(commands.found_in(line[0]), folder=tmp_path)
+            go_on(run, name)
+            traffic.stop()
+            content.assert_goes_on(source, target, name, start=end, kept=kept)
+            assert run.stop() == 143
     (stated,) = receipted_proof.receipts(target, "east")
     assert stated.kind is receipt.ReceiptKind.NEW_ERA_REQUESTED
 

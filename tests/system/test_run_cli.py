@@ -1,4 +1,4 @@
-"""`mm2 run` and `mm2 resume` as users type them: exit codes, what is told, what was copied."""
+"""`mm2 run` as users type it: exit codes, what is told, what was copied."""
 
 from __future__ import annotations
 
@@ -249,57 +249,3 @@ def on_a_terminal(*arguments: str, timeout_s: float = 150.0) -> tuple[str, int]:
         child.kill()
         child.wait()
         os.close(ours)
-
-
-@pytest.mark.full
-def test_resume_begins_anew_once_the_flow_is_stopped(east, west, topic, tmp_path):
-    source, target = east.client_properties(), west.client_properties()
-    name = topic()
-    kafka.create_topic(source, name)
-    kafka.produce(source, name, [kafka.Outgoing(value=b"one"), kafka.Outgoing(value=b"two")])
-    path = write(tmp_path, mirror.settings(source, target, topics=[name], spark=INLINE))
-    run = ("run", path, "--until-caught-up", "--timeout", "90")
-    assert mm2(*run).returncode == 0
-    resume = ("resume", "east->west", "--topic", name, "--new-era", "--config", path)
-    asked = mm2(*resume, "--from", "earliest")
-    assert asked.returncode == 0, asked.stderr
-    assert f"{name}-0: copied up to source offset 2; at the next start era 2 begins" in asked.stdout
-    assert mm2(*run).returncode == 0
-    values = [each.value for each in kafka.read_partition(target, f"east.{name}")]
-    assert values == [b"one", b"two"] * 2
-    kafka.produce(source, name, [kafka.Outgoing(value=b"left out")])
-    assert mm2(*resume, "--from", "latest", "--partition", "0").returncode == 0
-    assert mm2(*run).returncode == 0
-    kafka.produce(source, name, [kafka.Outgoing(value=b"three")])
-    assert mm2(*run).returncode == 0
-    values = [each.value for each in kafka.read_partition(target, f"east.{name}")]
-    assert values == [b"one", b"two"] * 2 + [b"three"]
-
-
-def test_resume_refuses_while_the_flow_runs_and_when_it_makes_no_sense(east, west, topic, tmp_path):
-    source = east.client_properties()
-    name = topic()
-    kafka.create_topic(source, name)
-    given = mirror.settings(source, west.client_properties(), topics=[name], spark=INLINE)
-    resume = ("resume", "east->west", "--new-era", "--config", tmp_path / "run.yaml", "--topic")
-    with mirror.Mirror(tmp_path, given) as running:
-        kafka.produce(source, name, [kafka.Outgoing(value=b"first")])
-        running.await_records(1, topic=name)
-        asking = subprocess.Popen(
-            [*mirror.COMMAND, *map(str, resume), name],
-            cwd=mirror.ROOT,
-            env={**os.environ, "PYTHONPATH": str(mirror.ROOT)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        while asking.poll() is None:
-            kafka.produce(source, name, [kafka.Outgoing(value=b"traffic")])
-        told = asking.communicate(timeout=10.0)
-        assert running.stop() == 143
-    assert asking.returncode == 1, told
-    assert "flow east->west runs" in told[1]
-    assert "--force" in told[1]
-    missing = mm2(*resume, name + "x")
-    assert missing.returncode == 2
-    assert f"did you mean '{name}'?" in missing.stderr

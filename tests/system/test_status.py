@@ -71,7 +71,7 @@ def test_how_a_flow_stands_is_told_by_its_process_and_without_it_by_the_clusters
         run.await_records(RECORDS, topic=fast)
         run.await_log(
             rf"{slow}-0: the source deletes what is not copied yet in .* at the earliest "
-            rf"\(retention\.ms\). To go on: kafka-configs.sh .* retention\.ms={2 * KEPT_MS}",
+            rf"\(retention\.ms\). Remedy: kafka-configs.sh .* retention\.ms={2 * KEPT_MS}",
             SOON_S,
         )
         by_process(run, file, fast=fast, slow=slow)

@@ -1,12 +1,13 @@
 """While a flow runs: strangers write to its mirrors, topics are deleted, recreated, cut short.
 
-What cannot be made good stops its partition alone, with what to do; the rest goes on. Who deletes a
-topic is told that its mirror is kept.
+What cannot be made good halts its partition alone, with its remedy; the rest is replicated. Whoever
+deletes a topic reads that its mirror is kept.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -27,20 +28,34 @@ def pair(own_cluster) -> tuple[dict[str, str], dict[str, str]]:
     return own_cluster("east").client_properties(), own_cluster("west").client_properties()
 
 
-def test_each_change_stops_its_topic_alone(tmp_path, pair):
-    stopped(tmp_path, pair)
+def test_each_change_halts_its_topic_alone_until_its_remedy_is_typed(tmp_path, pair):
+    """While the flow runs, which is never stopped for it."""
+    with_changes(tmp_path, pair, then=lambda told: typed(tmp_path, told, pair))
 
 
 @pytest.mark.full
-def test_the_command_that_each_stop_names_leads_on(tmp_path, pair):
-    given, told = stopped(tmp_path, pair)
-    resumed(tmp_path, given, told=told, pair=pair)
+def test_remedies_work_when_the_flow_does_not_run(tmp_path, pair):
+    run, given, told = with_changes(tmp_path, pair)
+    assert_seen_from_outside(run)
+    kept = kept_of(pair[1], told)
+    for topic in again(told):
+        assert "no process runs east->west" in obeying.obey(told[topic], folder=tmp_path)
+    kafka.produce(pair[0], "foreign", content.some(7))
+    with mirror.Mirror(tmp_path, given, name="resumed") as resumed:
+        assert_replicating(resumed, told, kept, pair)
+        assert resumed.stop() == 143
 
 
-def stopped(tmp_path, pair: tuple[kafka.Properties, ...]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Run a flow while its topics change, until each stands still.
+Told = Mapping[str, str]
+"""The remedy of each topic that halted."""
 
-    Returns its settings, and by topic the command that it was stopped with.
+
+def with_changes(
+    tmp_path, pair: tuple[kafka.Properties, ...], *, then: Callable[[Told], None] | None = None
+) -> tuple[mirror.Mirror, dict[str, Any], Told]:
+    """Run a flow while its topics change, until each is halted, and go on with `then`.
+
+    Returns the run, its settings, and the remedies.
     """
     east, west = pair
     for topic in TOPICS:
@@ -59,10 +74,32 @@ def stopped(tmp_path, pair: tuple[kafka.Properties, ...]) -> tuple[dict[str, Any
         traffic.go_on()
         traffic.stop()
         eventually.eventually(lambda: lost(east, west, "good") == 0, 60.0, "all of it is copied")
+        assert_nothing_written(pair, before)
+        if then is not None:
+            then(told)
+            assert run.stopped() == set()
         assert run.stop() == 143
-    assert_nothing_written(pair, before)
-    assert_seen_from_outside(run)
-    return given, told
+    return run, given, told
+
+
+def typed(tmp_path, told: Told, pair: tuple[kafka.Properties, ...]) -> None:
+    east, _ = pair
+    kept = kept_of(pair[1], told)
+    for topic in again(told):
+        said = obeying.obey(told[topic], folder=tmp_path)
+        assert f"{topic}-0: replicating again from source offset " in said
+    kafka.produce(east, "foreign", content.some(7))
+    assert_replicating(None, told, kept, pair)
+
+
+def again(told: Told) -> list[str]:
+    found = [topic for topic in TOPICS if "mm2 topic reset" in told.get(topic, "")]
+    assert sorted(found) == ["foreign", "mirror-again", "source-again"]
+    return found
+
+
+def kept_of(west: kafka.Properties, told: Told) -> dict[str, list[kafka.Record]]:
+    return {topic: kafka.read_partition(west, f"east.{topic}") for topic in again(told)}
 
 
 def change_topics(
@@ -84,7 +121,7 @@ def change_topics(
     return before
 
 
-def assert_told(run: mirror.Mirror) -> dict[str, str]:
+def assert_told(run: mirror.Mirror) -> Told:
     commands_of = {}
     for topic, cause in {
         "foreign": "foreign-writes",
@@ -93,11 +130,11 @@ def assert_told(run: mirror.Mirror) -> dict[str, str]:
     }.items():
         run.await_stopped(topic, cause, 180.0)
     for topic, told in {
-        "foreign": r"producer id .*which is not this flow's, wrote at offset \d+.*mm2 resume",
-        "mirror-again": r"mirror topic east\.mirror-again was deleted and created.*mm2 resume",
-        "source-again": r"source topic source-again was deleted and created.*mm2 resume",
+        "foreign": r"foreign records at offset \d+, of producer id .*mm2 topic reset",
+        "mirror-again": r"mirror topic east\.mirror-again was deleted and created.*mm2 topic reset",
+        "source-again": r"source topic source-again was deleted and created.*mm2 topic reset",
     }.items():
-        line = run.await_log(rf"{topic}-0 stands still: .*{told}.*", 30.0)
+        line = run.await_log(rf"{topic}-0 is halted: .*{told}.*", 30.0)
         commands_of[topic] = commands.found_in(line[0])
     run.await_log("topic deleted is no longer listed by the source", 30.0)
     assert all(commands_of.values()), commands_of
@@ -137,24 +174,19 @@ def assert_seen_from_outside(run: mirror.Mirror) -> None:
         assert f"warning: {line}" in done.stdout, done.stdout
 
 
-def resumed(
-    tmp_path, given: dict[str, Any], *, told: dict[str, str], pair: tuple[kafka.Properties, ...]
+def assert_replicating(
+    run: mirror.Mirror | None,
+    told: Told,
+    kept: Mapping[str, list[kafka.Record]],
+    pair: tuple[kafka.Properties, ...],
 ) -> None:
-    """Whoever types what was printed gets on: where it says, and behind what the mirror holds."""
+    """From where the remedies say, behind what the mirrors hold."""
     east, west = pair
-    again = [topic for topic in TOPICS if "mm2 resume" in told.get(topic, "")]
-    assert sorted(again) == ["foreign", "mirror-again", "source-again"]
-    kept = {topic: kafka.read_partition(west, f"east.{topic}") for topic in again}
-    for topic in again:
-        obeying.obey(told[topic])
-    kafka.produce(east, "foreign", content.some(7))
-    with mirror.Mirror(tmp_path, given, name="resumed") as run:
-        for topic in again:
-            offset = re.search(r"--from offset:(\d+)", told[topic])
-            content.assert_goes_on(
-                east, west, topic, start=int(offset[1]) if offset else 0, kept=kept[topic]
-            )
-        assert run.stopped() == set()
-        assert run.stop() == 143
+    for topic, before in kept.items():
+        offset = re.search(r"--from offset:(\d+)", told[topic])
+        content.assert_goes_on(
+            east, west, topic, start=int(offset[1]) if offset else 0, kept=before
+        )
+    assert run is None or run.stopped() == set()
     stated = {(each.topic, each.kind) for each in receipted_proof.receipts(west, "east")}
-    assert stated == {(topic, receipt.ReceiptKind.NEW_ERA_REQUESTED) for topic in again}
+    assert stated == {(topic, receipt.ReceiptKind.NEW_ERA_REQUESTED) for topic in kept}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mm2.sandbox import cluster
-from tests.support import content, eventually, kafka, mirror, operations, steady
+from tests.support import content, eventually, kafka, mirror, obeying, operations, steady
 
 pytestmark = [
     pytest.mark.system,
@@ -56,12 +56,18 @@ def test_a_source_topic_that_was_made_again_stops_for_good(
         )
         operations.recreate(source, again)
         run.await_stopped(again, "source-truncated", SOON_S)
-        run.await_log(rf"{again}-0 stands still: .*it was truncated or recreated.*mm2 resume")
+        run.await_log(rf"{again}-0 is halted: .*it was truncated or recreated.*mm2 topic reset")
         kafka.produce(source, again, content.some(2 * len(before)))
         assert_stays_stopped(run, again, "source-truncated")
         assert len(kafka.read_partition(target, f"east.{again}")) == len(before)
         copied = run.records(topic=good)
         run.await_records(copied + 50, topic=good)
+        there = len(before) + len(kafka.read_partition(source, again))
+        said = obeying.obey(obeying.remedy_of(run, again, "source-truncated"), folder=tmp_path)
+        assert f"{again}-0: replicating again from source offset 0" in said
+        eventually.eventually(
+            lambda: len(kafka.read_partition(target, f"east.{again}")) == there, SOON_S
+        )
         assert run.stop() == 143
 
 

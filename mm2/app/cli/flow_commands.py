@@ -1,4 +1,4 @@
-"""`mm2 pause`, `mm2 throttle`, `mm2 restart`: operators' changes to a running flow."""
+"""`mm2 pause`, `resume`, `throttle`, `restart`: operators' changes to a running flow."""
 
 from __future__ import annotations
 
@@ -55,8 +55,21 @@ def pause(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) ->
     return exits.DONE
 
 
+@click.command("resume")
+@_flow
+@_topic("Only this topic of the source.")
+@_file
+@usual.as_json
 def resume(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) -> int:
-    """Undo `pause`."""
+    """Resume the running FLOW, or one of its topics, after mm2 pause or mm2 failover.
+
+    Replication continues where it was. For a halted partition see mm2 why TOPIC.
+
+    \b
+    Examples:
+      mm2 resume 'east->west'
+      mm2 resume 'east->west' --topic orders
+    """
     with reached(file, flow) as found:
         if topic is None:
             found.resume()

@@ -54,13 +54,16 @@ SECTIONS: Mapping[str, Mapping[str, Subcommand]] = {
             "mm2.app.cli.flow_commands", "pause", "Pause a flow or one of its topics."
         ),
         "resume": Subcommand(
-            "mm2.app.cli.resume", "command", "Resume a paused flow, or a stopped partition."
+            "mm2.app.cli.flow_commands", "resume", "Resume what was paused or stopped."
         ),
         "restart": Subcommand(
             "mm2.app.cli.flow_commands", "restart", "Restart a flow's connectors and tasks."
         ),
         "throttle": Subcommand(
             "mm2.app.cli.flow_commands", "throttle", "Limit the rate of a flow or topic."
+        ),
+        "topic": Subcommand(
+            "mm2.app.cli.topic", "group", "Reset a halted topic to another position."
         ),
     },
     "Observe": {

@@ -21,6 +21,7 @@ from connect_runtime.ports import pages
 from connect_runtime.system import clock, java, polling, signals, threads
 from mm2.app import (
     displays,
+    exits,
     noise,
     reloader,
     run_loop,

@@ -33,8 +33,8 @@ from mm2.pipeline import fenced_partition, single_questions
 LOOK_S = 60.0
 _TAKEN = "somebody has taken it meanwhile"
 _DELETED = (
-    "all that was copied is deleted from the mirror, and with it how far that was: say where to go "
-    "on with mm2 resume --new-era --from"
+    "all that was replicated is deleted from the mirror topic, and with it how far that was: say "
+    "where to begin with mm2 topic reset FLOW TOPIC --from"
 )
 
 _NOTHING = "nothing on the mirror is known to be from the source"

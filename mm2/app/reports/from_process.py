@@ -125,7 +125,7 @@ def _warnings(status: flow_status.FlowStatus) -> list[str]:
         count = sum(not each.fenced for each in status.partitions)
         found.append(
             f"{amounts.counted(count, 'partition', 'are')} copied at least once, for nobody can be "
-            f"fenced. To go on: {status.fencing}"
+            f"fenced. Remedy: {status.fencing}"
         )
     if status.slots_missing:
         found.append(f"its tasks need {amounts.counted(status.slots_missing, 'more Spark slot')}")

@@ -274,7 +274,7 @@ class CopySupervisor:
     def _note_change(self, gauge: messages.Gauge) -> None:
         where = self.settings.partitions[gauge.index]
         if gauge.phase == "stopped":
-            self._tell(logging.ERROR, "%s stands still: %s", where.name, gauge.reason)
+            self._tell(logging.ERROR, "%s is halted: %s", where.name, gauge.reason)
         elif gauge.phase == "fenced":
             self.taken_over = gauge.reason
             self._tell(logging.ERROR, "%s", gauge.reason)

@@ -28,9 +28,7 @@ def settled(
     that was created again. `added` came to the flow later: they start at their earliest record."""
     kept, stopped = recreated.set_apart(plan.partitions, known)
     findings = (
-        partition_setups.Finding(
-            partition=name(where), cause=stop.cause.value, message=stop.message
-        )
+        partition_setups.Finding(partition=name(where), cause=stop.cause.value, message=stop.text)
         for where, stop in stopped
     )
     later = frozenset(added)

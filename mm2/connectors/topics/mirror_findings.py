@@ -20,6 +20,13 @@ T = TypeVar("T")
 
 TARGET_SETTING = "target-setting"
 """Cause of a problem: a setting of the mirror under which copying would do harm."""
+TOPIC_REFUSED = "topic-refused"
+SAME_TOPIC = "same-topic"
+SOURCE_TOO_SMALL = "source-too-small"
+MIRROR_TOO_SMALL = "mirror-too-small"
+CAUSES = (TARGET_SETTING, TOPIC_REFUSED, SAME_TOPIC, SOURCE_TOO_SMALL, MIRROR_TOO_SMALL)
+"""Every cause of a problem or finding, as in the metric label `cause`;
+`deploy/guides/halt-reasons.md` explains each."""
 SOURCE_RIGHTS = ("Describe", "DescribeConfigs", "Read")
 MIRROR_RIGHTS = (
     *("Create", "Alter", "AlterConfigs", "Describe", "DescribeConfigs"),
@@ -139,7 +146,7 @@ def _failure(
     """`right` is the command that grants what may be lacking."""
     lacking = isinstance(error, kafka_errors.NotAuthorizedError)
     return Problem(
-        cause="topic-refused",
+        cause=TOPIC_REFUSED,
         message=message,
         partitions=partitions,
         passing=passing,

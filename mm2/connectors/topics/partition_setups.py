@@ -14,7 +14,7 @@ from connect_runtime.base import amounts, clock, deadline, ids
 from mm2.cluster import admin
 from mm2.connectors.topics import mirror_findings, mirror_topics
 from mm2.core import commands, flows, loops
-from mm2.core.copy import setup
+from mm2.core.copy import setup, stops
 from mm2.core.topics import snapshot
 from mm2.formats import map_record
 
@@ -190,16 +190,14 @@ class PartitionSetups:
     def _findings(
         self, name: str, problem: mirror_findings.Problem, numbers: Iterable[int]
     ) -> list[Finding]:
-        """Further looks try again by themselves, so that a remedy is all it takes then."""
-        looks = self._flow.refresh_topics_interval_s is not None
-        lines = [problem.remedy] if problem.remedy else []
-        if not (lines and looks):
-            lines.append(self._operator.run())
+        """The restart has it tried at once, not minutes later."""
+        lines = [*filter(None, (problem.remedy,)), self._operator.restart(self._flow.name)]
+        told = f"{problem.message}{self._when()}. {commands.to_go_on(*lines)}"
         return [
             Finding(
                 partition=ids.TopicPartition(name, number),
                 cause=problem.cause,
-                message=f"{problem.message}{self._when()}. {commands.to_go_on(*lines)}",
+                message=stops.with_code(problem.cause, told),
                 spoils=problem.cause == mirror_findings.TARGET_SETTING,
             )
             for number in numbers
@@ -210,27 +208,30 @@ class PartitionSetups:
         topic, mirror = pair.topic, pair.mirror
         where = ids.TopicPartition(topic.name, number)
         if common.one_cluster and topic.name == mirror.name:
-            message = (
-                f"{self._flow.name} {topic.name}: both aliases lead to the same cluster, where the "
-                f"topic would be copied into itself. {commands.to_go_on(self._operator.run())}"
+            cause = mirror_findings.SAME_TOPIC
+            told = (
+                f"{self._flow.name} {topic.name}: both aliases lead to the same cluster, so the "
+                "topic would be replicated into itself. Correct bootstrap.servers. "
+                f"{commands.to_go_on(self._operator.reload())}"
             )
-            return Finding(partition=where, cause="same-topic", message=message, spoils=True)
+            message = stops.with_code(cause, told)
+            return Finding(partition=where, cause=cause, message=message, spoils=True)
         if number >= topic.partitions:
-            cause = "source-too-small"
+            cause = mirror_findings.SOURCE_TOO_SMALL
             count = amounts.counted(topic.partitions, "partition")
-            told = f"the source tells of {count}, {number} is asked for"
+            told = f"the source topic has {count}, partition {number} is assigned"
             line = self._operator.source.show_topic(topic.name)
         elif number >= mirror.partitions:
-            cause = "mirror-too-small"
+            cause = mirror_findings.MIRROR_TOO_SMALL
             told = (
-                f"the target tells of {amounts.counted(mirror.partitions, 'partition')} of "
-                f"{mirror.name}, {topic.partitions} are needed"
+                f"mirror topic {mirror.name} has "
+                f"{amounts.counted(mirror.partitions, 'partition')}, {topic.partitions} are needed"
             )
             line = self._operator.target.show_topic(mirror.name)
         else:
             return None
-        message = f"{self._flow.name} {topic.name}: {told}{self._when()}. {commands.to_go_on(line)}"
-        return Finding(partition=where, cause=cause, message=message)
+        told = f"{self._flow.name} {topic.name}: {told}{self._when()}. {commands.to_go_on(line)}"
+        return Finding(partition=where, cause=cause, message=stops.with_code(cause, told))
 
     def _setup(
         self, pair: mirror_findings.Pair, number: int, common: Common

@@ -135,17 +135,13 @@ def _looked_through(
 def _not_empty(where: setup.PartitionSetup, why: str) -> stops.Stop:
     rebuild = where.operator.rebuild(where.flow, where.topic)
     delete = where.operator.target.delete_topic(where.remote_topic)
-    lost = (
-        "If it is this flow's own and only its map of offsets is lost, stop the flow and have the "
-        f"map made anew ({rebuild}). "
-    )
+    lost = f"rebuild the lost offset map ({rebuild}), or " if rebuild else ""
     return stops.Stop(
         cause=stops.Cause.NOT_EMPTY,
         message=(
-            f"{where.mirror}: there is no progress of this flow for it, but {why}. "
-            f"{lost if rebuild else ''}Delete the mirror topic ({delete}) and start the flow "
-            "again, or keep what is there and begin behind it. "
-            f"{stops.way_on(where, position=where.start)}"
+            f"{where.mirror}: this flow has not replicated to it yet, but {why}. If these records "
+            f"are this flow's, {lost}delete the mirror topic ({delete}) and restart the flow. The "
+            f"remedy keeps them and appends. {stops.reset_remedy(where, position=where.start)}"
         ),
     )
 

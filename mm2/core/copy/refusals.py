@@ -85,7 +85,7 @@ _UNCLEAR = {
     76: "UNSUPPORTED_COMPRESSION_TYPE",
 }
 """Like codes that stand nowhere here: it may pass, and is a stop once it comes again and again."""
-_LEFT_OUT = TOO_LARGE | BAD_RECORD | {-1, 2}
+_SKIPPABLE = TOO_LARGE | BAD_RECORD | {-1, 2}
 """Without the batch the partition may go on."""
 
 
@@ -115,8 +115,8 @@ def produce(
         return Reaction(then=Then.TAKE, reason=reason)
     said = f" ({message})" if message else ""
     text = f"{where.mirror} refused the batch of {where.name} offset {offset} with {name}{said}: "
-    if code in _LEFT_OUT and behind > offset:
-        text += _leave_out(where, behind=behind)
+    if code in _SKIPPABLE and behind > offset:
+        text += _skip(where, behind=behind)
     text += remedies.of_target(where, code, size=size)
     stop = stops.Stop(cause=stops.Cause.REFUSED, message=text, retry_after_s=RETRY_S)
     if code in _POLICY:
@@ -124,11 +124,11 @@ def produce(
     return Reaction(then=Then.BACK_OFF, reason=f"{where.mirror}: {message or name}", stop=stop)
 
 
-def _leave_out(where: setup.PartitionSetup, *, behind: int) -> str:
-    line = where.operator.resume(
+def _skip(where: setup.PartitionSetup, *, behind: int) -> str:
+    line = where.operator.reset_topic(
         where.flow, where.topic, partition=where.partition, position=stops.at_offset(behind)
     )
-    return f"leave it out, with the flow stopped ({line}), or "
+    return f"skip it ({line}), or "
 
 
 def fetch(where: setup.PartitionSetup, *, code: int, offset: int) -> Reaction | None:

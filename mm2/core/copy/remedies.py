@@ -1,7 +1,7 @@
-"""What a person can do about what a cluster refuses, by Kafka's error code: words and the command.
+"""The remedy for what a cluster refuses, by Kafka's error code: words and the command.
 
-Codes are Kafka's (`org.apache.kafka.common.protocol.Errors`). What is done here is noticed by
-itself, since the partition is tried again; where the flow must be started anew, it says so.
+Codes are Kafka's (`org.apache.kafka.common.protocol.Errors`). A halted partition is tried again, so
+nothing but the remedy is needed; where the flow must be restarted as well, the remedy says so.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def untold(where: setup.PartitionSetup, code: int) -> str:
     if code == TOPIC_DENIED:
         line = where.operator.target.allow_topic(where.remote_topic, "Describe", "Read")
         return (
-            "Allow the flow's principal READ on the mirror topic, which DescribeProducers takes: "
-            f"mm2 asks again, and names it. {commands.to_go_on(line)}"
+            "Allow the flow's principal READ on the mirror topic, which DescribeProducers needs; "
+            f"then mm2 names the transaction. {commands.to_go_on(line)}"
         )
     line = where.operator.target.show_versions()
     return (
-        "Every broker since 2.8 knows DescribeProducers: have whatever stands between mm2 and the "
-        "brokers (a proxy, a gateway) let it pass: mm2 asks again, and names it. This lists what "
-        f"they offer. {commands.to_go_on(line)}"
+        "Every broker since 2.8 has DescribeProducers: let a proxy or gateway before the brokers "
+        "pass it; then mm2 names the transaction. This lists which requests are accepted. "
+        f"{commands.to_go_on(line)}"
     )
 
 
@@ -119,22 +119,22 @@ def _policy(where: setup.PartitionSetup, size: int) -> str:
 def _malformed(where: setup.PartitionSetup, size: int) -> str:
     line = where.operator.target.show_settings(where.remote_topic)
     return (
-        "the broker's log says what is wrong with it; a compacted mirror topic takes no record "
-        f"without a key, say. {commands.to_go_on(line)}"
+        "the broker's log says what is wrong; a compacted mirror topic, for example, takes no "
+        f"record without a key. This shows the topic's settings. {commands.to_go_on(line)}"
     )
 
 
 def _codec(where: setup.PartitionSetup, size: int) -> str:
     line = where.operator.target.set_topic(where.remote_topic, {"compression.type": "gzip"})
     return (
-        "have the mirror topic written in a codec that all of its brokers take. "
+        "set compression.type of the mirror topic to a codec that all its brokers accept. "
         f"{commands.to_go_on(line)}"
     )
 
 
 def _look_at_mirror(where: setup.PartitionSetup, size: int) -> str:
     line = where.operator.target.show_topic(where.remote_topic)
-    return f"look at the mirror topic and the broker's log. {commands.to_go_on(line)}"
+    return f"see the mirror topic's replicas and the broker's log. {commands.to_go_on(line)}"
 
 
 def _read_right(where: setup.PartitionSetup, size: int) -> str:
@@ -144,19 +144,19 @@ def _read_right(where: setup.PartitionSetup, size: int) -> str:
 
 def _gone(where: setup.PartitionSetup, size: int) -> str:
     return (
-        "create it again, or end its mirroring with topics.exclude. "
+        "create it again, or stop its replication with topics.exclude. "
         f"{commands.to_go_on(where.operator.reload())}"
     )
 
 
 def _another_topic(where: setup.PartitionSetup, size: int) -> str:
-    line = where.operator.resume(where.flow, where.topic, position="earliest")
-    return f"{where.operator.stopping(where.flow)} {commands.to_go_on(line)}"
+    line = where.operator.reset_topic(where.flow, where.topic, position="earliest")
+    return f"replicate the new topic from its start. {commands.to_go_on(line)}"
 
 
 def _look_at_source(where: setup.PartitionSetup, size: int) -> str:
     line = where.operator.source.show_topic(where.topic)
-    return f"look at its replicas and the broker's log. {commands.to_go_on(line)}"
+    return f"see the source topic's replicas and the broker's log. {commands.to_go_on(line)}"
 
 
 _OF_TARGET: Mapping[int, Remedy] = {

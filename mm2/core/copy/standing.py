@@ -118,7 +118,7 @@ class Standing:
         """For good, or for `stop.retry_after_s`, twice as long each time that it comes back."""
         self.phase = Phase.STOPPED
         self.stop = stop
-        self.reason = stop.message
+        self.reason = stop.text
         self.wake_at_s = float("inf")
         if stop.retry_after_s is not None:
             self.troubled = True
@@ -138,7 +138,7 @@ class Standing:
     def fence_off(self, stop: stops.Stop) -> None:
         """Another owner has the partition; nothing leads out of this."""
         self.phase = Phase.FENCED
-        self.reason = stop.message
+        self.reason = stop.text
         self.stop = stop
 
     def close(self) -> None:

@@ -1,7 +1,8 @@
-"""Why a partition does not move, in words for the person who must do something about it."""
+"""Why a partition is halted, in words for the operator, and the remedy."""
 
 from __future__ import annotations
 
+import base64
 import enum
 from dataclasses import dataclass
 
@@ -14,7 +15,8 @@ OPPOSITE_RETRY_S = 15.0
 
 
 class Cause(enum.Enum):
-    """What kind of thing is wrong; the message says exactly what."""
+    """The kind of halt, as in the metric label `cause`; `deploy/guides/halt-reasons.md` explains
+    each. The message says exactly what was found."""
 
     CORRUPT = "corrupt-batch"
     TRANSFORM_FAILED = "transform-failed"
@@ -34,38 +36,51 @@ class Cause(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """A partition stands still: until somebody acts, or, with `retry_after_s`, until it is tried
-    again, which the message leaves to say to whoever knows after how long."""
+    """A partition is halted: until an operator acts, or, with `retry_after_s`, until it is tried
+    again. When that is, `message` leaves to whoever knows."""
 
     cause: Cause
     message: str
     retry_after_s: float | None = None
 
+    @property
+    def text(self) -> str:
+        """The message with its code: `[recreated] …`."""
+        return with_code(self.cause.value, self.message)
 
-def way_on(
+
+def with_code(code: str, message: str) -> str:
+    """A halt's message as it is printed everywhere."""
+    return f"[{code}] {message}"
+
+
+def reset_remedy(
     where: setup.PartitionSetup, *, position: str, whole_topic: bool = False, before: str = ""
 ) -> str:
-    """The end of a message: how a stopped partition begins anew, at `position` unless somebody
-    wants another one.
+    """The end of a message: the partition begins again, at `position` unless the operator prefers
+    another one.
 
-    `whole_topic`: what stopped it stops its topic's other partitions, too. `before`: a command that
-    must have been given first.
+    `whole_topic`: what halted it halts its topic's other partitions, too. `before`: a command that
+    must be given first.
     """
     partition = None if whole_topic else where.partition
-    line = where.operator.resume(where.flow, where.topic, position=position, partition=partition)
-    return (
-        f"{where.operator.stopping(where.flow)} {where.operator.other_positions(position)} "
-        f"{commands.to_go_on(*filter(None, (before, line)))}"
+    line = where.operator.reset_topic(
+        where.flow, where.topic, position=position, partition=partition
     )
+    remedy = commands.to_go_on(*filter(None, (before, line)))
+    return f"{where.operator.other_positions(position)} {remedy}"
 
 
-def way_past(where: setup.PartitionSetup, *, behind: int) -> str:
-    """The same, leaving out what stands before source offset `behind`, and nothing else."""
-    return way_on(where, position=at_offset(behind))
+def skip_remedy(where: setup.PartitionSetup, *, behind: int) -> str:
+    """The same, beginning again at source offset `behind`, and nowhere else."""
+    line = where.operator.reset_topic(
+        where.flow, where.topic, position=at_offset(behind), partition=where.partition
+    )
+    return commands.to_go_on(line)
 
 
 def at_offset(source: int) -> str:
-    """A position (`mm2 resume --from`) at this source offset."""
+    """A position (`mm2 topic reset --from`) at this source offset."""
     return f"{map_record.AT_OFFSET}{source}"
 
 
@@ -73,16 +88,16 @@ def fenced(where: setup.PartitionSetup) -> Stop:
     return Stop(
         cause=Cause.FENCED,
         message=(
-            f"{where.mirror} was taken over by another owner of flow {where.flow}. Another mm2 "
-            f"process runs flow {where.flow} (or one between clusters of the same aliases): run "
-            "each flow once. To have it here, stop the other one. "
-            f"{commands.to_go_on(where.operator.run())}"
+            f"{where.mirror}: another mm2 process acquired this partition of flow {where.flow}, or "
+            "of a flow between clusters of the same aliases. A flow may run in one group of nodes "
+            "only. The remedy brings the partition back here; stop the other process first. "
+            f"{commands.to_go_on(where.operator.restart(where.flow, where.topic))}"
         ),
     )
 
 
 def refused(where: setup.PartitionSetup, why: str, *, code: int, retry_after_s: float) -> Stop:
-    """The target does not allow what the copy must do; somebody must change that."""
+    """The target does not allow what the copy must do; an operator must change that."""
     return Stop(
         cause=Cause.REFUSED,
         message=f"{where.mirror}: {why}: {remedies.of_target(where, code)}",
@@ -91,14 +106,14 @@ def refused(where: setup.PartitionSetup, why: str, *, code: int, retry_after_s: 
 
 
 def opposite_unknown(where: setup.PartitionSetup, why: str) -> Stop:
-    """Nobody can tell whether a record of the source is one that the opposite flow brought."""
+    """Whether a record of the source came from the reverse flow cannot be told."""
     line = where.operator.source.allow_topic(where.opposite_map, "Describe", "Read")
     return Stop(
         cause=Cause.OPPOSITE_UNKNOWN,
         message=(
-            f"{where.name}: what a flow that leads back wrote here must not be copied again, and "
-            f"whether that is so cannot be told: {why}. Both rights are needed where mirrors have "
-            f"their topics' names. {commands.to_go_on(line)}"
+            f"{where.name}: the reverse flow's offset map {where.opposite_map} cannot be read on "
+            f"the source: {why}. Without it, records that the reverse flow wrote would be "
+            f"replicated back. {commands.to_go_on(line)}"
         ),
         retry_after_s=OPPOSITE_RETRY_S,
     )
@@ -110,11 +125,11 @@ def timestamps_rewritten(where: setup.PartitionSetup, *, offset: int) -> Stop:
     return Stop(
         cause=Cause.TIMESTAMPS_REWRITTEN,
         message=(
-            f"{where.mirror}: the broker replaced the timestamps of source offset {offset} by its "
-            "own; from there on everything is copied again with message.timestamp.type=CreateTime. "
-            "To be rid of what was written wrongly, delete the mirror topic instead "
-            f"({target.delete_topic(where.remote_topic)}) and begin at the earliest. "
-            f"{way_on(where, position=at_offset(offset), before=create_time)}"
+            f"{where.mirror}: the target broker replaced the timestamps of source offset {offset} "
+            "and later, because the topic has message.timestamp.type=LogAppendTime. The remedy "
+            "replicates them again with CreateTime; the wrong ones stay, unless you delete the "
+            f"mirror topic first ({target.delete_topic(where.remote_topic)}) and reset from "
+            f"earliest. {reset_remedy(where, position=at_offset(offset), before=create_time)}"
         ),
     )
 
@@ -127,14 +142,24 @@ def recreated(
     if map_record.NO_TOPIC_ID in (was, now) or was == now:
         return None
     side = f"mirror topic {where.remote_topic}" if on_target else f"source topic {where.topic}"
+    kept = (
+        "It lacks what was replicated before"
+        if on_target
+        else "Its records are not replicated, so that they do not mix with those of the old topic"
+    )
     return Stop(
         cause=Cause.RECREATED,
         message=(
-            f"{side} was deleted and created again since this flow copied it (topic id "
-            f"{was.hex()}, now {now.hex()}): what it holds now is something else. "
-            f"{way_on(where, position='earliest', whole_topic=True)}"
+            f"{side} was deleted and created again (topic id {topic_id(was)}, now "
+            f"{topic_id(now)}). {kept}. "
+            f"{reset_remedy(where, position='earliest', whole_topic=True)}"
         ),
     )
+
+
+def topic_id(found: bytes) -> str:
+    """As Kafka's tools print it (`org.apache.kafka.common.Uuid`)."""
+    return base64.urlsafe_b64encode(found).decode().rstrip("=")
 
 
 def mirror_unknown(where: setup.PartitionSetup, *, copied: int, leader_epoch: int) -> Stop:
@@ -142,10 +167,10 @@ def mirror_unknown(where: setup.PartitionSetup, *, copied: int, leader_epoch: in
     return Stop(
         cause=Cause.RECREATED,
         message=(
-            f"{where.mirror}: this flow wrote it up to offset {copied}, in leader epoch "
-            f"{leader_epoch}, and its log neither reaches there nor knows that epoch: it was "
-            "deleted and created again, or restored from elsewhere. "
-            f"{way_on(where, position='earliest', whole_topic=True)}"
+            f"{where.mirror}: the mirror topic was deleted and created again, or restored from a "
+            f"backup: its log has neither offset {copied} nor leader epoch {leader_epoch}, which "
+            "this flow wrote. "
+            f"{reset_remedy(where, position='earliest', whole_topic=True)}"
         ),
     )
 
@@ -154,9 +179,9 @@ def source_diverged(where: setup.PartitionSetup, *, end: int, copied: int) -> St
     return Stop(
         cause=Cause.SOURCE_TRUNCATED,
         message=(
-            f"{where.name}: the source's log was cut back to offset {end} and written anew, but "
-            f"was copied up to {copied} (unclean leader election?). The mirror keeps what the "
-            f"source lost. {way_past(where, behind=end)}"
+            f"{where.name}: the source's log was truncated to offset {end} and written again "
+            f"(unclean leader election?), but was replicated up to offset {copied}. The mirror "
+            f"topic keeps the records that the source lost. {skip_remedy(where, behind=end)}"
         ),
     )
 
@@ -168,9 +193,9 @@ def source_truncated(
     return Stop(
         cause=Cause.SOURCE_TRUNCATED,
         message=(
-            f"{where.name}: the copy stands at source offset {position}, which the source no "
-            f"longer has although its log starts at {start}: it was truncated or recreated. "
-            f"{way_on(where, position='earliest')}"
+            f"{where.name}: the source's log, which starts at offset {start}, ends before offset "
+            f"{position}, up to which it was replicated: it was truncated or recreated. "
+            f"{reset_remedy(where, position='earliest')}"
         ),
         retry_after_s=retry_after_s if where.source_is_known else None,
     )
@@ -181,8 +206,9 @@ def source_missing(where: setup.PartitionSetup, why: str) -> Stop:
     return Stop(
         cause=Cause.SOURCE_REFUSED,
         message=(
-            f"{why}. Its brokers give topics no ids, so that nobody could tell whether it is the "
-            f"same one when it is there again. {way_on(where, position='earliest')}"
+            f"{why}. Brokers before 2.8 give topics no ids, so when the topic is there again, mm2 "
+            "cannot tell whether it is the same one. When it is there: "
+            f"{reset_remedy(where, position='earliest')}"
         ),
     )
 
@@ -193,8 +219,8 @@ def source_gap(where: setup.PartitionSetup, *, position: int, start: int) -> Sto
         cause=Cause.SOURCE_GAP,
         message=(
             f"{where.name}: the source deleted offsets {position} to {start - 1} before they were "
-            f"copied or compared (its log starts at {start}), and on.source.gap is fail. "
-            f"{way_past(where, behind=start)}"
+            f"replicated (its log starts at {start}), and on.source.gap is fail. The remedy goes "
+            f"past them: they are lost. {skip_remedy(where, behind=start)}"
         ),
     )
 
@@ -202,17 +228,17 @@ def source_gap(where: setup.PartitionSetup, *, position: int, start: int) -> Sto
 def foreign_writes(
     where: setup.PartitionSetup, found: tail.Foreign, *, copied: int, unlike: str = ""
 ) -> Stop:
-    """A stranger's batch stands on the mirror; `unlike` says what tells it from one that Java
+    """The mirror has a batch of another producer; `unlike` says what tells it from one that Java
     copied. Everything before source offset `copied` is on the mirror."""
     producers = where.operator.target.show_producers(where.remote_topic, partition=where.partition)
-    not_java = f" MirrorMaker 2 did not copy it there: {unlike}." if unlike else ""
+    not_java = f" MirrorMaker 2 did not write it: {unlike}." if unlike else ""
     return Stop(
         cause=Cause.FOREIGN_WRITES,
         message=(
-            f"{where.mirror}: producer id {found.producer_id}, which is not this flow's, wrote at "
-            f"offset {found.offset} of a mirror topic that only this flow may write to.{not_java} "
-            f"Find that producer ({producers}) and stop it, or set target.topics: shared. Copied "
-            f"again is what followed source offset {copied}. {way_past(where, behind=copied)}"
+            f"{where.mirror}: foreign records at offset {found.offset}, of producer id "
+            f"{found.producer_id}, which is not this flow's.{not_java} Stop that producer first "
+            f"({producers}), or set target.topics: shared. The remedy replicates again from "
+            f"source offset {copied}. {skip_remedy(where, behind=copied)}"
         ),
     )
 
@@ -225,10 +251,10 @@ def ahead_of_source(
     return Stop(
         cause=Cause.NOT_PAIRED,
         message=(
-            f"{where.mirror}: what MirrorMaker 2 wrote last cannot be matched with {where.name}: "
-            f"{why}. Is a transaction still open there, did others write to the mirror, or was the "
-            "source truncated? Records may be doubled when it is begun anew. "
-            f"{way_past(where, behind=copied)}"
+            f"{where.mirror}: what MirrorMaker 2 wrote last does not match {where.name}: {why}. "
+            "Look for an open transaction on the source, for other producers on the mirror topic, "
+            "and for a truncated source. The remedy may write duplicates. "
+            f"{skip_remedy(where, behind=copied)}"
         ),
         retry_after_s=retry_after_s,
     )
@@ -241,13 +267,10 @@ def hanging(
     return Stop(
         cause=Cause.HANGING,
         message=(
-            f"{where.mirror}: a transaction of this flow that begins at offset {found.start}, of "
-            f"producer id {found.producer_id}, has no marker (an unclean leader election lost it, "
-            "or, on brokers before 3.6, a batch came late, from a writer that was fenced and "
-            "forgotten) and that producer id has expired, or may not be used any more, so nothing "
-            "ends it, and read_committed readers stand still there, or where the log starts since. "
-            "Aborting it loses nothing: what it holds is copied again where it is missing. "
-            f"{_abort(where, found)}"
+            f"{where.mirror}: this flow's transaction at offset {found.start}, of producer id "
+            f"{found.producer_id}, is hanging: its marker was lost, or a batch came late, and its "
+            "producer id has expired. read_committed consumers wait there. Aborting it loses "
+            f"nothing: what it holds is replicated again. {_abort(where, found)}"
         ),
         retry_after_s=retry_after_s,
     )
@@ -256,16 +279,15 @@ def hanging(
 def others_open(
     where: setup.PartitionSetup, found: instructions.OpenTransaction, *, retry_after_s: float
 ) -> Stop:
-    """A transaction of somebody else's on a mirror that is ours alone; it may end yet."""
+    """A transaction of another producer on a mirror that is ours alone; it may end yet."""
     producers = where.operator.target.show_producers(where.remote_topic, partition=where.partition)
     return Stop(
         cause=Cause.HANGING,
         message=(
-            f"{where.mirror}: producer id {found.producer_id}, which is not this flow's, began a "
-            f"transaction at offset {found.start} and has not ended it, so read_committed readers "
-            f"stand still there. Find that producer ({producers}) and end it: its coordinator "
-            "aborts the transaction when its timeout has passed. If nobody is there any more, "
-            f"abort it yourself. {_abort(where, found)}"
+            f"{where.mirror}: a transaction at offset {found.start} is open, of producer id "
+            f"{found.producer_id}, which is not this flow's. read_committed consumers wait there. "
+            f"Find that producer ({producers}) and end it; the transaction is aborted when its "
+            f"timeout has passed. If nobody runs it any more, abort it. {_abort(where, found)}"
         ),
         retry_after_s=retry_after_s,
     )
@@ -278,8 +300,8 @@ def standing_still(
     return Stop(
         cause=Cause.HANGING,
         message=(
-            f"{where.mirror}: read_committed readers stand still at offset {stable}: a transaction "
-            f"has not ended, and which one could not be found out: {why}. "
+            f"{where.mirror}: a transaction is open at offset {stable}, where read_committed "
+            f"consumers wait; the target does not tell which one: {why}. "
             f"{remedies.untold(where, code)}"
         ),
         retry_after_s=retry_after_s,
@@ -298,9 +320,9 @@ def mirror_unreadable(where: setup.PartitionSetup, *, offset: int, why: str) -> 
     return Stop(
         cause=Cause.NOT_PAIRED,
         message=(
-            f"{where.mirror} at offset {offset}: {why}, which cannot be compared with the source. "
-            f"Whatever is copied from now on stands behind it. "
-            f"{way_on(where, position='earliest')}"
+            f"{where.mirror}: the mirror topic cannot be read at offset {offset}: {why}. So it "
+            "cannot be compared with the source; the remedy appends behind it. "
+            f"{reset_remedy(where, position='earliest')}"
         ),
     )
 
@@ -312,27 +334,28 @@ def blocked(where: setup.PartitionSetup, obstacle: source_batches.Obstacle) -> S
     """
     at = f"{blocked_at(where, obstacle)}. "
     # Where a damaged batch ends cannot be known, and a position inside it leads to it again.
-    position = at_offset(obstacle.behind) if obstacle.behind >= 0 else "latest"
-    past = way_on(where, position=position)
+    past = (
+        skip_remedy(where, behind=obstacle.behind)
+        if obstacle.behind >= 0
+        else reset_remedy(where, position="latest")
+    )
     if obstacle.by_transform:
         return Stop(
             cause=Cause.TRANSFORM_FAILED,
             message=(
-                f"{at}Mend the transform, then start the flow again ({where.operator.run()}), or "
-                f"leave it out. {past}"
+                f"{at}Correct the transform and restart the mm2 process, or skip the record. {past}"
             ),
         )
     if obstacle.sound:
         return Stop(
             cause=Cause.CORRUPT,
-            message=f"{at}Its checksum is right, so it was written like that: leave it out. {past}",
+            message=f"{at}Its checksum is right, so it was produced like that: skip it. {past}",
         )
     return Stop(
         cause=Cause.CORRUPT,
         message=(
-            f"{at}The source broker's log segment or the network damaged it: see which brokers "
-            f"hold it ({where.operator.source.show_topic(where.topic)}) and let one with a sound "
-            f"log lead, or leave it out. {past}"
+            f"{at}The source broker's disk or the network damaged it. Let a replica with a sound "
+            f"log lead ({where.operator.source.show_topic(where.topic)}), or skip it. {past}"
         ),
         retry_after_s=DAMAGED_RETRY_S,
     )

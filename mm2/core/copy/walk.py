@@ -262,7 +262,7 @@ def _tail_ahead(
     A source that was truncated holds fewer offsets than our records had; one that was compacted
     still counts theirs. Without fences two owners may have written the same.
     """
-    why = f"the source ends at {end}, and the mirror holds more from {pairs.unpaired_from} on"
+    why = f"the source ends at {end}, and the mirror has more records from {pairs.unpaired_from} on"
     if pairs.could_be_gone(end) or not attempt.fence.holds:
         pairs.mismatch = why
         return None
@@ -270,9 +270,9 @@ def _tail_ahead(
     return stops.Stop(
         cause=stops.Cause.NOT_PAIRED,
         message=(
-            f"{where.mirror}: what this flow wrote last cannot be matched with {where.name}: {why}."
-            " Was the source truncated? Records may be doubled when it is begun anew. "
-            f"{stops.way_past(where, behind=min(pairs.position, end))}"
+            f"{where.mirror}: what this flow wrote last does not match {where.name}: {why}. The "
+            "source was probably truncated. The remedy may write duplicates. "
+            f"{stops.skip_remedy(where, behind=min(pairs.position, end))}"
         ),
         retry_after_s=RETRY_S,
     )

@@ -67,7 +67,7 @@ class FlowLog:
                 entry.name(stated.target)
 
     def request(self, request: str, position: str) -> None:
-        """What `mm2 resume --new-era` appends."""
+        """What `mm2 topic reset` appends."""
         key = map_record.RequestKey(topic=PARTITION.topic, partition=PARTITION.partition)
         value = map_record.Request(request=request, position=position)
         encoded = map_record.encode_key(key), map_record.encode_value(value)

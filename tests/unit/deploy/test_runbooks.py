@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from mm2.app import health_pages
+from mm2.connectors.topics import mirror_findings
 from mm2.core.copy import stops
 from mm2.formats import receipt
 from tests.support import boards, rules
@@ -17,7 +18,11 @@ from tests.support import boards, rules
 PAGES = sorted(rules.RUNBOOKS.glob("Mm2*.md"))
 ALERTS = {each.name: each for each in rules.alerts()}
 BOARDS = {board["title"] for board in boards.read().values()}
-KINDS = {each.value for each in receipt.ReceiptKind} | {each.value for each in stops.Cause}
+KINDS = {
+    *(each.value for each in receipt.ReceiptKind),
+    *(each.value for each in stops.Cause),
+    *mirror_findings.CAUSES,
+}
 HEALTH = (health_pages.LIVE, health_pages.READY, health_pages.REPLICATING)
 CONFIGURATION = (rules.ROOT / "deploy" / "guides" / "configuration.md").read_text()
 DRILL = "drill.report"

@@ -125,7 +125,7 @@ def test_partitions_that_nobody_may_fence_are_told_once_with_the_right_they_lack
     assert [text for level, text in lines if level == logging.WARNING] == [
         "east->west: its transactional ids may not be used, so nobody can be fenced: 2 partitions "
         "copied at least once. With the right to them it copies exactly once from its next start "
-        "on. To go on: kafka-acls.sh x"
+        "on. Remedy: kafka-acls.sh x"
     ]
     assert watched.see(unfenced) == []
     assert watched.see(statuses.flow(*partitions)) == []

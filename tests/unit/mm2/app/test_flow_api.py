@@ -110,3 +110,8 @@ def test_refusals_and_silence_say_which_flow(herder):
     gone = flow_api.FlowApi("a->b", url=url, user="mm2", password="secret")
     with pytest.raises(flow_api.ApiError, match="a->b: "):
         gone.pause()
+
+
+def test_the_tasks_that_have_partitions_are_restarted_and_no_others(herder, api):
+    assert api.restart_partitions([ids.TopicPartition("orders", 1)]) == [1]
+    assert api.restart_partitions([ids.TopicPartition("nowhere", 0)]) == []

@@ -49,9 +49,9 @@ def test_what_is_held_is_told_with_what_is_not_done_and_the_way_on():
     both = {HEARTBEAT: holds.By.STOPPED, CHECKPOINT: holds.By.PAUSED}
     assert held.in_words("east->west", holds.Holds(paused=True, beside=both)) == [
         "MirrorCheckpointConnector is paused, by an operator: no checkpoints are made; groups that "
-        "move go on where they were then. To go on: mm2 resume 'east->west'",
+        "move go on where they were then. Remedy: mm2 resume 'east->west'",
         "MirrorHeartbeatConnector is stopped, by an operator: no heartbeats are written to its "
-        "target. To go on: mm2 resume 'east->west'",
+        "target. Remedy: mm2 resume 'east->west'",
     ]
     assert held.in_words("east->west", holds.NOTHING) == []
 

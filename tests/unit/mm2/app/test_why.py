@@ -41,7 +41,7 @@ TABLE = [
     ),
     (
         {"fenced": False},
-        f"passed through, at least once ({why.DENIED}). To go on: kafka-acls.sh "
+        f"passed through, at least once ({why.DENIED}). Remedy: kafka-acls.sh "
         "--bootstrap-server w:1 --add --allow-principal User:ANONYMOUS --operation Write "
         "--operation Describe --transactional-id 'mm2-east->west-' "
         "--resource-pattern-type prefixed",
@@ -181,12 +181,11 @@ def held(name, holds, *partitions):
     [
         (
             holding.Holds(paused=True),
-            "paused: an operator paused the flow. To go on: mm2 resume 'east->west' --config "
-            "/c.yaml",
+            "paused: an operator paused the flow. Remedy: mm2 resume 'east->west' --config /c.yaml",
         ),
         (
             holding.Holds(paused_topics=frozenset({"orders"})),
-            "paused: an operator paused the topic. To go on: mm2 resume 'east->west' --topic "
+            "paused: an operator paused the topic. Remedy: mm2 resume 'east->west' --topic "
             "orders --config /c.yaml",
         ),
         (holding.Holds(paused_topics=frozenset({"bills"})), "passed through"),
@@ -200,7 +199,7 @@ def test_what_an_operator_holds_back_is_told_with_the_way_back(holds, said):
     found = held("orders", holds, statuses.partition())
     assert next(found.lines()) == f"east->west: orders -> east.orders, partition 0: {said}"
     (part,) = found.as_json()["flows"][0]["partitions"]
-    assert part["state"] == said.partition(":")[0] if "To go on" in said else "copying"
+    assert part["state"] == said.partition(":")[0] if "Remedy" in said else "copying"
 
 
 def test_what_stands_still_is_told_as_such_though_it_is_paused():

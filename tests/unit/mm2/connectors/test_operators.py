@@ -41,7 +41,7 @@ def test_on_a_plain_worker_its_rest_api_is_the_way(monkeypatch):
         target=access.Access(bootstrap=("b:1",)),
         connector="my mirror",
     )
-    assert found.run() == (
+    assert found.restart("a->b") == (
         "curl -f -X POST 'http://WORKER:8083/connectors/my%20mirror/restart?includeTasks=true'"
     )
 

@@ -92,13 +92,21 @@ TABLE = [
     (OPERATOR.run(), "mm2 run --config /etc/mm2/clusters.yaml"),
     (OPERATOR.reload(), "mm2 reload --config /etc/mm2/clusters.yaml"),
     (
-        OPERATOR.resume("a->b", "t", position="offset:9", partition=3),
-        "mm2 resume 'a->b' --topic t --partition 3 --new-era --from offset:9 "
-        "--config /etc/mm2/clusters.yaml",
+        OPERATOR.reset_topic("a->b", "t", position="offset:9", partition=3),
+        "mm2 topic reset 'a->b' t --partition 3 --from offset:9 --config /etc/mm2/clusters.yaml",
     ),
     (
-        OPERATOR.resume("a->b", "t", position="earliest"),
-        "mm2 resume 'a->b' --topic t --new-era --from earliest --config /etc/mm2/clusters.yaml",
+        OPERATOR.reset_topic("a->b", "t", position="earliest"),
+        "mm2 topic reset 'a->b' t --from earliest --config /etc/mm2/clusters.yaml",
+    ),
+    (OPERATOR.restart("a->b"), "mm2 restart 'a->b' --config /etc/mm2/clusters.yaml"),
+    (
+        OPERATOR.restart("a->b", "t"),
+        "mm2 restart 'a->b' --topic t --config /etc/mm2/clusters.yaml",
+    ),
+    (
+        commands.Operator(connector="m").restart("a->b", "t"),
+        "curl -f -X POST 'http://WORKER:8083/connectors/m/restart?includeTasks=true'",
     ),
 ]
 
@@ -114,8 +122,8 @@ def test_a_move_is_begun_between_two_clusters():
 
 
 def test_the_shell_gets_every_word_as_it_was():
-    line = commands.Operator(file="my file.yaml").resume("a->b", "t", position="latest")
-    assert shlex.split(line)[2] == "a->b"
+    line = commands.Operator(file="my file.yaml").reset_topic("a->b", "t", position="latest")
+    assert shlex.split(line)[3] == "a->b"
     assert shlex.split(line)[-1] == "my file.yaml"
 
 
@@ -128,15 +136,6 @@ def test_a_secured_cluster_is_reached_with_an_administrators_properties():
 
 
 @pytest.mark.parametrize(
-    ("file", "off"),
-    [("c.yaml", "enabled: false"), ("mm2.properties", "a->b.enabled = false")],
-)
-def test_a_flow_is_stopped_in_its_files_own_words(file, off):
-    told = commands.Operator(file=file).stopping("a->b")
-    assert f"Ctrl-C in its mm2 run, or {off} and mm2 reload --config {file}" in told
-
-
-@pytest.mark.parametrize(
     ("message", "line"),
     [
         ("All is well.", ""),
@@ -146,7 +145,7 @@ def test_a_flow_is_stopped_in_its_files_own_words(file, off):
         (f"{commands.to_go_on('not this')}. {commands.to_go_on('a (b)')}", "a (b)"),
     ],
 )
-def test_the_way_on_is_found_in_a_message(message, line):
+def test_the_remedy_is_found_in_a_message(message, line):
     assert commands.found_in(message) == line
 
 
@@ -163,7 +162,7 @@ URL = "http://WORKER:8083/connectors/mirror"
     ],
 )
 def test_on_a_plain_worker_offsets_are_altered_over_rest(position, partition, body):
-    line = PLAIN.resume("a->b", "my topic", position=position, partition=partition)
+    line = PLAIN.reset_topic("a->b", "my topic", position=position, partition=partition)
     stop, alter, go_on = (shlex.split(each) for each in line.split(" && "))
     assert stop[-3:] == ["-X", "PUT", f"{URL}/stop"]
     assert go_on[-1] == f"{URL}/resume"
@@ -179,10 +178,10 @@ def test_on_a_plain_worker_offsets_are_altered_over_rest(position, partition, bo
 
 
 def test_on_a_plain_worker_what_is_not_known_is_a_word_to_be_replaced():
-    line = PLAIN.resume("a->b", "t", position="latest")
+    line = PLAIN.reset_topic("a->b", "t", position="latest")
     assert '"partition": PARTITION}, "offset": {"offset": OFFSET}' in line
 
 
 def test_on_a_plain_worker_no_command_of_mm2_is_told():
     for text in printed.messages(PLAIN):
-        assert not re.search(r"mm2 (run|reload|resume)|--from", text), text
+        assert not re.search(r"mm2 (run|reload|resume|restart|topic)|--from", text), text

@@ -7,7 +7,7 @@ import shlex
 import click
 import pytest
 
-from mm2.app.cli import main, resume
+from mm2.app.cli import main, topic
 from mm2.core import commands
 from tests.support import printed
 
@@ -29,21 +29,20 @@ def parsed(line: str) -> click.Context:
 def test_every_command_of_ours_is_understood(file):
     told = list(printed.messages(commands.Operator(file=file)))
     lines = {line for text in told for line in printed.ours(text)}
-    assert {line.split()[1] for line in lines} == {"run", "reload", "resume", "offsets"}
+    assert {line.split()[1] for line in lines} == {"reload", "restart", "topic", "offsets"}
     for line in lines:
         given = parsed(line).params
         assert str(given["config"]) == file
         if "topics" in given:
             assert (given["flow"], given["topics"]) == ("east->west", ("orders",))
-        if "topic" in given:
+        if "start" in given:
             assert (given["flow"], given["topic"]) == ("east->west", "orders")
-            assert given["new_era"]
-            assert resume._position(given["start"]) == given["start"]
+            assert topic._position(given["start"]) == given["start"]
             assert given["start"].startswith(printed.POSITIONS)
             assert given["partitions"] or ":" not in given["start"]
 
 
-def test_every_way_on_is_a_command():
+def test_every_remedy_is_a_command():
     for text in printed.messages(commands.NOBODY):
         line = commands.found_in(text)
         assert line, text

@@ -58,7 +58,7 @@ def test_a_mirror_from_which_all_was_deleted_is_not_one_that_never_held_anything
     (bounds,) = run._bounds([PLACE])
     run._compared(match_messages.Compared(partition=bounds.partition, source=3))
     found = run.found[PLACE]
-    assert (found.is_well, "--new-era" in found.why) == (well, not well)
+    assert (found.is_well, "mm2 topic reset" in found.why) == (well, not well)
 
 
 @pytest.mark.parametrize("all_differ", [False, True])

@@ -134,7 +134,7 @@ def test_warnings():
     told = "\n".join(report(status).warnings)
     for words in (
         "1 partition is copied at least once",
-        "To go on: kafka-acls.sh …",
+        "Remedy: kafka-acls.sh …",
         "need 2 more Spark slots",
         "receipts since the start: 2 source-gone",
         "paused topics: bills",

@@ -12,7 +12,7 @@ from mm2.core import holds as holding
 from tests.support import seen_flows, statuses
 
 NOW_MS = seen_flows.NOW_MS
-STOP = "orders-{}: the topic is gone. To go on: mm2 run c.yaml"
+STOP = "orders-{}: the topic is gone. Remedy: mm2 run c.yaml"
 SHORT = time_to_loss.Outlook(
     kind=time_to_loss.Kind.RUNS_OUT, left_ms=60_000, by=time_to_loss.By.TIME, share=0.1
 )
@@ -202,7 +202,7 @@ def test_holds_warnings_and_troubles_are_told_and_what_lasts_is_not_told_twice()
         paused=True, paused_topics=frozenset({"b", "a"}), budgets=flows.Budgets(flow=5_000)
     )
     troubles = (
-        flow_report.Trouble(text="orders: the topic is gone. To go on: mm2 run c.yaml", at_ms=9),
+        flow_report.Trouble(text="orders: the topic is gone. Remedy: mm2 run c.yaml", at_ms=9),
         flow_report.Trouble(text="task 0: its copy has ended", at_ms=4, over_ms=6),
     )
     one = seen_flows.flow(

@@ -118,7 +118,7 @@ def test_a_mirror_that_stays_small_is_a_finding_of_what_it_lacks(pair):
     assert [each.partition for each in found.partitions] == [1]
     assert [str(each.partition) for each in found.findings] == ["orders-2", "orders-3"]
     assert {each.cause for each in found.findings} == {"mirror-too-small"}
-    assert "tells of 2 partitions of east.orders, 4 are needed" in found.findings[0].message
+    assert "mirror topic east.orders has 2 partitions, 4 are needed" in found.findings[0].message
 
 
 def test_nobody_waits_for_what_is_not_assigned(pair):
@@ -133,7 +133,7 @@ def test_a_partition_that_the_source_does_not_have_is_a_finding(pair):
     assert [each.partition for each in found.partitions] == [2]
     (finding,) = found.findings
     assert finding.cause == "source-too-small"
-    assert "the source tells of 4 partitions, 4 is asked for" in finding.message
+    assert "the source topic has 4 partitions, partition 4 is assigned" in finding.message
 
 
 def test_a_topic_that_the_source_does_not_show_is_a_finding(pair):

@@ -88,7 +88,7 @@ def test_records_in_an_exclusive_mirror_stop_a_first_start():
     assert (stop.cause, stop.retry_after_s) == (stops.Cause.NOT_EMPTY, None)
     assert "it holds records at offset 1" in stop.message
     assert "mm2 offsets rebuild" in stop.message
-    assert "--new-era" in stop.message
+    assert "mm2 topic reset" in stop.message
 
 
 def damaged(batch, at):

@@ -160,7 +160,7 @@ def test_what_is_not_committed_yet_is_waited_for():
     assert isinstance(again, outcomes.BeginAgain)
     assert again.lasting.cause is stops.Cause.NOT_PAIRED
     assert again.lasting.retry_after_s == 30.0
-    assert "Is a transaction still open there" in again.reason
+    assert "Look for an open transaction on the source" in again.reason
     assert "--from offset:106" in again.reason
     assert len(played.slept) == 2 * (walk.LOOKS - 1)
 
@@ -223,7 +223,7 @@ def test_what_is_not_on_the_source_java_did_not_copy():
     assert isinstance(stop, stops.Stop)
     assert stop.cause is stops.Cause.FOREIGN_WRITES
     assert "producer id 99" in stop.message
-    assert "MirrorMaker 2 did not copy it there: target offset 42" in stop.message
+    assert "MirrorMaker 2 did not write it: target offset 42" in stop.message
     assert "--from offset:102" in stop.message
 
 

@@ -55,7 +55,7 @@ def test_where_readers_of_committed_records_get_to_our_marker_nothing_is_asked(s
 def test_a_transaction_under_an_older_id_of_ours_stops_the_partition():
     stop = looked(stable=20, told=began((STRANGER, 45), (OLD_ID, 30), (OLD_ID, 20))).outcome
     assert (stop.cause, stop.retry_after_s) == (stops.Cause.HANGING, 30.0)
-    assert "a transaction of this flow that begins at offset 20, of producer id 5," in stop.message
+    assert "this flow's transaction at offset 20, of producer id 5, is hanging" in stop.message
     assert stop.message.endswith("abort --topic a.orders --partition 4 --start-offset 20")
 
 
@@ -149,7 +149,7 @@ def test_where_it_is_not_told_whose_it_is_an_exclusive_mirror_waits_and_says_why
     refused = instructions.Refused(code=code, message="not that")
     found = looked(stable=20, told=refused).outcome
     assert found.reason == "asking which transactions are open (DescribeProducers): not that"
-    for word in ("stand still at offset 20", "(DescribeProducers): not that", says):
+    for word in ("open at offset 20", "(DescribeProducers): not that", says):
         assert word in found.lasting.message
     assert "describe-producers" not in found.lasting.message
 

@@ -273,7 +273,7 @@ def test_a_mirror_that_cannot_be_read_stops_this_partition_alone(at, value, why)
     assert world.standing.stop.cause is stops.Cause.NOT_PAIRED
     assert "at offset 0: " in world.standing.reason
     assert why in world.standing.reason
-    assert "--new-era" in world.standing.reason
+    assert "mm2 topic reset" in world.standing.reason
 
 
 # Leaders
@@ -318,7 +318,7 @@ def test_fenced_by_another_owner_is_the_end():
     world.map.apply(map_record.encode_key(newer.key), map_record.encode_value(newer.segment))
     fenced(world)
     assert (world.standing.phase, world.standing.stop.cause) == (Phase.FENCED, stops.Cause.FENCED)
-    assert "another owner of flow a->b" in world.standing.reason
+    assert "another mm2 process acquired this partition of flow a->b" in world.standing.reason
     assert world.tick(1e6).standing.phase is Phase.FENCED
     assert not world.copy.restless
 

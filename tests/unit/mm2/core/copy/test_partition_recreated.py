@@ -26,7 +26,7 @@ def assert_stands_for_good(world: copying.World, name: str) -> None:
     assert copy.standing.stop is not None
     assert copy.standing.stop.cause is stops.Cause.RECREATED
     assert name in copy.standing.reason
-    assert "mm2 resume" in copy.standing.reason
+    assert "mm2 topic reset" in copy.standing.reason
     world.forget()
     world.tick(after_s=1e6)
     assert world.kinds == []

@@ -174,15 +174,13 @@ def test_a_missing_topic_without_an_id_may_come_back_as_another_one():
     assert reaction.stop is not None
     assert (reaction.then, reaction.stop.retry_after_s) == (BACK_OFF, None)
     assert "give topics no ids" in reaction.stop.message
-    assert "mm2 resume" in commands.found_in(reaction.stop.message)
+    assert "mm2 topic reset" in commands.found_in(reaction.stop.message)
 
 
 def test_what_is_too_large_is_told_with_its_size_and_how_to_leave_it_out():
     stop = refusals.produce(WHERE, code=10, message="", offset=500, behind=501, size=2_000_080).stop
-    left_out = "--partition 7 --new-era --from offset:501 --config clusters.yaml"
-    assert f"leave it out, with the flow stopped (mm2 resume 'a->b' --topic orders {left_out})" in (
-        stop.message
-    )
+    left_out = "--partition 7 --from offset:501 --config clusters.yaml"
+    assert f"skip it (mm2 topic reset 'a->b' orders {left_out})" in (stop.message)
     assert commands.found_in(stop.message).endswith("--add-config max.message.bytes=2000080")
 
 
@@ -192,7 +190,7 @@ def test_what_is_too_large_is_told_with_its_size_and_how_to_leave_it_out():
 )
 def test_only_where_the_batch_itself_may_be_at_fault_it_may_be_left_out(code, offered):
     stop = refusals.produce(WHERE, code=code, message="", offset=500, behind=501).stop
-    assert ("leave it out" in stop.message) == offered
+    assert ("skip it" in stop.message) == offered
 
 
 @pytest.mark.parametrize("code", [*UNCLEAR, 10, 18, 29, 31, 32, 44, 53, 87])

@@ -42,7 +42,7 @@ TARGET = [
         f"{ACLS}Write --operation Describe --transactional-id 'mm2-a->b-' "
         "--resource-pattern-type prefixed",
     ),
-    (76, "a codec that all of its brokers take", f"{CONFIGS}compression.type=gzip"),
+    (76, "a codec that all its brokers accept", f"{CONFIGS}compression.type=gzip"),
     (
         87,
         "without a key",
@@ -57,10 +57,10 @@ TARGET = [
 ]
 UNTOLD = [
     (29, "READ on the mirror topic", f"{ACLS}Describe --operation Read --topic a.orders"),
-    (35, "(a proxy, a gateway)", "kafka-broker-api-versions.sh --bootstrap-server west:9092"),
+    (35, "a proxy or gateway", "kafka-broker-api-versions.sh --bootstrap-server west:9092"),
 ]
 SHOW = "kafka-topics.sh --bootstrap-server east:9092 --describe --topic orders"
-ANEW = "mm2 resume 'a->b' --topic orders --new-era --from earliest --config c.yaml"
+ANEW = "mm2 topic reset 'a->b' orders --from earliest --config c.yaml"
 SOURCE = [
     (2, "replicas", SHOW),
     (3, "topics.exclude", "mm2 reload --config c.yaml"),
@@ -71,8 +71,8 @@ SOURCE = [
         "--operation Describe --operation Read --topic orders",
     ),
     (56, "replicas", SHOW),
-    (100, "Stop the flow before it", ANEW),
-    (103, "Stop the flow before it", ANEW),
+    (100, "from its start", ANEW),
+    (103, "from its start", ANEW),
 ]
 
 

@@ -359,7 +359,7 @@ def test_a_foreign_producer_is_at_home_in_a_shared_one():
 def test_a_source_that_ends_before_the_tail_may_still_catch_up():
     stop = paired(position(), copied(40, b"a"), copied(41, b"b"), source=scripts.Log(A)).outcome
     assert (stop.cause, stop.retry_after_s) == (stops.Cause.NOT_PAIRED, walk.RETRY_S)
-    assert "the source ends at 1, and the mirror holds more from 41 on" in stop.message
+    assert "the source ends at 1, and the mirror has more records from 41 on" in stop.message
 
 
 def test_a_source_that_gives_nothing_is_not_read_for_ever():

@@ -125,7 +125,7 @@ def test_what_cannot_be_read_on_the_mirror_ends_in_a_stop():
     runner.answered(DONE, 2.0)
     ((stop, now_s),) = ends.ended
     assert (stop.cause, now_s) == (stops.Cause.NOT_PAIRED, 2.0)
-    assert "a.orders-4 at offset 5: it is none" in stop.message
+    assert "cannot be read at offset 5: it is none" in stop.message
     assert not runner.running
 
 

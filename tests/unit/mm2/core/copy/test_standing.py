@@ -58,7 +58,7 @@ def test_what_stands_still_says_why_and_until_when(stop, wake_at_s, restless):
     found = standing.Standing()
     found.stand_still(stop, 5.0)
     again = " (it is tried again after 30 s)" if stop is FOR_A_WHILE else ""
-    assert (found.phase, found.stop, found.reason) == (Phase.STOPPED, stop, stop.message + again)
+    assert (found.phase, found.stop, found.reason) == (Phase.STOPPED, stop, stop.text + again)
     assert (found.wake_at_s, found.restless, found.idle) == (wake_at_s, restless, True)
     found.closing = True
     assert found.restless
@@ -123,7 +123,7 @@ def test_fenced_off_is_a_stop_with_its_cause():
     found = standing.Standing()
     stop = stops.Stop(cause=stops.Cause.FENCED, message="taken over")
     found.fence_off(stop)
-    assert (found.phase, found.reason, found.stop) == (Phase.FENCED, "taken over", stop)
+    assert (found.phase, found.reason, found.stop) == (Phase.FENCED, stop.text, stop)
 
 
 @pytest.mark.parametrize(

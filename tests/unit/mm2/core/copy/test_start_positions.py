@@ -46,7 +46,7 @@ def test_topics_are_apart():
 
 
 def test_a_request_or_a_producer_id_is_no_progress():
-    """`mm2 resume --new-era` may be asked for before anything was copied."""
+    """`mm2 topic reset` may be asked for before anything was copied."""
     known = offset_map.OffsetMap()
     request = map_record.RequestKey(topic="orders", partition=0)
     value = map_record.Request(request="r", position="latest")

@@ -9,7 +9,7 @@ from mm2.formats import map_record
 WHERE = setup.PartitionSetup(
     flow="a->b", topic="orders", remote_topic="a.orders", partition=7, transactional_id="mm2-x"
 )
-WAY_ON = "mm2 resume 'a->b' --topic orders --partition 7 --new-era --from"
+RESET = "mm2 topic reset 'a->b' orders --partition 7 --from"
 FILE = "--config clusters.yaml"
 TOOLS = "--bootstrap-server HOST:PORT"
 PLACE = "--topic a.orders --partition 7"
@@ -31,8 +31,8 @@ TABLE = [
         stops.fenced(WHERE),
         stops.Cause.FENCED,
         [
-            "a.orders-7 was taken over by another owner of flow a->b",
-            "mm2 run --config clusters.yaml",
+            "a.orders-7: another mm2 process acquired this partition of flow a->b",
+            "mm2 restart 'a->b' --topic orders --config clusters.yaml",
         ],
     ),
     (
@@ -40,8 +40,8 @@ TABLE = [
         stops.Cause.HANGING,
         [
             "a.orders-7",
-            "begins at offset 50, of producer id 9,",
-            "unclean leader election",
+            "transaction at offset 50, of producer id 9, is hanging",
+            "its marker was lost",
             "a batch came late",
             ABORT,
         ],
@@ -50,7 +50,7 @@ TABLE = [
         stops.others_open(WHERE, OPEN, retry_after_s=30.0),
         stops.Cause.HANGING,
         [
-            "a.orders-7: producer id 9, which is not this flow's, began a transaction at offset 50",
+            "a.orders-7: a transaction at offset 50 is open, of producer id 9, which is not",
             PRODUCERS,
             ABORT,
         ],
@@ -58,20 +58,20 @@ TABLE = [
     (
         stops.standing_still(WHERE, "no right", code=29, stable=50, retry_after_s=30.0),
         stops.Cause.HANGING,
-        ["a.orders-7", "stand still at offset 50", "no right", "READ", RIGHT],
+        ["a.orders-7", "open at offset 50", "no right", "READ", RIGHT],
     ),
     (
         stops.standing_still(WHERE, "unknown", code=35, stable=50, retry_after_s=30.0),
         stops.Cause.HANGING,
-        ["a.orders-7", "stand still at offset 50", "unknown", "proxy", VERSIONS],
+        ["a.orders-7", "open at offset 50", "unknown", "proxy", VERSIONS],
     ),
     (
         stops.blocked(WHERE, source_batches.Obstacle(offset=50, why="bad length")),
         stops.Cause.CORRUPT,
         [
             f"kafka-topics.sh {TOOLS} --describe --topic orders",
-            "let one with a sound log lead",
-            f"{WAY_ON} latest {FILE}",
+            "Let a replica with a sound log lead",
+            f"{RESET} latest {FILE}",
         ],
     ),
     (
@@ -79,7 +79,7 @@ TABLE = [
             WHERE, source_batches.Obstacle(offset=50, why="its gzip", behind=54, sound=True)
         ),
         stops.Cause.CORRUPT,
-        ["its gzip. Its checksum is right", f"{WAY_ON} offset:54 {FILE}"],
+        ["its gzip. Its checksum is right", f"{RESET} offset:54 {FILE}"],
     ),
     (
         stops.blocked(
@@ -87,7 +87,7 @@ TABLE = [
             source_batches.Obstacle(offset=50, why="no field a", behind=51, by_transform=True),
         ),
         stops.Cause.TRANSFORM_FAILED,
-        ["Mend the transform", "mm2 run --config clusters.yaml", f"{WAY_ON} offset:51 {FILE}"],
+        ["Correct the transform", f"{RESET} offset:51 {FILE}"],
     ),
     (
         stops.timestamps_rewritten(WHERE, offset=50),
@@ -97,18 +97,18 @@ TABLE = [
             "offset 50",
             f"kafka-topics.sh {TOOLS} --delete --topic a.orders",
             f"kafka-configs.sh {TOOLS} --alter --entity-type topics --entity-name a.orders "
-            f"--add-config message.timestamp.type=CreateTime && {WAY_ON} offset:50 {FILE}",
+            f"--add-config message.timestamp.type=CreateTime && {RESET} offset:50 {FILE}",
         ],
     ),
     (
         stops.source_gap(WHERE, position=40, start=50),
         stops.Cause.SOURCE_GAP,
-        ["orders-7", "offsets 40 to 49", "on.source.gap is fail", f"{WAY_ON} offset:50 {FILE}"],
+        ["orders-7", "offsets 40 to 49", "on.source.gap is fail", f"{RESET} offset:50 {FILE}"],
     ),
     (
         DIVERGED,
         stops.Cause.SOURCE_TRUNCATED,
-        ["orders-7", "offset 40", "up to 50", f"{WAY_ON} offset:40 {FILE}"],
+        ["orders-7", "offset 40", "up to offset 50", f"{RESET} offset:40 {FILE}"],
     ),
     (
         stops.mirror_unknown(WHERE, copied=60, leader_epoch=9),
@@ -118,7 +118,7 @@ TABLE = [
     (
         stops.mirror_unreadable(WHERE, offset=50, why="it is damaged"),
         stops.Cause.NOT_PAIRED,
-        ["a.orders-7 at offset 50: it is damaged", f"{WAY_ON} earliest {FILE}"],
+        ["cannot be read at offset 50: it is damaged", f"{RESET} earliest {FILE}"],
     ),
     (
         stops.blocked(WHERE, source_batches.Obstacle(offset=50, why="bad checksum", behind=60)),
@@ -126,7 +126,7 @@ TABLE = [
         [
             "orders-7 at source offset 50: bad checksum",
             "--describe --topic orders",
-            f"{WAY_ON} offset:60 {FILE}",
+            f"{RESET} offset:60 {FILE}",
         ],
     ),
 ]
@@ -156,21 +156,26 @@ def test_every_stop_ends_with_a_command(stop, _, names):
 @pytest.mark.parametrize(
     ("position", "others"),
     [
-        ("earliest", "Instead of --from earliest there are latest (only what is new) and times."),
-        ("latest", "Instead of --from latest there are earliest (all again) and times."),
-        ("offset:5", "there are earliest (all again), latest (only what is new) and times."),
+        ("earliest", "Instead of --from earliest: latest (only new records), or a time. "),
+        ("latest", "Instead of --from latest: earliest (everything the source holds), or a time. "),
     ],
 )
-def test_the_way_on_stops_the_flow_first_and_names_other_positions(position, others):
-    told = stops.way_on(WHERE, position=position)
-    assert told.startswith("Stop the flow before it (Ctrl-C in its mm2 run, or enabled: false")
-    assert others in told
-    assert told.endswith(f"To go on: {WAY_ON} {position} {FILE}")
+def test_a_reset_names_other_positions(position, others):
+    told = stops.reset_remedy(WHERE, position=position)
+    assert told == f"{others}Remedy: {RESET} {position} {FILE}"
+
+
+def test_a_skip_names_no_other_position():
+    assert stops.skip_remedy(WHERE, behind=8) == f"Remedy: {RESET} offset:8 {FILE}"
 
 
 def test_what_must_be_done_first_stands_first():
-    told = stops.way_on(WHERE, position="latest", before="first this")
-    assert told.endswith(f"To go on: first this && {WAY_ON} latest {FILE}")
+    told = stops.reset_remedy(WHERE, position="latest", before="first this")
+    assert told.endswith(f"Remedy: first this && {RESET} latest {FILE}")
+
+
+def test_the_text_of_a_halt_begins_with_its_code():
+    assert stops.fenced(WHERE).text.startswith("[fenced-by-another-owner] a.orders-7: ")
 
 
 def test_causes_are_told_apart_by_their_names():
@@ -188,10 +193,10 @@ def test_a_recreated_topic_is_told_with_both_ids(on_target, side):
     stop = stops.recreated(WHERE, on_target=on_target, was=OLD_ID, now=NEW_ID)
     assert stop is not None
     assert (stop.cause, stop.retry_after_s) == (stops.Cause.RECREATED, None)
-    for name in (side, OLD_ID.hex(), NEW_ID.hex()):
+    for name in (side, "MTExMTExMTExMTExMTExMQ", "MjIyMjIyMjIyMjIyMjIyMg"):
         assert name in stop.message
     assert commands.found_in(stop.message) == (
-        f"mm2 resume 'a->b' --topic orders --new-era --from earliest {FILE}"
+        f"mm2 topic reset 'a->b' orders --from earliest {FILE}"
     )
 
 

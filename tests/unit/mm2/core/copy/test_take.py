@@ -91,8 +91,8 @@ def test_a_recreated_topic_stops_the_partition_for_good(field, says):
     stop = played.outcome
     assert (stop.cause, stop.retry_after_s) == (stops.Cause.RECREATED, None)
     assert says in stop.message
-    assert OLD_ID.hex() in stop.message
-    assert NEW_ID.hex() in stop.message
+    assert stops.topic_id(OLD_ID) in stop.message
+    assert stops.topic_id(NEW_ID) in stop.message
     assert played.stored == []
     assert played.kinds[-1] is instructions.ReadFacts
 

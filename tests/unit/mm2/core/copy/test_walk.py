@@ -221,10 +221,9 @@ def test_a_mirror_with_more_than_the_source_ever_had_stops_where_that_ended():
     stop = played.outcome
     assert isinstance(stop, stops.Stop)
     assert (stop.cause, stop.retry_after_s) == (stops.Cause.NOT_PAIRED, walk.RETRY_S)
-    assert "the source ends at 101, and the mirror holds more from 41 on" in stop.message
+    assert "the source ends at 101, and the mirror has more records from 41 on" in stop.message
     assert commands.found_in(stop.message) == (
-        "mm2 resume 'a->b' --topic orders --partition 4 --new-era --from offset:101 "
-        "--config clusters.yaml"
+        "mm2 topic reset 'a->b' orders --partition 4 --from offset:101 --config clusters.yaml"
     )
 
 
@@ -271,14 +270,14 @@ def test_without_fences_a_longer_mirror_is_a_mismatch():
     pairs = paired(ours(40, b"a"), ours(41, b"a"))
     played = walked(pairs, source(scripts.data(100, b"a")), fenced=False)
     assert played.outcome is None
-    assert "the mirror holds more from 41 on" in pairs.mismatch
+    assert "the mirror has more records from 41 on" in pairs.mismatch
 
 
 def test_a_compacted_source_that_has_counted_past_the_tail_is_a_mismatch():
     pairs = paired(ours(40, b"a"), ours(41, b"b"))
     played = walked(pairs, source(scripts.data(100, b"a"), scripts.marker(299, (5, 0))))
     assert played.outcome is None
-    assert pairs.mismatch == "the source ends at 300, and the mirror holds more from 41 on"
+    assert pairs.mismatch == "the source ends at 300, and the mirror has more records from 41 on"
 
 
 def test_a_source_that_gives_nothing_is_not_read_for_ever():

@@ -175,7 +175,7 @@ def test_fenced_by_another_owner_is_the_end():
     way.answers[instructions.ReadFacts] = OTHER
     way.do(way.way.check_fence(taking.US, way.now_s))
     assert way.standing.phase is Phase.FENCED
-    assert "another owner of flow a->b" in way.standing.reason
+    assert "another mm2 process acquired this partition of flow a->b" in way.standing.reason
     way.asked.clear()
     assert way.tick(1e6).asked == []
 

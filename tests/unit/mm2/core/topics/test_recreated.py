@@ -50,7 +50,7 @@ def test_its_reason_is_the_others_and_names_the_way_on():
     where = taking.where(partition=1, source_topic_id=NEW, target_topic_id=NEW)
     ((_, stop),) = recreated.set_apart([where], known((0, OLD, NEW))).stopped
     assert "source topic orders was deleted and created again" in stop.message
-    assert "mm2 resume" in stop.message
+    assert "mm2 topic reset" in stop.message
 
 
 def test_who_is_asked_to_begin_anew_does():

@@ -1,0 +1,405 @@
+"""`mm2 topic reset`: partitions begin again at a position of the source that an operator chose.
+
+The decision is recorded in the flow's map topic on the target. A task reads it when it next
+acquires the partition, so the tasks that have it are restarted, on whichever nodes they run, and
+awaited. A flow that does not run reads it when it starts.
+"""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from connect_runtime.app.settings import problems
+from connect_runtime.base import amounts, clock, deadline, errors, ids
+from connect_runtime.core.state import cluster_config, config_records, status_records
+from connect_runtime.kafka_client import errors as kafka_errors
+from mm2.app import flow_api
+from mm2.app.looks import sides, workers
+from mm2.cluster import admin, record_writer
+from mm2.connectors import flow_status
+from mm2.connectors.share import flow_ledger
+from mm2.connectors.source import era_requests
+from mm2.core import flows
+from mm2.core.configs import live
+from mm2.core.offsets import offset_map
+from mm2.formats import map_record
+
+TIMEOUT_S = era_requests.TIMEOUT_S
+POLL_S = 0.5
+SETTLE_S = 5.0
+"""A partition that still reads as halted so long after it began again is halted again."""
+
+EARLIEST = "earliest"
+LATEST = "latest"
+
+
+class WrongRequestError(errors.FatalError):
+    """The topic or the partition does not exist, or the flow does not replicate it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What the operator wants. `partitions` empty: all of the topic.
+
+    `position` is `earliest`, `latest`, a timestamp (ms since 1970 UTC) or `offset:N`.
+    """
+
+    flow: flows.Flow
+    topic: str
+    partitions: tuple[int, ...]
+    position: str
+
+
+# Recording
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """One partition's decision as the map topic has it now, and the map of that partition.
+
+    `recreated`: the source's topic is another one than the one replicated so far.
+    """
+
+    partition: ids.TopicPartition
+    position: str
+    request: str
+    known: offset_map.PartitionMap
+    recreated: bool = False
+
+    def describe(self) -> str:
+        """Where the partition begins again, and what that costs, in one line."""
+        anchor = self.known.anchor
+        begins = f"begins again {_place(self.position)}"
+        if anchor is None:
+            return f"{self.partition}: not replicated so far; {begins}."
+        through = anchor.segment.through
+        if self.recreated:
+            return (
+                f"{self.partition}: the source topic was recreated; {begins}. Its records are "
+                "appended to those of the old topic."
+            )
+        return (
+            f"{self.partition}: replicated up to source offset {through}; {begins}. "
+            f"{_price(self.position, through)}"
+        )
+
+
+def _place(position: str) -> str:
+    if position == EARLIEST:
+        return "at the first record of the source's log"
+    if position == LATEST:
+        return "at the end of the source's log"
+    if position.startswith(map_record.AT_OFFSET):
+        return f"at source offset {position.removeprefix(map_record.AT_OFFSET)}"
+    moment = datetime.datetime.fromtimestamp(int(position) / 1000, tz=datetime.UTC)
+    return f"at the first record of {moment.isoformat(timespec='milliseconds')} or later"
+
+
+def _price(position: str, through: int) -> str:
+    twice = f"Records below offset {through} that are replicated again are duplicates on the target"
+    left_out = f"Records from offset {through} on that lie before it are not replicated"
+    if position == EARLIEST:
+        return f"{twice}."
+    if position == LATEST:
+        return f"{left_out}; mm2 receipts lists them."
+    return f"{twice}. {left_out}."
+
+
+def record(
+    order: Order,
+    source: admin.Admin,
+    ledger: flow_ledger.FlowLedger,
+    *,
+    now: clock.Clock,
+    new_id: Callable[[], str],
+) -> list[Decision]:
+    """Record the decision for each partition; `new_id` makes the ids of requests.
+
+    Raises `WrongRequestError`, and what the clusters answer.
+    """
+    partitions, topic_id = _partitions(order, source)
+    ledger.open(TIMEOUT_S)
+    positions = {ids.TopicPartition(order.topic, number): order.position for number in partitions}
+    known = era_requests.record(positions, ledger, now=now, new_id=new_id)
+    decisions = []
+    for name in positions:
+        mine = known.partition(name)
+        assert mine.request is not None
+        decisions.append(
+            Decision(
+                partition=name,
+                position=order.position,
+                request=mine.request.request,
+                known=mine,
+                recreated=_is_another(mine, topic_id),
+            )
+        )
+    return decisions
+
+
+def _is_another(known: offset_map.PartitionMap, topic_id: uuid.UUID | None) -> bool:
+    """Was another topic replicated than the one that has the name now? False where that is not
+    known."""
+    era = known.eras.get(known.newest_era)
+    if topic_id is None or era is None or era.source_topic_id == map_record.NO_TOPIC_ID:
+        return False
+    return era.source_topic_id != topic_id.bytes
+
+
+def _partitions(order: Order, source: admin.Admin) -> tuple[tuple[int, ...], uuid.UUID | None]:
+    """Those that are reset, and the topic's id."""
+    flow, topic = order.flow, order.topic
+    described = source.describe_topics([topic], TIMEOUT_S)
+    failure = described.first_failure()
+    if isinstance(failure, kafka_errors.TopicMissingError):
+        mirrored = [
+            name for name in source.list_topics(TIMEOUT_S) if flow.should_replicate_topic(name)
+        ]
+        nearest = problems.nearest(topic, mirrored)
+        hint = f"; did you mean '{nearest}'?" if nearest is not None else ""
+        raise WrongRequestError(f"cluster {flow.source} has no topic '{topic}'{hint}")
+    if failure is not None:
+        raise failure
+    if not flow.should_replicate_topic(topic):
+        raise WrongRequestError(
+            f"flow {flow.name} does not replicate topic '{topic}': see topics and topics.exclude"
+        )
+    found = described.done[topic]
+    count = found.partitions
+    beyond = [number for number in order.partitions if number >= count]
+    if beyond:
+        raise WrongRequestError(
+            f"topic '{topic}' of cluster {flow.source} has no partition {beyond[0]}; "
+            f"it has 0 to {count - 1}"
+        )
+    return tuple(sorted(set(order.partitions))) or tuple(range(count)), found.topic_id
+
+
+# Restarting
+
+
+class Running(enum.Enum):
+    """Whether something reads the decision now."""
+
+    YES = "yes"
+    NO = "no"
+    PAUSED = "paused"
+    TOPIC_PAUSED = "topic paused"
+    STOPPED = "stopped"
+
+
+def running(found: workers.Workers, *, topic: str, here: bool) -> Running:
+    """`found` is the flow's Connect group; `here`: a process of this machine runs the flow."""
+    config = found.config
+    if config.contains(flow_api.SOURCE):
+        match config.target_state(flow_api.SOURCE):
+            case cluster_config.TargetState.STOPPED:
+                return Running.STOPPED
+            case cluster_config.TargetState.PAUSED:
+                return Running.PAUSED
+            case _:
+                pass
+    if not here and found.hosts == ():
+        return Running.NO
+    paused = live.paused(config.config(flow_api.SOURCE) or {})
+    return Running.TOPIC_PAUSED if topic in paused else Running.YES
+
+
+class Restart(Protocol):
+    """Restarts the tasks that have these partitions; returns what was restarted, in words."""
+
+    def __call__(self, partitions: Collection[ids.TopicPartition]) -> str: ...
+
+
+def restart_over_api(api: flow_api.FlowApi) -> Restart:
+    """Through a process of this machine, which forwards it to the nodes that have the tasks."""
+
+    def restart(partitions: Collection[ids.TopicPartition]) -> str:
+        numbers = api.restart_partitions(partitions)
+        names = ", ".join(map(str, numbers))
+        return f"restarted {'task' if len(numbers) == 1 else 'tasks'} {names}" if numbers else ""
+
+    return restart
+
+
+class WritableSide(sides.OneSide, Protocol):
+    """The cluster that the flow's Connect group keeps its state on."""
+
+    def writer(self, topic: str) -> record_writer.RecordWriter: ...
+
+
+def restart_by_record(
+    side: WritableSide, props: Mapping[str, str], *, now: clock.Clock, hosts: Sequence[str]
+) -> Restart:
+    """Through the group's config topic (KIP-745): every node that reads it restarts what it runs
+    of the source connector. `props` are the worker's."""
+
+    def restart(_: Collection[ids.TopicPartition]) -> str:
+        request = config_records.RestartRequest(connector=flow_api.SOURCE, include_tasks=True)
+        wanted = config_records.restart(request)
+        assert wanted.value is not None
+        writer = side.writer(props["config.storage.topic"])
+        end = deadline.Deadline.after(TIMEOUT_S, now_s=now.now_s())
+        told: list[errors.ConnectError | None] = []
+        try:
+            writer.write(wanted.key, wanted.value, on_written=told.append)
+            while not told:
+                if end.passed(now.now_s()):
+                    raise errors.RetriableError(
+                        f"asking for a restart: no answer within {TIMEOUT_S:g} s"
+                    )
+                writer.poll(0.1)
+        finally:
+            writer.close(end.left_s(now.now_s()))
+        if told[0] is not None:
+            raise told[0]
+        return (
+            f"restarted all tasks, on {', '.join(hosts) if hosts else 'whichever node runs them'}"
+        )
+
+    return restart
+
+
+# Waiting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of one partition's decision. `begins` is the source offset, -1 while unknown."""
+
+    partition: ids.TopicPartition
+    replicating: bool
+    begins: int = -1
+    reason: str = ""
+
+    def describe(self) -> str:
+        if self.replicating:
+            return f"{self.partition}: replicating again from source offset {self.begins}"
+        begun = f" It began again at source offset {self.begins}." if self.begins >= 0 else ""
+        return f"{self.partition}: not replicating: {self.reason}{begun}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A partition as the process that copies it shows it; `state` is a word of `flow_report`."""
+
+    state: str
+    reason: str
+
+
+Look = Callable[[], Mapping[ids.TopicPartition, Seen] | None]
+"""The flow's partitions on this machine; None where no process here can be asked."""
+HALTED = frozenset({"stopped", "fenced"})
+
+
+@dataclass(slots=True)
+class Awaiting:
+    """Decisions until a task has acted on them. `pause` waits so many seconds."""
+
+    decisions: Sequence[Decision]
+    ledger: flow_ledger.FlowLedger
+    look: Look
+    why_not: Callable[[], str]
+    now: clock.Clock
+    pause: Callable[[float], object]
+
+    def outcomes(self, timeout_s: float) -> list[Outcome]:
+        """Returns when every partition replicates again, is halted again, or the time is over."""
+        end = deadline.Deadline.after(timeout_s, now_s=self.now.now_s())
+        begun_s: dict[ids.TopicPartition, float] = {}
+        while True:
+            known, over = self._map(), end.passed(self.now.now_s())
+            seen = self.look()
+            found = [
+                self._outcome(each, known, seen, begun_s, over=over) for each in self.decisions
+            ]
+            settled = [each for each in found if each is not None]
+            if len(settled) == len(found):
+                return settled
+            self.pause(POLL_S)
+
+    def _map(self) -> offset_map.OffsetMap | None:
+        try:
+            return self.ledger.catch_up()
+        except errors.RetriableError:
+            return None
+
+    def _outcome(
+        self,
+        decision: Decision,
+        known: offset_map.OffsetMap | None,
+        seen: Mapping[ids.TopicPartition, Seen] | None,
+        begun_s: dict[ids.TopicPartition, float],
+        *,
+        over: bool,
+    ) -> Outcome | None:
+        """None: it is not settled yet."""
+        name = decision.partition
+        mine = known.partition(name) if known is not None else decision.known
+        begins = next(
+            (era.first_source for era in mine.begun.values() if era.request == decision.request),
+            -1,
+        )
+        if begins < 0:
+            if mine.request is not None and mine.request.request != decision.request:
+                why = "another decision replaced this one"
+                return Outcome(partition=name, replicating=False, reason=why)
+            return self._unanswered(name, seen) if over else None
+        since_s = begun_s.setdefault(name, self.now.now_s())
+        shown = None if seen is None else seen.get(name)
+        if shown is None or shown.state in flow_status.MOVING:
+            elsewhere = shown is None
+            if (
+                elsewhere
+                and seen is not None
+                and self.now.now_s() - since_s < SETTLE_S
+                and not over
+            ):
+                return None  # its task is still starting, or runs on another node
+            return Outcome(partition=name, replicating=True, begins=begins)
+        halted = shown.state in HALTED and self.now.now_s() - since_s >= SETTLE_S
+        if not (halted or over):
+            return None
+        why = shown.reason or f"it is still {shown.state}."
+        return Outcome(partition=name, replicating=False, begins=begins, reason=why)
+
+    def _unanswered(
+        self, name: ids.TopicPartition, seen: Mapping[ids.TopicPartition, Seen] | None
+    ) -> Outcome:
+        shown = None if seen is None else seen.get(name)
+        if shown is not None and shown.reason:
+            why = (
+                f"no task has acted on the decision yet; its state is {shown.state}: {shown.reason}"
+            )
+        else:
+            why = self.why_not() or (
+                "no node acted on the decision in time. It stays recorded, and takes effect when a "
+                "node acquires the partition: see mm2 status."
+            )
+        return Outcome(partition=name, replicating=False, reason=why)
+
+
+def failed_tasks(found: workers.Workers) -> str:
+    """The first task of the flow that failed, in words; "" where none did."""
+    statuses = found.statuses.tasks(flow_api.SOURCE)
+    failed = {
+        task.task: each
+        for task, each in statuses.items()
+        if each.state is status_records.State.FAILED
+    }
+    if not failed:
+        return ""
+    number = min(failed)
+    first = (failed[number].trace or "").strip().splitlines()
+    reason = f": {first[0]}" if first else ""
+    more = (
+        f" ({amounts.counted(len(failed) - 1, 'more task')} failed, too)"
+        if failed.keys() - {number}
+        else ""
+    )
+    return f"task {number} on {failed[number].worker_id} FAILED{reason}{more}"

@@ -1,0 +1,61 @@
+"""The table of halt reasons is that of the code: whoever reads a code finds it in the guide."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from mm2.connectors.topics import mirror_findings
+from mm2.core import commands
+from mm2.core.copy import stops
+from tests.support import printed
+from tests.support.deployed import image
+
+GUIDE = image.ROOT / "deploy" / "guides" / "halt-reasons.md"
+RUNBOOK = image.ROOT / "deploy" / "runbooks" / "Mm2PartitionsStopped.md"
+_ROW = re.compile(r"^\| `([a-z-]+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
+_TOOL = re.compile(r"mm2 (?:topic reset|restart|reload|offsets rebuild)|kafka-[a-z]+\.sh")
+
+
+def rows() -> dict[str, tuple[str, str, str]]:
+    found = _ROW.findall(GUIDE.read_text())
+    assert len({code for code, *_ in found}) == len(found)
+    return {code: (meaning, again, remedy) for code, meaning, again, remedy in found}
+
+
+CODES = [*(each.value for each in stops.Cause), *mirror_findings.CAUSES]
+
+
+def halts() -> list[stops.Stop]:
+    return list(printed.halts(commands.Operator()))
+
+
+def test_every_code_is_explained_once_and_no_other():
+    assert sorted(rows()) == sorted(CODES)
+
+
+@pytest.mark.parametrize("cause", stops.Cause, ids=lambda each: each.value)
+def test_the_row_says_whether_it_is_tried_again(cause):
+    found = {each.retry_after_s is not None for each in halts() if each.cause is cause}
+    _, again, _ = rows()[cause.value]
+    assert found, f"no halt of {cause} is made in tests.support.printed"
+    assert again.startswith("yes" if True in found else "no")
+    if found == {True, False}:
+        assert again.startswith(("yes where", "yes, unless"))
+
+
+@pytest.mark.parametrize("cause", stops.Cause, ids=lambda each: each.value)
+def test_the_row_has_the_remedy_that_is_printed(cause):
+    said = " ".join(rows()[cause.value])
+    lines = [commands.found_in(each.message) for each in halts() if each.cause is cause]
+    tools = {tool for line in lines for tool in _TOOL.findall(line)}
+    if "mm2 topic reset" in tools or "mm2 restart" in tools:
+        assert tools & set(_TOOL.findall(said)), (tools, said)
+
+
+def test_the_runbook_of_the_alert_has_all_codes_and_leads_to_the_guide():
+    text = RUNBOOK.read_text()
+    assert "halt-reasons.md" in text
+    for code in CODES:
+        assert f"`{code}`" in text

@@ -1,0 +1,153 @@
+"""Every place in the code that prints a remedy has a test that types it, on real brokers where they
+can be brought to print it; what only shows something has one that runs the command.
+
+Both ways: a new remedy fails here until it has a test, and so does a line here that nothing prints.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+SYSTEM = "tests/system/"
+TYPES = ("obeying.obey(", "java_tools.run(", "nodes.tell(", "scene.tell(", 'mirror.mm2("resume"')
+"""What types a command."""
+PRINTED = "tests/interop/test_printed_commands.py::test_every_command_of_kafkas_tools_is_obeyed"
+REMEDIES = f"{SYSTEM}test_remedies.py"
+REJECTED = f"{REMEDIES}::test_what_the_target_rejects_is_allowed_or_skipped"
+RIGHTS = f"{REMEDIES}::test_rights_that_are_printed_are_all_that_is_lacking"
+CHANGES = (
+    f"{SYSTEM}test_topics_that_change.py"
+    "::test_each_change_halts_its_topic_alone_until_its_remedy_is_typed"
+)
+HANGING = "tests/interop/test_hanging_transactions.py::test_its_partition_stops_until_it_is_aborted"
+OPERATORS = f"{SYSTEM}test_operators.py::test_what_is_said_to_any_node_is_done_on_all"
+NO_IDS = (
+    f"{SYSTEM}test_topics_without_ids.py::test_a_source_topic_that_was_made_again_stops_for_good"
+)
+
+REPLICATES_AGAIN = {
+    "core.copy.stops.recreated": CHANGES,
+    "core.copy.stops.foreign_writes": CHANGES,
+    "core.copy.stops.source_truncated": (
+        f"{REMEDIES}::test_a_source_that_lost_its_log_is_replicated_again"
+    ),
+    "core.copy.stops.source_gap": (
+        f"{SYSTEM}test_source_gaps.py::test_a_gap_that_halts_a_partition_is_skipped_by_its_remedy"
+    ),
+    "core.copy.stops.source_diverged": (
+        f"{SYSTEM}test_brokers_that_change.py"
+        "::test_a_source_that_elects_a_leader_without_the_newest_records_stops_that_topic"
+    ),
+    "core.copy.stops.timestamps_rewritten": REJECTED,
+    "core.copy.stops.mirror_unreadable": (
+        f"{REMEDIES}::test_a_mirror_that_cannot_be_read_is_appended_to"
+    ),
+    "core.copy.stops.blocked": (f"{REMEDIES}::test_a_record_that_a_transform_fails_on_is_skipped"),
+    "core.copy.stops.hanging": HANGING,
+    "core.copy.eras._not_empty": REJECTED,
+    "core.copy.refusals._skip": REJECTED,
+    "core.copy.remedies._too_large": REJECTED,
+    "core.copy.remedies._list_too_large": REJECTED,
+    "core.copy.remedies._timestamp": REJECTED,
+    "core.copy.remedies._topic_right": RIGHTS,
+    "core.copy.remedies._read_right": RIGHTS,
+    "connectors.topics.partition_setups.PartitionSetups._findings": REJECTED,
+    "app.why._part": OPERATORS,
+}
+"""Typed while the flow runs; afterwards records are replicated."""
+
+SHOWN = {
+    "core.copy.remedies._malformed": PRINTED,
+    "core.copy.remedies._look_at_mirror": PRINTED,
+    "core.copy.remedies._look_at_source": PRINTED,
+    "core.copy.remedies.untold": PRINTED,
+    "connectors.topics.partition_setups.PartitionSetups._missing": PRINTED,
+}
+"""The command only shows something, so nothing follows from it; Kafka's tool runs."""
+
+RUNS_ALONE = {
+    "core.copy.stops.fenced": (OPERATORS, "two Connect groups of one flow"),
+    "core.copy.stops.mirror_unknown": (NO_IDS, "a target without topic ids cut by hand"),
+    "core.copy.stops.source_missing": (NO_IDS, "a source without topic ids; the same command"),
+    "core.copy.stops.ahead_of_source": (CHANGES, "Java amid a transaction; the same command"),
+    "core.copy.walk._tail_ahead": (CHANGES, "a source cut below our unrecorded tail"),
+    "core.copy.stops.opposite_unknown": (PRINTED, "two flows, identity names and ACLs"),
+    "core.copy.stops.others_open": (HANGING, "the same command as of our own transaction"),
+    "core.copy.remedies._another_topic": (CHANGES, "the watch on topic ids mostly sees it first"),
+    "core.copy.remedies._group_right": (PRINTED, "no request of a copy needs it any more"),
+    "core.copy.remedies._cluster_right": (PRINTED, "brokers before 2.8 with ACLs"),
+    "core.copy.remedies._id_right": (PRINTED, "the right taken away while it copies"),
+    "core.copy.remedies._policy": (f"{SYSTEM}test_reload.py", "a policy class in the broker"),
+    "core.copy.remedies._gone": (f"{SYSTEM}test_reload.py", "the file is edited by hand"),
+    "core.copy.remedies._codec": (PRINTED, "brokers that lack a codec"),
+    "connectors.topics.partition_setups.PartitionSetups.common": (PRINTED, "a warning"),
+    "connectors.topics.mirror_findings.warnings": (PRINTED, "a warning"),
+    "connectors.source.acl_sync.AclSync._of_source": (PRINTED, "a warning"),
+    "connectors.source.acl_sync.AclSync._create": (PRINTED, "a warning"),
+    "cluster.flow_log_topics.LogTopics._check_partitions": (PRINTED, "our own topics, spoilt"),
+    "cluster.flow_log_topics.LogTopics._check_cleanup": (PRINTED, "our own topics, spoilt"),
+    "app.why.Part.line": (OPERATORS, "passes on what others print"),
+    "app.held.in_words": (OPERATORS, "a warning"),
+    "app.changes.Changes._flow": (PRINTED, "a warning"),
+    "app.reports.source_losses.SourceLosses._tell": (PRINTED, "a warning"),
+}
+"""The command runs in a test, but not from the state that prints it, and why."""
+
+_MAKES = {"to_go_on", "reset_remedy", "skip_remedy", "_abort"}
+_HELPERS = {f"core.copy.stops.{name}" for name in _MAKES} | {"core.commands.to_go_on"}
+
+
+def sites() -> Iterator[str]:
+    """The functions that end a message with a remedy, by module and name below `mm2`."""
+    for path in sorted((ROOT / "mm2").rglob("*.py")):
+        module = ".".join(path.relative_to(ROOT / "mm2").with_suffix("").parts)
+        for name, function in _functions(ast.parse(path.read_text())):
+            for call in ast.walk(function):
+                if isinstance(call, ast.Call) and _called(call) in _MAKES | {"reset_topic"}:
+                    if f"{module}.{name}" not in _HELPERS:
+                        yield f"{module}.{name}"
+                    break
+
+
+def _functions(tree: ast.AST, around: str = "") -> Iterator[tuple[str, ast.AST]]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ClassDef):
+            yield from _functions(node, f"{around}{node.name}.")
+        elif isinstance(node, ast.FunctionDef):
+            yield f"{around}{node.name}", node
+
+
+def _called(call: ast.Call) -> str:
+    match call.func:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return ""
+
+
+def test_every_remedy_has_a_test_and_every_test_here_a_remedy():
+    listed = [*REPLICATES_AGAIN, *SHOWN, *RUNS_ALONE]
+    assert len(listed) == len(set(listed))
+    assert sorted(set(sites())) == sorted(listed)
+
+
+def executing() -> list[str]:
+    found = {*REPLICATES_AGAIN.values(), *SHOWN.values()}
+    return sorted(found | {each for each, _ in RUNS_ALONE.values()})
+
+
+@pytest.mark.parametrize("test", executing())
+def test_it_is_there_and_types_commands(test):
+    file, _, name = test.partition("::")
+    text = (ROOT / file).read_text()
+    if name:
+        assert f"def {name}(" in text
+        assert any(each in text for each in TYPES), file
+
+
+def test_a_function_that_prints_a_remedy_is_found():
+    assert {"core.copy.stops.recreated", "core.copy.eras._not_empty"} <= set(sites())
