@@ -6,6 +6,7 @@ others are judged at most once a second, however many ask.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -15,7 +16,7 @@ from connect_runtime.ports import pages
 from connect_runtime.system import kept
 from mm2.app.reports import flow_report, flow_verdict
 from mm2.connectors import flow_status
-from mm2.core import health
+from mm2.core import health, reachability
 
 LIVE, READY, REPLICATING = "/health/live", "/health/ready", "/health/replicating"
 KEPT_S = 1.0
@@ -64,14 +65,26 @@ def served(
     within_s: float,
     clock: base_clock.Clock,
 ) -> Mapping[str, pages.Make]:
-    """By path; `within_s` as in `flow_verdict.judge`."""
+    """By path; `within_s` as in `flow_verdict.judge`. The group of a flow, which a node has to be
+    in to be ready, is on the target: where that does not answer nobody is."""
 
     def live() -> health.Verdict:
         return health.live(silent_s=beats.silent_s, crashed=running.crashed)
 
     def ready() -> health.Verdict:
         running.statuses()  # so that standings are of now
-        return health.ready(running.standings(), engine_ready=running.engine_ready)
+        lost = {
+            each.flow: found.describe()
+            for each in reports()
+            if (found := each.lost_cluster(reachability.Side.TARGET)) is not None
+        }
+        standings = (
+            dataclasses.replace(each, joined=False, reason=lost[each.flow])
+            if each.flow in lost
+            else each
+            for each in running.standings()
+        )
+        return health.ready([*standings], engine_ready=running.engine_ready)
 
     def replicating() -> health.Verdict:
         return replicating_verdict(reports(), within_s=within_s)

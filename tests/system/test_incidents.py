@@ -200,7 +200,7 @@ PAUSED = incidents.Expectation(
     reason="paused by an operator",
     lag=5,
     lag_code=exits.FAILED,
-    why="paused: an operator paused the flow. To go on: mm2 resume 'east->west'",
+    why="paused: an operator paused the flow. Remedy: mm2 resume 'east->west'",
     failover=r"RPO: 5 records[\s\S]*verdict: GO",
 )
 STOPPED = incidents.Expectation(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from dataclasses import dataclass, field
 
@@ -11,7 +12,7 @@ from connect_runtime.ports import pages
 from mm2.app import health_pages
 from mm2.app.reports import flow_report
 from mm2.connectors import flow_status
-from mm2.core import health
+from mm2.core import health, reachability
 from tests.support import seen_flows, statuses
 
 NOW_MS = 1_790_000_000_000
@@ -91,6 +92,22 @@ def test_ready_says_which_flow_is_not(served):
     status, told = served.ask(health_pages.READY)
     assert status == 503
     assert [each.get("flow") for each in told["findings"] if not each["ok"]] == ["east->west"]
+
+
+def test_a_node_whose_target_does_not_answer_is_in_no_group(served):
+    served.running.flows = [statuses.flow()]
+    lost = reachability.Unreachable(
+        side=reachability.Side.TARGET, cluster="west", reason="refused", since_ms=NOW_MS
+    )
+    served.reports = [seen_flows.report(unreachable=(lost,))]
+    status, told = served.ask(health_pages.READY)
+    assert status == 503
+    (finding,) = [each for each in told["findings"] if not each["ok"]]
+    assert finding["reason"].startswith("has not joined its group: target west unreachable since")
+    served.reports = [
+        seen_flows.report(unreachable=(dataclasses.replace(lost, side=reachability.Side.SOURCE),))
+    ]
+    assert served.ask(health_pages.READY)[0] == 200
 
 
 def test_replicating_is_the_verdict_of_all_flows_or_of_one(served):
