@@ -15,7 +15,3 @@ class PortInUseError(SandboxError):
 
 class UnknownClusterError(SandboxError):
     """The command names no cluster, or one that the sandbox does not have."""
-
-
-class UnknownToolError(SandboxError):
-    """Kafka has no command-line tool of that name."""

@@ -115,14 +115,14 @@ TOOLS: Mapping[str, Tool] = {
 def find(name: str) -> str:
     """The name in `TOOLS` of `topics`, `kafka-topics` or `kafka-topics.sh`.
 
-    Raises `UnknownToolError` with the nearest name for any other.
+    Raises `SandboxError` with the nearest name for any other.
     """
     short = name.removesuffix(".sh").removeprefix("kafka-")
     if short in TOOLS:
         return short
     near = difflib.get_close_matches(short, TOOLS, n=1)
     hint = f"did you mean '{near[0]}'?" if near else "mm2 sandbox kafka --help lists them"
-    raise failures.UnknownToolError(f"'{name}' is not one of Kafka's tools; {hint}")
+    raise failures.SandboxError(f"'{name}' is not one of Kafka's tools; {hint}")
 
 
 def needs_target(name: str, arguments: Sequence[str]) -> bool:

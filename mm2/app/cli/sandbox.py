@@ -201,8 +201,12 @@ class _KafkaCommand(click.Command):
         folder, cluster = _take_option(args, "--dir"), _take_option(args, "--cluster")
         if not args:
             raise click.MissingParameter(ctx=ctx, param=self.params[0])
+        try:
+            tool = kafka_tools.find(args[0])
+        except failures.SandboxError as error:
+            raise click.UsageError(str(error), ctx) from error
         ctx.params = {
-            "tool": args[0],
+            "tool": tool,
             "arguments": tuple(args[1:]),
             "folder": None if folder is None else Path(folder),
             "cluster": cluster,
@@ -242,10 +246,8 @@ def kafka(
       mm2 sandbox kafka topics --help
     """
     try:
-        argv = sandbox.kafka_command(
-            _folder(folder), kafka_tools.find(tool), arguments, cluster=cluster
-        )
-    except (failures.UnknownClusterError, failures.UnknownToolError) as error:
+        argv = sandbox.kafka_command(_folder(folder), tool, arguments, cluster=cluster)
+    except failures.UnknownClusterError as error:
         raise click.UsageError(str(error)) from error
     except failures.SandboxError as error:
         raise click.ClickException(str(error)) from error

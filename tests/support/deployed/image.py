@@ -116,6 +116,10 @@ def not_a_command(words: Sequence[str]) -> list[str]:
             assert found is not None
             command, context = found, click.Context(found, parent=context, info_name=name)
         command.make_context(context.info_name, list(arguments), parent=context.parent)
+    except click.exceptions.Exit:
+        return []  # it prints its help
+    except click.exceptions.NoArgsIsHelpError:
+        return [f"{' '.join(words)}: Missing arguments"]
     except click.ClickException as error:
         return [f"{' '.join(words)}: {error.format_message()}"]
     return []

@@ -30,7 +30,7 @@ def told(text: str) -> Iterator[str]:
     for kind, block in _FENCED.findall(text):
         if kind != _PRINTED:
             lines += _TYPED.findall(block)
-    for line in (each.split(" #")[0].strip() for each in lines):
+    for line in (each.split(" #")[0].rstrip("\\ ") for each in lines):
         if "…" not in line:
             yield line
 
@@ -50,6 +50,7 @@ def test_they_are_commands(path):
 def test_what_is_none_is_seen():
     assert wrong("Type `mm2 offsets rebuild --quickly` now.") != []
     assert wrong("```console docker\n$ mm2 replicate\n```") != []
+    assert wrong("```sh\nmm2 sandbox kafka topcis --list \\\n  --cluster east\n```") != []
     assert wrong("```text\nmm2 replicate\n```") == []
     assert wrong("```sh\nuntil mm2 lag --max-records 0; do sleep 2; done\n```") == []
 
