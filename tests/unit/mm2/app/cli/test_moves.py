@@ -240,7 +240,7 @@ def test_on_a_terminal_the_name_of_the_flow_is_asked_for(
     path = tmp_path / "new.jsonl"
     order = dataclasses.replace(ORDER, execute=True, goes_on=False, journal=path, yes=yes)
     if begun:
-        with pytest.raises(errors.RetriableError):  # the first step
+        with pytest.raises(errors.FatalError, match="nobody is there"):  # the first step
             moves.begin(order, equipment(tmp_path))
     else:
         assert moves.begin(order, equipment(tmp_path)) == exits.FAILED
@@ -255,7 +255,7 @@ def test_without_a_terminal_nothing_is_asked(tmp_path: pathlib.Path, monkeypatch
     monkeypatch.setattr(f"sys.{name}", Terminal())  # the other one is none
     path = tmp_path / "new.jsonl"
     order = dataclasses.replace(ORDER, execute=True, goes_on=False, journal=path)
-    with pytest.raises(errors.RetriableError):
+    with pytest.raises(errors.FatalError, match="nobody is there"):
         moves.begin(order, equipment(tmp_path))
 
 
