@@ -19,6 +19,7 @@ ABOUT_TROUBLE = {
     "mm2_flow_held": "an operator who pauses the flow",
     "mm2_connector_held|mm2:flow:heartbeats_held": "an operator who pauses another connector",
     "mm2:flow:gone": "a node that is gone with its flow",
+    "mm2:flow:unreachable": "a cluster that does not answer",
     "ALERTS": "an alert",
     "deriv": "a lag that shrinks",
     "mm2:flow:known1[hd]|mm2:flow:known6h": "hours of history",

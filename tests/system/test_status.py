@@ -112,7 +112,8 @@ def by_nobody(scene: Scene, file: Path, *, fast: str, slow: str) -> None:
     kafka.produce(scene.source, fast, content.some(7, partition=1))
     eventually.eventually(
         lambda: re.search(
-            r"^east->west  NOT_RUNNING: no process, on whichever machine, .* \(seen by clusters\)$",
+            r"^east->west  NOT_RUNNING, unhealthy: no process, on whichever machine, .*"
+            r" \(seen by clusters\)$",
             mirror.mm2("status", file).stdout,
             re.MULTILINE,
         ),

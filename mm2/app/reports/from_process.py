@@ -28,7 +28,8 @@ def report(
     """`looks` are at partitions of the source that are not copied as they come: of these alone the
     process itself knows nothing, or nothing new. While the source is among the `unreachable`
     clusters they are old, and the end of no partition is known."""
-    if _is_lost(unreachable, reachability.Side.SOURCE):
+    source_lost = _is_lost(unreachable, reachability.Side.SOURCE)
+    if source_lost:
         looks = _NOTHING
     paused = status.holds.paused and status.state is flow_status.FlowState.RUNNING
     return flow_report.FlowReport(
@@ -41,7 +42,14 @@ def report(
         nodes=tuple(sorted({each.node for each in status.places} - {""})),
         tasks=_tasks(status, stale=_is_lost(unreachable, reachability.Side.TARGET)),
         partitions=tuple(
-            _partition(flow, status, each, looked=looks.get(each.partition), past=past)
+            _partition(
+                flow,
+                status,
+                each,
+                looked=looks.get(each.partition),
+                past=past,
+                source_lost=source_lost,
+            )
             for each in sorted(status.partitions, key=_place)
         ),
         elsewhere=status.elsewhere,
@@ -96,13 +104,14 @@ def _partition(
     *,
     looked: source_looks.Seen | None,
     past: history.History,
+    source_lost: bool,
 ) -> flow_report.Partition:
     where = each.partition
     state = overview.state_of(each, paused=status.holds.pauses(where.topic))
     moves = state == flow_report.COPYING
     # That nothing was missing when it last moved says nothing about now.
-    known = each.source_end >= 0 and (moves or bool(each.lag_records))
-    oldest_ms = each.oldest_ms if each.oldest_ms >= 0 else None
+    known = each.source_end >= 0 and not source_lost and (moves or bool(each.lag_records))
+    oldest_ms = each.oldest_ms if each.oldest_ms >= 0 and not source_lost else None
     found = flow_report.Partition(
         topic=where.topic,
         partition=where.partition,

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from connect_runtime.wire.codec import failures
+from connect_runtime.wire.connection import cluster
 from mm2.app import cluster_watch
 from mm2.app.settings import load
 from mm2.core import reachability
@@ -137,7 +138,7 @@ class Scene:
 @pytest.fixture
 def scene(monkeypatch, caplog):
     made = Scene()
-    monkeypatch.setattr(cluster_watch.cluster, "ClusterConnections", made.connect)
+    monkeypatch.setattr(cluster, "ClusterConnections", made.connect)
     caplog.set_level(logging.INFO, logger="mm2.app.cluster_watch")
     return made
 

@@ -68,7 +68,7 @@ class Scene:
         self.running = Running()
         self.clock = plugin_contexts.Clock()
         self.opened = []
-        self.lost = []
+        self.lost: list[reachability.Unreachable] = []
         self.watch = loss_watch.LossWatch(
             self.running,
             open_source=self.open,

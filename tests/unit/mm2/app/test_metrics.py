@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -269,8 +270,10 @@ def test_latencies_of_all_tasks_are_one_histogram_that_never_falls():
 
 
 def report(*parts, **fields):
-    given = {"flow": "east->west", "state": flow_report.State.RUNNING, "at_ms": NOW_MS}
-    return flow_report.FlowReport(seen_by=("process 7",), partitions=parts, **given | fields)
+    given: dict[str, Any] = {"flow": "east->west", "state": flow_report.State.RUNNING}
+    return flow_report.FlowReport(
+        seen_by=("process 7",), at_ms=NOW_MS, partitions=parts, **given | fields
+    )
 
 
 COPIED = flow_report.Partition(

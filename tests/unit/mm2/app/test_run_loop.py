@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections.abc import Callable
 
 import pytest
 
@@ -58,7 +59,7 @@ class World:
         self.signal: int | None = None
         self.signal_at_turn: int | None = None
         self.step_s = step_s
-        self.unreachable = dict
+        self.unreachable: Callable[[], dict[str, str]] = dict
 
     def wait(self, timeout_s):
         self.running.turn += 1

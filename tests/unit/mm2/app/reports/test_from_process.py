@@ -78,6 +78,21 @@ def test_what_the_source_was_asked_is_old_once_it_is_unreachable(side, broker, l
     assert found.unreachable == (lost,)
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"copied_to": 8, "source_end": 8},
+        {"copied_to": 3, "source_end": 8, "oldest_ms": 4_000},
+        {"copied_to": 3, "source_end": 8, "oldest_ms": 4_000, "phase": "stopped"},
+    ],
+)
+def test_of_an_unreachable_source_no_lag_is_known_whatever_a_copy_saw_last(fields):
+    lost = reachability.Unreachable(side=reachability.Side.SOURCE, cluster="x", reason="refused")
+    found = report(statuses.flow(statuses.partition(**fields)), unreachable=(lost,))
+    lag = flow_report.lag(found.partitions, found.at_ms)
+    assert (lag.records, lag.ms) == (None, None)
+
+
 def test_when_the_last_batch_was_replicated_is_part_of_the_report():
     crossed = health.Crossed(begun_ms=1, last=None)
     assert report(statuses.flow(), crossed=crossed).crossed == crossed
