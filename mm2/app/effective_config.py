@@ -281,7 +281,8 @@ def _text(default: Any) -> str:
         return str(default).lower()
     if isinstance(default, list):
         return ",".join(map(str, default))
-    return java_classes.java_name(default) if isinstance(default, type) else str(default)
+    named = java_classes.java_name(default) if isinstance(default, type) else None
+    return named or str(default)
 
 
 # The process

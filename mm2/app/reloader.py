@@ -146,9 +146,9 @@ class Reloader:
         for line in led_elsewhere:
             _log.warning("reloaded, but %s", line)
         lines += led_elsewhere
-        outcome, told = _outcome(changes, settled=settled, led_elsewhere=bool(led_elsewhere))
-        if told:
-            lines.append(told)
+        outcome, result = _outcome(changes, settled=settled, led_elsewhere=bool(led_elsewhere))
+        if result:
+            lines.append(result)
         return run_socket.Answer(
             code=exits.DONE,
             lines=tuple(lines),

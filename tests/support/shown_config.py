@@ -33,8 +33,8 @@ def differences(
     for name, config in configs.items():
         section = {**shown["clients"], **shown["connectors"].get(name, {})}
         found += [f"{name} {line}" for line in _of_connector(section, config)]
-    for key, section, cluster, names in topics(shown, flow, mirrors=mirrors):
-        value = section[key]["value"]
+    for key, place, cluster, names in topics(shown, flow, mirrors=mirrors):
+        value = place[key]["value"]
         factor = default_factors[cluster] if value == -1 else value
         for topic in names:
             really = replicas.get(f"{cluster}:{topic}")

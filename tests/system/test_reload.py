@@ -189,7 +189,7 @@ def add_and_remove_a_flow(operator: Operator) -> None:
     operator.running.signal(signal.SIGHUP)
     operator.running.await_log("west->east starts")
     del operator.given["flows"][1]
-    assert operator.reload() == "west->east stops\n"
+    assert operator.reload() == "west->east stops\napplied\n"
 
 
 def change_a_cluster(operator: Operator, topic: str) -> None:

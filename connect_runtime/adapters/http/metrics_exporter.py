@@ -75,7 +75,8 @@ class MetricsExporter:
         try:
             self._opened = _open(self._host, self._port)
         except OSError as error:
-            why = os.strerror(error.errno) if error.errno in errno.errorcode else str(error)
+            known = error.errno is not None and error.errno in errno.errorcode
+            why = os.strerror(error.errno or 0) if known else str(error)
             raise ExporterError(
                 f"serving metrics at {self._host}, port {self._port}: {why}"
             ) from error

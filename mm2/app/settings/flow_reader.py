@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from connect_runtime.adapters.config import yaml_source
 from mm2.app.settings import flow_clients, reader
@@ -154,6 +155,7 @@ def _read_whose_defaults_differ(found: reader.SectionReader) -> int:
     """Read the keys of MirrorMaker 2's connectors; a lenient file is a properties file, which has
     MirrorMaker 2's defaults. Returns `replication.factor`."""
     is_properties = found.account.lenient
+    option: reader.Option[Any]
     for option in options.IN_YAML:
         found.get(options.with_mm2_default(option) if is_properties else option)
     factor: reader.Option[int] = options.REPLICATION_FACTOR

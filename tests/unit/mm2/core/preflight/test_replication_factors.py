@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from mm2.core.preflight import findings, replication_factors
+from mm2.core.preflight.replication_factors import Cause, Wanted
 
-Cause, Wanted = replication_factors.Cause, replication_factors.Wanted
 FILE = Cause(key="replication.factor", place="defaults.replication.factor (c.yaml:5)")
 MIRROR = Wanted(topic="east.orders", cluster="west", factor=3, cause=FILE, is_internal=False)
 INTERNAL = Wanted(topic="mm2-status.east.internal", cluster="west", factor=3, cause=FILE)
