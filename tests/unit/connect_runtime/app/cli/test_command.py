@@ -66,7 +66,7 @@ def test_log_lines_have_their_context_and_format(capsys):
     assert command.run(made(body), ["a", "--log-format", "json", "--log-level", "WARN"]) == 0
     (line,) = capsys.readouterr().err.splitlines()
     assert json.loads(line)["message"] == "heard"
-    assert json.loads(line)["context"] == "connector c|task 1"
+    assert (json.loads(line)["connector"], json.loads(line)["task"]) == ("c", 1)
 
 
 def test_settings_errors_are_told_without_a_trace(capsys):
