@@ -100,7 +100,7 @@ def test_the_decision_holds_when_nobody_runs_the_flow_and_while_it_is_paused(tmp
     assert done.returncode == 0, done.stdout + done.stderr
     assert "orders-0: replicated up to source offset 2; begins again" in done.stdout
     assert "no process runs east->west" in done.stdout
-    assert f"mm2 run {path}" in done.stdout
+    assert f"mm2 run --config {path}" in done.stdout
     with mirror.Mirror(tmp_path, given) as run:
         await_values(west, "orders", [b"one", b"two"] * 2)
         # The file of another name: no process here runs it, the flow's group has a node.
