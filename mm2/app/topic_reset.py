@@ -206,14 +206,13 @@ def running(found: workers.Workers, *, topic: str, here: bool) -> Running:
                 pass
     if not here and found.hosts == ():
         return Running.NO
-    paused = live.paused(config.config(flow_api.SOURCE) or {})
+    stored = config.config(flow_api.SOURCE) or {}
+    paused = live.paused({key: value for key, value in stored.items() if value is not None})
     return Running.TOPIC_PAUSED if topic in paused else Running.YES
 
 
-class Restart(Protocol):
-    """Restarts the tasks that have these partitions; returns what was restarted, in words."""
-
-    def __call__(self, partitions: Collection[ids.TopicPartition]) -> str: ...
+Restart = Callable[[Collection[ids.TopicPartition]], str]
+"""Restarts the tasks that have these partitions; returns what was restarted, in words."""
 
 
 def restart_over_api(api: flow_api.FlowApi) -> Restart:

@@ -29,6 +29,7 @@ READING = (
     "run",
     "status",
     "throttle",
+    "topic reset",
     "why",
 )
 
@@ -102,6 +103,7 @@ def words_of(name: str) -> list[str]:
         "restart": ["east->west"],
         "resume": ["east->west"],
         "throttle": ["east->west", "1MB"],
+        "topic reset": ["east->west", "orders", "--from", "earliest"],
         "why": ["orders"],
     }
     return [*name.split(), *more.get(name, [])]
