@@ -379,7 +379,7 @@ def where_all_tasks_fail_nothing_is_ready(scene: Scene) -> None:
     told = scene.await_health("ready", 503)
     (finding,) = [each for each in told["findings"] if not each["ok"]]
     assert finding["flow"] == FLOW
-    failed = r"has failed: task \d: reading the flow's offset map"  # whichever was first
+    failed = r"its tasks do not copy: task \d: reading the flow's offset map"  # whichever was first
     assert re.search(failed, finding["reason"]), finding["reason"]
     eventually.eventually(lambda: tasks(scene) == {"FAILED": TASKS}, SOON_S)
     assert copied(scene) == 0
