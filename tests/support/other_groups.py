@@ -9,13 +9,15 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
+import confluent_kafka
+
 from connect_runtime.base import ids
 from connect_runtime.kafka_client import group_calls
 from connect_runtime.wire.codec import messages, targets
 from mm2.cluster import kafka_groups
 from mm2.core.offsets import checkpoints
 from mm2.sandbox import cluster
-from tests.support import cluster_access
+from tests.support import cluster_access, kafka
 
 WAIT_S = 60.0
 
@@ -41,7 +43,18 @@ def share_group(
             ),
         )
 
-    _ask(at, group, messages.Message(api="alter_share_group_offsets", low=0, high=0, build=build))
+    message = messages.Message(api="alter_share_group_offsets", low=0, high=0, build=build)
+
+    def alter() -> None:
+        """Partitions have errors of their own, as long as the topic of share groups' state is new:
+        then there is no group either."""
+        for topic in _ask(at, group, message).responses:
+            for partition in topic.partitions:
+                if partition.error_code:
+                    code = int(partition.error_code)
+                    raise confluent_kafka.KafkaException(confluent_kafka.KafkaError(code))
+
+    kafka.retried(alter)
 
 
 def streams_group(
@@ -90,7 +103,7 @@ def _heartbeat(group: str, topics: tuple[str, ...], epoch: int) -> messages.Mess
     return messages.Message(api="streams_group_heartbeat", low=0, high=0, build=build)
 
 
-def _ask(at: cluster.Cluster, group: str, message: messages.Message) -> None:
+def _ask(at: cluster.Cluster, group: str, message: messages.Message) -> Any:
     calls = group_calls.GroupCalls(
         cluster_access.of(at).connection("test-other-groups"),
         clock=cluster_access.CLOCK,
@@ -103,4 +116,4 @@ def _ask(at: cluster.Cluster, group: str, message: messages.Message) -> None:
             doing=f"making group {group}",
             error=lambda body: int(body.error_code),
         )
-        calls.ask(question, WAIT_S)
+        return calls.ask(question, WAIT_S)
