@@ -7,7 +7,7 @@ object, is not gone through again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect_runtime.base import metrics
@@ -99,7 +99,7 @@ class FlowMetrics:
         missing: Found = {(row.flow,): row.slots_missing for row in seen.flows}
         replace(measures.SLOTS_MISSING, missing)
         replace(measures.STOPPED, _stopped(seen))
-        self._set_topics(seen.topics)
+        self._set_topics(seen.topics, beside.reports)
         replace(measures.LOSS_SECONDS, self.losses())
         self._set_ages(wall_ms)
         self._set_beside(beside, wall_ms)
@@ -131,7 +131,10 @@ class FlowMetrics:
             {(each.flow, by.value): 1 for each in statuses if (by := each.holds.by) is not None},
         )
 
-    def _set_topics(self, rows: Iterable[overview.TopicRow]) -> None:
+    def _set_topics(
+        self, rows: Iterable[overview.TopicRow], reports: Sequence[flow_report.FlowReport]
+    ) -> None:
+        """Copies of paused topics see no new records: their lag is that of the reports."""
         found: dict[str, Found] = {each.name: {} for each in _OF_TOPICS}
         lag_records, lag_seconds, transactional, opened, unfenced = found.values()
         for row in rows:
@@ -143,6 +146,11 @@ class FlowMetrics:
                 lag_records[labels] = row.lag.records
             if row.lag.seconds is not None:
                 lag_seconds[labels] = row.lag.seconds
+        for labels, lag in _paused_lags(reports):
+            if lag.complete and lag.records is not None:
+                lag_records[labels] = lag.records
+            if lag.dated and lag.ms is not None:
+                lag_seconds[labels] = lag.ms / 1000
         for metric in _OF_TOPICS:
             self.registry.replace(metric, found[metric.name])
 
@@ -261,6 +269,16 @@ def by_partition(
         metrics.Family(metric=measures.PARTITION_LAG_RECORDS, series=records),
         metrics.Family(metric=measures.PARTITION_LAG_SECONDS, series=seconds),
     )
+
+
+def _paused_lags(
+    reports: Iterable[flow_report.FlowReport],
+) -> Iterator[tuple[tuple[str, str], flow_report.Lag]]:
+    """By flow and topic, of topics that are paused as a whole."""
+    for each in reports:
+        paused = [part for part in each.partitions if part.state == overview.PAUSED]
+        for topic, parts in flow_report.by_topic(paused).items():
+            yield (each.flow, topic), flow_report.lag(parts, each.at_ms)
 
 
 def _look(status: flow_status.FlowStatus) -> _Seen:

@@ -19,7 +19,7 @@ from mm2.app.looks import sides
 from mm2.app.reports import flow_report, flow_verdict, show
 from mm2.app.settings import settings as app_settings
 from mm2.connectors import flow_status
-from mm2.core import commands, flows
+from mm2.core import commands, flows, reachability
 from mm2.core import holds as holding
 from mm2.core.copy import remedies
 
@@ -264,10 +264,20 @@ def _in_flow(
         rule=flow.why(name) if parts else "",
         at_ms=0 if report is None else report.at_ms,
         seen_by=() if report is None else report.seen_by,
-        trouble=report.reason if report is not None and report.state is _UNKNOWN else "",
+        trouble=_trouble(report, knows=bool(parts)),
         exists=True if parts else exists,
         unhealthy=_unhealthy(report, within_s=within_s),
     )
+
+
+def _trouble(report: flow_report.FlowReport | None, *, knows: bool) -> str:
+    """Why nothing of the topic could be found out; "" where it `knows` something."""
+    if report is None or knows:
+        return ""
+    if report.state is _UNKNOWN:
+        return report.reason
+    lost = report.lost_cluster(reachability.Side.SOURCE)
+    return "" if lost is None else lost.describe()
 
 
 def _unhealthy(report: flow_report.FlowReport | None, *, within_s: float) -> str:

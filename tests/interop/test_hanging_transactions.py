@@ -53,7 +53,7 @@ def test_its_partition_stops_until_it_is_aborted(
     kafka.produce(source, name, content.some(7))
     with mirror.Mirror(tmp_path, given, name="stopped") as run:
         run.await_stopped(name, "hanging-transaction", SOON_S)
-        told = run.await_log(rf"east\.{name}-0: a transaction of this flow that begins at .*")[0]
+        told = run.await_log(rf"east\.{name}-0: this flow's transaction at offset {begins}, .*")[0]
         line = commands.found_in(told)
         assert line.endswith(f"abort --topic east.{name} --partition 0 --start-offset {begins}")
         # Where the transaction begins, or, with older brokers, where the log starts since.

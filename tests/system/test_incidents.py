@@ -206,7 +206,7 @@ PAUSED = incidents.Expectation(
 STOPPED = incidents.Expectation(
     health="suspended",
     state="STOPPED",
-    reason="stopped by mm2 failover or over REST.*mm2 resume 'east->west'",
+    reason=r"stopped by failover or REST at .*Z; resume with: mm2 resume 'east->west'",
     lag=5,
     lag_code=exits.FAILED,
     why="the flow is STOPPED",
@@ -218,7 +218,8 @@ RECREATED = incidents.Expectation(
     lag=None,
     lag_code=exits.UNKNOWN,
     why=r"stopped: .*recreated.*mm2 topic reset 'east->west'",
-    failover=r"recreated|created again[\s\S]*verdict: ",
+    failover=r"verdict: NO-GO",
+    failover_code=exits.FAILED,
 )
 
 
@@ -383,7 +384,8 @@ def unstarted(**more: Any) -> incidents.Expectation:
 
 WRONG_PORT = unstarted(
     reason=r"source east unreachable since .*refused",
-    why=r"east->west is unhealthy: source east .*refused",
+    why=r"the status of .* is unknown: source east unreachable: .*refused",
+    why_code=exits.UNREACHABLE,
     lost=frozenset({"source"}),
 )
 
@@ -391,14 +393,14 @@ WRONG_PORT = unstarted(
 def test_a_wrong_port(
     tmp_path: Path, east: cluster.Cluster, west: cluster.Cluster, topic: Callable[..., str]
 ):
-    nowhere = ports.reserve()
+    nowhere, name = ports.reserve(), topic("orders")
     given = mirror.settings(
         {"bootstrap.servers": f"127.0.0.1:{nowhere.port}"},
         west.client_properties(),
-        topics=[topic("orders")],
+        topics=[name],
         spark=INLINE,
     )
     with mirror.Mirror(tmp_path, given) as run:
-        scene = Scene(source=east, target=west, topic="orders", run=run)
+        scene = Scene(source=east, target=west, topic=name, run=run)
         scene.expect(WRONG_PORT)
     nowhere.release()

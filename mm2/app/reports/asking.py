@@ -81,6 +81,8 @@ def is_complete(reports: Sequence[flow_report.FlowReport]) -> bool:
     if any(each.lost_cluster(reachability.Side.TARGET) for each in reports):
         return True
     known = {(each.topic, each.partition) for one in reports for each in one.partitions}
+    if not known and all(each.state is not flow_report.State.RUNNING for each in reports):
+        return False  # a flow that is stopped, or has not started, hands out no partitions
     return any(len(each.partitions) + each.elsewhere <= len(known) for each in reports)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from connect_runtime.base import ids
 from mm2.core import health, reachability, time_to_loss
+from mm2.core.copy import stops
 
 JSON_VERSION = 1
 CLUSTERS = "clusters"
@@ -42,6 +43,7 @@ class State(enum.Enum):
 COPYING = "copying"
 STANDING = frozenset({"stopped", "fenced"})
 """States of partitions: of those that move, and of those that stand still until somebody acts."""
+_OTHER_LOG = frozenset({stops.Cause.RECREATED.value, stops.Cause.SOURCE_TRUNCATED.value})
 FAILED = "FAILED"
 """Connect's word for a task that does not go on by itself."""
 UNSEEN = ""
@@ -78,8 +80,9 @@ class Partition:
 
     @property
     def lag_records(self) -> int | None:
-        """By offsets: an upper bound where the log has gaps."""
-        if self.end is None:
+        """By offsets: an upper bound where the log has gaps. None where it is unknown, and where
+        the source's log is another than the one that was replicated: its offsets do not compare."""
+        if self.end is None or self.cause in _OTHER_LOG:
             return None
         if self.copied_to is None:
             return None if self.start is None else self.end - self.start

@@ -96,12 +96,26 @@ def said(of: incidents.Said, **fields: Any) -> incidents.Said:
         ({"metrics": {**BAD.metrics, "healthy": None}}, "mm2_flow_healthy: None"),
         ({"metrics": {**BAD.metrics, "source": 1.0}}, "mm2_flow_cluster_reachable source: 1.0"),
         ({"metrics": {**BAD.metrics, "target": None}}, "mm2_flow_cluster_reachable target: None"),
-        ({"metrics": {**BAD.metrics, "lag": 0.0}}, "mm2_replication_lag_records: 0"),
+        (
+            {"metrics": {**BAD.metrics, "lag": 0.0}},
+            "mm2_replication_lag_records: 0.0, expected None",
+        ),
     ],
 )
 def test_one_surface_that_says_something_else_is_named(planted, line):
     (found,) = incidents.disagreements(LOST, dataclasses.replace(BAD, **planted))
     assert found.startswith(line)
+
+
+def test_the_backlog_of_a_paused_flow_is_measured():
+    expected = dataclasses.replace(LOST, state="PAUSED", lag=5)
+    flow = {**BAD.page, "state": "PAUSED"}
+    lag = said(BAD.lag, lag_records=5, lag_records_known=True)
+    seen = dataclasses.replace(BAD, status=said(BAD.status, state="PAUSED"), page=flow, lag=lag)
+    (found,) = incidents.disagreements(expected, seen)
+    assert "absent" in found
+    measured = dataclasses.replace(seen, metrics={**BAD.metrics, "lag": 5.0})
+    assert incidents.disagreements(expected, measured) == []
 
 
 def test_a_healthy_flow_has_no_reason():
