@@ -12,7 +12,7 @@ from mm2.connectors import board, flow_status
 from mm2.core import health, measures, reachability
 from mm2.core import holds as holding
 from mm2.core.copy import crossing
-from tests.support import statuses
+from tests.support import seen_flows, statuses
 
 NOW_MS = 1_700_000_000_000
 
@@ -84,6 +84,19 @@ def test_lag_is_there_only_while_it_is_known():
     )
     assert seen[measures.LAG_RECORDS] == {("east->west", "known"): 5}
     assert seen[measures.LAG_SECONDS] == {("east->west", "known"): 1.5}
+
+
+def test_the_lag_of_a_paused_topic_is_that_of_the_reports():
+    paused = seen_flows.part("orders", state="paused", end=14, waiting_since_ms=NOW_MS - 2_000)
+    unknown = seen_flows.part("bills", state="paused", end=None)
+    copying = seen_flows.part("users", end=20)
+    seen = Observed()
+    seen.metrics.beside = lambda: metrics.Beside(
+        reports=[seen_flows.report(paused, unknown, copying, at_ms=NOW_MS)]
+    )
+    seen.see()
+    assert seen[measures.LAG_RECORDS] == {("east->west", "orders"): 5}
+    assert seen[measures.LAG_SECONDS] == {("east->west", "orders"): 2.0}
 
 
 def test_opened_partitions_say_why():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 
@@ -8,7 +9,7 @@ import pytest
 from mm2.app import why
 from mm2.app.reports import flow_report
 from mm2.app.settings import load
-from mm2.core import commands
+from mm2.core import commands, reachability
 from mm2.core import holds as holding
 from mm2.core.configs import live
 from tests.support import statuses
@@ -260,6 +261,15 @@ def test_of_a_flow_that_nobody_runs_here_its_logs_tell(flow, said):
     found = looked("east.orders", flow)
     assert found.known
     assert next(found.lines()) == f"east->west: orders -> east.orders, partition 0: {said}"
+
+
+def test_of_an_unreachable_source_it_is_not_said_that_the_topic_is_missing():
+    lost = reachability.Unreachable(side=reachability.Side.SOURCE, cluster="east", reason="refused")
+    found = looked("orders", dataclasses.replace(report(), unreachable=(lost,)))
+    assert (found.known, found.trouble) == (False, True)
+    assert list(found.lines()) == [
+        "east->west: the status of orders is unknown: source east unreachable: refused"
+    ]
 
 
 def test_a_target_that_does_not_answer_is_told():

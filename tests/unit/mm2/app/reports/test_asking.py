@@ -104,6 +104,14 @@ def test_otherwise_the_clusters_know_more(asked, found):
     assert merged.unreachable == (found,)
 
 
+@pytest.mark.parametrize("state", [State.STOPPED, State.PLANNING])
+def test_of_a_flow_that_hands_out_no_partitions_the_clusters_know_the_lag(asked, state):
+    mine = report("process 1", state=state, reason="why")
+    (found,) = asked(answer(mine)).flows
+    assert (found.state, found.reason) == (state, "why")
+    assert found.partitions == CLUSTERS.partitions
+
+
 def test_without_a_process_the_clusters_tell(asked):
     found = asked()
     assert found.flows == (CLUSTERS,)

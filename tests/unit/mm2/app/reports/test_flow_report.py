@@ -108,6 +108,9 @@ def report(*partitions, state=State.RUNNING, **more):
         ({"end": 10, "copied_to": 12}, 0, 0),
         ({"end": 10, "start": 8, "copied_to": 2}, 2, None),
         ({"copied_to": 2}, None, None),
+        ({"end": 3, "start": 0, "copied_to": 20, "cause": "recreated"}, None, None),
+        ({"end": 30, "start": 0, "copied_to": 20, "cause": "source-truncated"}, None, None),
+        ({"end": 30, "start": 0, "copied_to": 20, "cause": "source-gap"}, 10, None),
     ],
 )
 def test_lag_is_what_the_source_has_and_nobody_copied_yet(fields, records, ms):
