@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import ipaddress
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
 
-from connect_runtime.system import clock
+from connect_runtime.system import clock, threads
 
 STORE_PASSWORD = "store-pass"
 KEY_PASSWORD = "key-pass"
@@ -110,3 +115,34 @@ def broker_settings(folder: Path, *, server: Identity, clients_root: Identity) -
         "ssl.truststore.location": str(folder / "clients.pem"),
         "ssl.client.auth": "required",
     }
+
+
+@contextlib.contextmanager
+def expired_listener(folder: Path) -> Iterator[dict[str, str]]:
+    """Client properties of a listener whose certificate has expired. No broker starts with one."""
+    authority = root("authority")
+    server = leaf("127.0.0.1", authority, expired=True)
+    (folder / "server.pem").write_text(server.key_pem + server.chain_pem)
+    (folder / "authority.pem").write_text(pem(authority.certificate))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "server.pem")
+    owned = threads.Threads(on_unasked_end=lambda _: None)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0.2)
+
+        def serve(stop: threading.Event) -> None:
+            while not stop.is_set():
+                with contextlib.suppress(OSError):  # who comes ends it: the certificate is bad
+                    accepted, _ = listener.accept()
+                    accepted.settimeout(2.0)
+                    with accepted, context.wrap_socket(accepted, server_side=True) as secure:
+                        secure.recv(1)
+
+        owned.start("tls", serve)
+        yield {
+            "bootstrap.servers": f"127.0.0.1:{listener.getsockname()[1]}",
+            "security.protocol": "SSL",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(folder / "authority.pem"),
+        }
+        assert owned.stop_all(10.0) == []

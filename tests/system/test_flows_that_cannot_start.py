@@ -3,14 +3,11 @@ shown, and goes away when it does."""
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import json
 import os
 import re
 import socket
-import ssl
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -19,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.system import threads
 from mm2.app import exits
 from mm2.sandbox import ports
 from tests.support import client_certificates, eventually, kafka, mirror
@@ -89,32 +85,8 @@ def test_each_cause_is_logged_at_once_and_named_at_the_end(tmp_path, east, west)
 @pytest.fixture
 def expired(tmp_path: Path) -> Iterator[dict[str, str]]:
     """Client properties of a listener whose certificate has expired."""
-    authority = client_certificates.root("authority")
-    server = client_certificates.leaf("127.0.0.1", authority, expired=True)
-    (tmp_path / "server.pem").write_text(server.key_pem + server.chain_pem)
-    (tmp_path / "authority.pem").write_text(client_certificates.pem(authority.certificate))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "server.pem")
-    owned = threads.Threads(on_unasked_end=lambda _: None)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(0.2)
-
-        def serve(stop: threading.Event) -> None:
-            while not stop.is_set():
-                with contextlib.suppress(OSError):  # who comes ends it: the certificate is bad
-                    accepted, _ = listener.accept()
-                    accepted.settimeout(2.0)
-                    with accepted, context.wrap_socket(accepted, server_side=True) as secure:
-                        secure.recv(1)
-
-        owned.start("tls", serve)
-        yield {
-            "bootstrap.servers": f"127.0.0.1:{listener.getsockname()[1]}",
-            "security.protocol": "SSL",
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(tmp_path / "authority.pem"),
-        }
-        assert owned.stop_all(10.0) == []
+    with client_certificates.expired_listener(tmp_path) as properties:
+        yield properties
 
 
 def test_an_expired_certificate_is_named_as_what_it_is(tmp_path, east, west, expired):

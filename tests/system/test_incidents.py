@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,7 +23,16 @@ import pytest
 from mm2.app import exits
 from mm2.core import commands
 from mm2.sandbox import cluster, ports
-from tests.support import content, disks, eventually, incidents, kafka, mirror, operations
+from tests.support import (
+    client_certificates,
+    content,
+    disks,
+    eventually,
+    incidents,
+    kafka,
+    mirror,
+    operations,
+)
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
@@ -404,3 +414,91 @@ def test_a_wrong_port(
         scene = Scene(source=east, target=west, topic=name, run=run)
         scene.expect(WRONG_PORT)
     nowhere.release()
+
+
+REFUSED_BY_SOURCE = unstarted(
+    state="FAILED",
+    why_code=exits.UNKNOWN,
+    lost=frozenset({"source"}),
+)
+
+
+@pytest.fixture
+def companion(
+    tmp_path: Path, east: cluster.Cluster, west: cluster.Cluster, topic: Callable[..., str]
+) -> Iterator[Callable[..., Scene]]:
+    """Begins a run with a flow that is healthy, so that `mm2 run` goes on, and one that is not."""
+    started = contextlib.ExitStack()
+
+    def begin(source: Mapping[str, str], target: Mapping[str, str], **flow: Any) -> Scene:
+        name = topic("orders")
+        given = mirror.settings(dict(source), dict(target), topics=[name], spark=INLINE, **flow)
+        given["clusters"]["north"] = dict(east.client_properties())
+        given["clusters"]["south"] = dict(west.client_properties())
+        given["flows"].append(
+            {"from": "north", "to": "south", "topics": "none", "replication.factor": 1}
+        )
+        run = started.enter_context(mirror.Mirror(tmp_path, given))
+        return Scene(source=east, target=west, topic=name, run=run)
+
+    yield begin
+    started.close()
+
+
+@pytest.mark.full
+def test_a_wrong_password(
+    companion: Callable[..., Scene],
+    own_cluster: Callable[..., cluster.Cluster],
+    west: cluster.Cluster,
+):
+    secure = own_cluster("secure", users=["alice"])
+    wrong = dict(secure.client_properties("alice"))
+    wrong["sasl.jaas.config"] = re.sub(
+        r'password="[^"]+"', 'password="not-the-password"', wrong["sasl.jaas.config"]
+    )
+    scene = companion(wrong, west.client_properties())
+    reason = r"source east unreachable since .*uthentication"
+    scene.expect(dataclasses.replace(REFUSED_BY_SOURCE, reason=reason, why="uthentication"))
+    assert "not-the-password" not in scene.run.log
+
+
+@pytest.mark.full
+def test_an_expired_certificate(
+    companion: Callable[..., Scene], tmp_path: Path, west: cluster.Cluster
+):
+    with client_certificates.expired_listener(tmp_path) as expired:
+        scene = companion(expired, west.client_properties())
+        expected = "certificate has expired"
+        scene.expect(dataclasses.replace(REFUSED_BY_SOURCE, reason=expected, why=expected))
+
+
+NO_RIGHTS = unstarted(reason=r"authoriz", why="authoriz", health="pending")
+
+
+@pytest.mark.full
+def test_no_rights_on_the_target(
+    companion: Callable[..., Scene],
+    own_cluster: Callable[..., cluster.Cluster],
+    east: cluster.Cluster,
+):
+    secure = own_cluster("secure", users=["alice"])
+    scene = companion(east.client_properties(), secure.client_properties("alice"))
+    scene.expect(NO_RIGHTS)
+
+
+UNCREATABLE = unstarted(
+    health="pending",
+    reason=r"creating topic mm2-.* replication factor of 3",
+    why="PLANNING",
+    why_code=exits.BAD_INPUT,
+    lag_code=exits.DONE,
+)
+
+
+@pytest.mark.full
+def test_internal_topics_that_cannot_be_created(
+    companion: Callable[..., Scene], own_cluster: Callable[..., cluster.Cluster], east: Any
+):
+    target = own_cluster("west")
+    scene = companion(east.client_properties(), target.client_properties(), replication_factor=3)
+    scene.expect(UNCREATABLE)
