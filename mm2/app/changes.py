@@ -113,7 +113,7 @@ class Changes:
         for flow, partition in sorted(phases):
             if phases[flow, partition] in flow_status.MOVING:
                 del phases[flow, partition]
-                text = f"{flow}: {partition} no longer stands still"
+                text = f"{flow}: {partition} is no longer halted"
                 yield Line(logging.INFO, text, _fields(flow, partition))
         self._standing = standing | phases.keys()
 

@@ -22,7 +22,7 @@ WITHIN_S = 4.0
 """A broker that has not answered by then is reported as silent. It is still asked."""
 AGAIN_S = 1.0
 AFTER_ANSWER_S = 3.0
-REMEDY = "to diagnose: mm2 check"
+REMEDY = "diagnose with: mm2 check"
 _STAGES = (" while connecting", " while opening")
 
 

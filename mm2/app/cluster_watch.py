@@ -27,6 +27,7 @@ from mm2.pipeline import leader_watch
 
 CLIENT_ID = "mm2-cluster-watch"
 CHECK_S = 0.5
+AGAIN_S = 5.0
 DRIFT_MS = 1_000
 POLL_MAX_S = 0.2
 """How late `run` may notice that it is to stop, or that a check is due."""
@@ -136,22 +137,11 @@ class ClusterWatch:
         self._watched: dict[_Key, _Watched] = {}
         self._unusable: dict[_Key, tuple[app_settings.ClusterSettings, _Lost]] = {}
         """Clusters to which no connection can be made with these settings."""
-        self._lost: Mapping[_Key, tuple[_Lost, ...]] = {}
+        self._unreachable: Mapping[str, tuple[reachability.Unreachable, ...]] = {}
 
     def unreachable(self, flow: flows.Flow) -> tuple[reachability.Unreachable, ...]:
         """What of the flow's source and target does not answer; the source first."""
-        lost, settings = self._lost, self._running.settings
-        return tuple(
-            reachability.Unreachable(
-                side=side,
-                cluster=_alias(flow, side),
-                reason=each.reason,
-                since_ms=each.since_ms,
-                broker=each.broker,
-            )
-            for side in reachability.Side
-            for each in lost.get(_key(settings, flow, side), ())
-        )
+        return self._unreachable.get(flow.name, ())
 
     def reason(self, flow: str) -> str:
         """Why a whole cluster of the flow of that name does not answer; "" while both do."""
@@ -160,6 +150,18 @@ class ClusterWatch:
         return "; ".join(each.describe() for each in lost)
 
     def run(self, stop: threading.Event) -> None:
+        """An error of ours is logged, and what was known stays, until the watch begins again."""
+        while True:
+            try:
+                self._watch(stop)
+            except Exception:  # noqa: BLE001 - blind, it would report dead clusters as reachable
+                _log.exception("watching the clusters failed; trying again in %.0f s", AGAIN_S)
+                if not stop.wait(AGAIN_S):
+                    continue
+            self._unreachable = {}
+            return
+
+    def _watch(self, stop: threading.Event) -> None:
         selector = poller.Poller()
         next_check_s = 0.0
         try:
@@ -167,30 +169,44 @@ class ClusterWatch:
                 now_s = self._clock.now_s()
                 if now_s >= next_check_s:
                     next_check_s = now_s + CHECK_S
-                    self._follow_settings(selector)
-                    self._check()
+                    settings = self._running.settings
+                    self._follow_settings(settings, selector)
+                    self._check(settings)
                 waits = [each.connections.tick(now_s) for each in self._watched.values()]
                 selector.poll(max(0.0, min([POLL_MAX_S, *waits])))
         finally:
-            self._lost = {}
             for each in self._watched.values():
                 each.connections.close()
+            self._watched.clear()
             selector.close()
 
-    def _check(self) -> None:
+    def _check(self, settings: app_settings.Settings) -> None:
         now_s, wall_ms = self._clock.now_s(), self._clock.wall_ms()
         for each in self._watched.values():
             before = each.lost
             each.check(now_s, wall_ms)
             _log_change(each, before)
-        self._lost = {
+        lost = {
             **{key: each.lost for key, each in self._watched.items()},
             **{key: (lost,) for key, (_, lost) in self._unusable.items()},
         }
+        self._unreachable = {
+            flow.name: tuple(
+                reachability.Unreachable(
+                    side=side,
+                    cluster=_alias(flow, side),
+                    reason=each.reason,
+                    since_ms=each.since_ms,
+                    broker=each.broker,
+                )
+                for side in reachability.Side
+                for each in lost.get(_key(settings, flow, side), ())
+            )
+            for flow in settings.flows
+        }
 
-    def _follow_settings(self, selector: poller.Poller) -> None:
+    def _follow_settings(self, settings: app_settings.Settings, selector: poller.Poller) -> None:
         """Connect to clusters that are new in the settings, or reached otherwise; leave others."""
-        settings = self._running.settings
         wanted = {
             _key(settings, flow, side): (_alias(flow, side), _settings(settings, flow, side))
             for flow in settings.flows

@@ -133,6 +133,7 @@ class LossWatch:
                     statuses[flow.name],
                     self._history,
                     looks=looks.get(flow.name, {}),
+                    looks_recent=self._is_recent(flow.name),
                     unreachable=self._unreachable(flow),
                     crossed=crossed[flow.name],
                     process=os.getpid(),
@@ -169,6 +170,11 @@ class LossWatch:
                         key, left_s = (flow, place.topic), seen.outlook.left_ms / 1000
                         found[key] = min(left_s, found.get(key, left_s))
         return found
+
+    def _is_recent(self, flow: str) -> bool:
+        """With the lock: may its last look speak of where logs end now?"""
+        age_s = self._clock.now_s() - self._looked_s.get(flow, float("-inf"))
+        return age_s <= reachability.LIMIT_S + LOOK_EVERY_S
 
     def _fresh(self) -> dict[str, source_looks.Looks]:
         """With the lock: looks that count."""

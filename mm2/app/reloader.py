@@ -97,7 +97,7 @@ class Reloader:
         match question:
             case run_socket.Question():
                 if not question.dry_run:
-                    operator_log.log(question.peer or "with SIGHUP", "reload")
+                    operator_log.log(question.peer or "unknown (SIGHUP)", "reload")
                 return self.reload(question)
             case run_socket.ApiQuestion():
                 who = {"user": question.peer} if question.peer else {}

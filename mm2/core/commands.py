@@ -257,9 +257,9 @@ class Operator:
     def other_positions(self, position: str) -> str:
         """What may stand in `reset_topic` in the place of `position`; a sentence."""
         if self.connector:
-            return "The offset is that of the last record that is not replicated again."
+            return "Replication resumes at the record after the offset in the PATCH request."
         others = [f"{each} ({what})" for each, what in _POSITIONS.items() if each != position]
-        return f"Instead of --from {position}: {', '.join(others)}, or a time."
+        return f"Other values for --from: {', '.join(others)}, or a time."
 
     def _rest(self, method: str, path: str, body: str = "") -> str:
         url = f"{WORKER}/connectors/{urllib.parse.quote(self.connector, safe='')}/{path}"

@@ -134,7 +134,7 @@ def test_a_source_that_dies_after_the_last_checkpoint(scene: moved_groups.Scene)
         # A person is asked, and nothing is changed until the right name is typed.
         code, said = on_terminal(scene, "yes", *execute)
         assert code == 1, said
-        assert "that is not the name of the flow; nothing was changed" in said
+        assert "this is not the name of the flow; nothing was changed" in said
         assert not journal.exists()
         with pytest.raises(failures.SandboxError, match="stands nowhere"):
             moved_groups.positions(scene.target)

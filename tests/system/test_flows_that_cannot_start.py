@@ -78,7 +78,7 @@ def test_each_cause_is_logged_at_once_and_named_at_the_end(tmp_path, east, west)
             continue
         warned = f" WARNING .*{cause.removeprefix('source ').removeprefix('target ')}"
         assert logged_at(done.stderr, warned) < KNOWN_S, done.stderr
-    assert "to diagnose: mm2 check" in done.stdout
+    assert "diagnose with: mm2 check" in done.stdout
     assert len(re.findall("WARNING north unreachable since", done.stderr)) == 1
 
 
@@ -116,7 +116,7 @@ def test_while_a_cluster_is_away_that_is_shown_everywhere_and_gone_when_it_answe
     given = mirror.settings(
         properties, west.client_properties(), topics="orders", spark={"engine": "inline"}
     )
-    cause = f"connection refused ({away.bootstrap}), retrying; to diagnose: mm2 check"
+    cause = f"connection refused ({away.bootstrap}), retrying; diagnose with: mm2 check"
     with mirror.Mirror(tmp_path, given) as running:
         running.await_log(rf"WARNING east unreachable since \S+Z: {re.escape(cause)}")
 
@@ -159,7 +159,7 @@ def test_commands_that_ask_a_closed_port_say_so_and_give_up_soon(tmp_path, west)
     done = mirror.mm2("probe", file)
     assert done.returncode == exits.UNREACHABLE, done.stderr
     assert re.search(rf"^{cause}; waiting up to \d s$", done.stderr, re.MULTILINE), done.stderr
-    assert re.search(rf"^mm2: {cause}; to diagnose: mm2 check$", done.stderr, re.MULTILINE)
+    assert re.search(rf"^mm2: {cause}; diagnose with: mm2 check$", done.stderr, re.MULTILINE)
     assert "libraries" not in done.stderr, "no file is left behind"
     for command in ("lag", "status"):
         done = mirror.mm2(command, file, "--clusters")

@@ -96,7 +96,7 @@ class Scene:
     def obey_remedy(self) -> None:
         """Run the command that `mm2 status` prints for what is stopped."""
         printed = mirror.mm2("status", self.run.settings_path).stdout
-        line = next(each for each in printed.splitlines() if "stopped since" in each)
+        line = next(each for each in printed.splitlines() if "halted since" in each)
         program, *words = shlex.split(commands.found_in(line))
         assert program == "mm2", line
         done = mirror.mm2(*words)
@@ -224,7 +224,7 @@ STOPPED = incidents.Expectation(
 )
 RECREATED = incidents.Expectation(
     health="unhealthy",
-    reason="1 partition stopped",
+    reason="1 partition halted",
     lag=None,
     lag_code=exits.UNKNOWN,
     why=r"stopped: .*recreated.*mm2 topic reset 'east->west'",
@@ -252,7 +252,7 @@ def test_what_operators_hold_back_and_a_recreated_topic(scene: Scene):
 
 OVERTAKEN = incidents.Expectation(
     health="unhealthy",
-    reason="1 partition stopped",
+    reason="1 partition halted",
     lag=2,
     lag_code=exits.FAILED,
     why=r"stopped: .*mm2 topic reset 'east->west'",
@@ -279,7 +279,7 @@ def test_retention_that_overtook_a_paused_flow(
 
 TRUNCATED = incidents.Expectation(
     health="unhealthy",
-    reason="1 partition stopped",
+    reason="1 partition halted",
     lag=None,
     lag_code=exits.UNKNOWN,
     why=r"stopped: .*mm2 topic reset 'east->west'",

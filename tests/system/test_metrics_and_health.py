@@ -304,7 +304,8 @@ def what_is_frozen_does_not_replicate(scene: Scene) -> None:
         (finding,) = told["findings"]
         assert (finding["flow"], finding["ok"]) == (FLOW, False)
         assert re.fullmatch(
-            rf"no record was replicated for \d.* \(allowed: {WITHIN_S} s\)", finding["reason"]
+            rf"no record replicated for \d.* \(health.replicating.within.seconds: {WITHIN_S}\)",
+            finding["reason"],
         ), "sooner than a source counts as unreachable"
         await_unreachable(scene)
         assert scene.health("live")[0] == 200
@@ -335,7 +336,7 @@ def what_is_paused_says_so(scene: Scene) -> None:
     """It is ready, as it is meant to be so; it does not replicate."""
     scene.tell("pause")
     finding = scene.await_health("replicating", 503)["findings"][0]
-    assert finding["reason"] == "paused by an operator until mm2 resume"
+    assert finding["reason"] == "paused by an operator; resume: mm2 resume 'east->west'"
     eventually.eventually(
         lambda: series(scene, measures.HELD, flow=FLOW, by="paused") == [1.0], SOON_S
     )

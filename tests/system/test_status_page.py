@@ -172,9 +172,9 @@ def stops_are_shown(scene: Scene, browser: browsers.Browser) -> None:
     browser.await_text("#standing-part", "on.source.gap is fail")
     assert browser.text("#standing-part .chip") == "stopped"
     assert browser.text("#standing-part .command") == commands.found_in(line)
-    browser.await_text("#flows tbody tr td:nth-child(2)", "running, 1 stopped")
+    browser.await_text("#flows tbody tr td:nth-child(2)", "running, 1 halted")
     assert browser.title == "bad · mm2"
-    browser.await_text("#verdict", "1 partition stopped")
+    browser.await_text("#verdict", "1 partition halted")
 
 
 def plans_are_made(scene: Scene, browser: browsers.Browser) -> None:

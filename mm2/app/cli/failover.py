@@ -31,8 +31,8 @@ def command(**given: Any) -> int:
     forbids it. With --execute the flow is stopped for good and its writers are fenced, the groups'
     positions are written on the other cluster and read back. Applications are yours to stop and to
     start, or your hooks'. Every step is noted in a journal, so that --resume goes on where a crash,
-    or a step that failed, has left it. Consumer groups alone are moved: share groups (KIP-932) and
-    streams groups (KIP-1071) are named, and forbid the move until --accept says otherwise.
+    or a step that failed, has left it. Only consumer groups are moved: share groups (KIP-932) and
+    streams groups (KIP-1071) are listed, and the verdict is NO-GO until --accept names them.
 
     On a terminal --execute asks for the name of the flow before anything is changed; --yes skips
     that, and scripts, hooks and --resume are never asked.

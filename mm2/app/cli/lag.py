@@ -90,8 +90,8 @@ def _exit_code(report: Any, *, max_records: int | None, max_seconds: float | Non
         return exits.UNREACHABLE
     if any(not each.broker for each in report.unreachable):
         return exits.FAILED
-    if not report.partitions:
-        return exits.UNKNOWN if report.elsewhere else exits.DONE
+    if not report.partitions or report.elsewhere:
+        return exits.UNKNOWN
     found = flow_report.lag(report.partitions, report.at_ms)
     records, ms = found.records or 0, found.ms or 0
     if max_records is not None and records > max_records:

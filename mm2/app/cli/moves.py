@@ -117,8 +117,8 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--execute",
         is_flag=True,
-        help="Do it, if the verdict is GO. On a terminal the name of the flow has to be typed "
-        "first; without one nothing is asked.",
+        help="Execute the plan if the verdict is GO. On a terminal you confirm by typing the name "
+        "of the flow; scripts are not prompted.",
     ),
     click.option(
         "--yes", "-y", is_flag=True, help="Do not ask for confirmation, also on a terminal."
@@ -213,7 +213,7 @@ def begin(order: Order, found: equipment.Equipment) -> int:
     for line in _lines(planned, found.settings):
         click.echo(line, err=order.as_json)  # what programs read is the report
     if not order.yes and not _is_confirmed(order, planned):
-        click.echo("that is not the name of the flow; nothing was changed", err=True)
+        click.echo("not confirmed: this is not the name of the flow; nothing was changed", err=True)
         return exits.FAILED
     hooks = tuple(sorted(found.settings.hooks))
     begun = journal.Begun(wanted=wanted, flow=found.both.flow.name, hooks=hooks, clusters=clusters)
@@ -229,7 +229,7 @@ def _is_confirmed(order: Order, planned: plan.Plan) -> bool:
     said = click.prompt(
         f"\nThis stops the flow {planned.flow} and moves "
         f"{amounts.counted(moved, 'consumer group')} to {order.destination}.\n"
-        f"Type {planned.flow} to do it",
+        f"Type {planned.flow} to confirm",
         default="",
         show_default=False,
         err=order.as_json,

@@ -324,8 +324,8 @@ def serve(
         if settings.required:
             raise MetricsPortError(_port_error(error)) from error
         _log.warning(
-            "%s: there are no metrics, no /health and no status page at this port; whoever asks "
-            "there may ask another process. Replication goes on (metrics.required: false)",
+            "%s: metrics, /health and the status page are not served; requests to this port may "
+            "reach another process. Replication continues (metrics.required: false)",
             error,
         )
         return None, ", metrics and /health are not served"

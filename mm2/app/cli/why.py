@@ -62,6 +62,8 @@ def command(
         told = [{"process": pid, **flow} for pid, flow in shown]
         click.echo(json.dumps({"version": JSON_VERSION, "topic": topic, "flows": told}, indent=2))
     code = _exit_code(found, replicates=bool(replicating))
+    if failed and code == exits.BAD_INPUT:
+        code = exits.UNKNOWN
     several = len({pid for pid, _ in replicating}) > 1
     for pid, flow in shown:
         for line in flow["lines"] if not as_json else ():

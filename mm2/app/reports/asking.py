@@ -12,6 +12,7 @@ from mm2.app import exits, run_socket
 from mm2.app.reports import flow_report
 from mm2.core import flows, reachability
 
+_UNKNOWN = flow_report.State.UNKNOWN
 AskClusters = Callable[[flows.Flow], flow_report.FlowReport]
 
 
@@ -110,7 +111,8 @@ def merged(reports: Sequence[flow_report.FlowReport]) -> flow_report.FlowReport:
         nodes=tuple(sorted({each for one in reports for each in one.nodes})),
         tasks=tuple(tasks[number] for number in sorted(tasks)),
         partitions=tuple(partitions[place] for place in sorted(partitions)),
-        elsewhere=0,
+        elsewhere=max(0, first.elsewhere - len(partitions) + len(first.partitions)),
+        unseen=next((each.reason for each in reports if each.state is _UNKNOWN), ""),
         troubles=tuple(dict.fromkeys(troubles)),
         warnings=tuple(dict.fromkeys(each for one in reports for each in one.warnings)),
         unreachable=_unreachable(reports),

@@ -136,7 +136,8 @@ class FlowReport:
     """As of `at_ms`, UTC. `since_ms`: since when it is in its state. `elsewhere` counts partitions
     that whoever saw it knows nothing of. `troubles` are the last ones, newest first. `unreachable`
     are clusters of the flow, or brokers of theirs, that do not answer. `crossed`: when its last
-    batch was replicated, None where only a process that replicates some of it can tell."""
+    batch was replicated, None where only a process that replicates some of it can tell. `unseen`:
+    why the partitions that are `elsewhere` could not be looked at, "" where nobody tried."""
 
     flow: str
     seen_by: tuple[str, ...]
@@ -152,6 +153,7 @@ class FlowReport:
     warnings: tuple[str, ...] = ()
     unreachable: tuple[reachability.Unreachable, ...] = ()
     crossed: health.Crossed | None = None
+    unseen: str = ""
 
     def lost_cluster(self, side: reachability.Side) -> reachability.Unreachable | None:
         """The whole cluster on that side, where it does not answer."""

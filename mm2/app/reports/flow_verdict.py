@@ -117,7 +117,7 @@ def _find(report: flow_report.FlowReport) -> Iterator[_Found]:
             yield Health.UNHEALTHY, f"task {task.number} failed{reason}"
     halted = [each for each in report.partitions if each.state in flow_report.STANDING]
     if halted:
-        yield Health.UNHEALTHY, f"{amounts.counted(len(halted), 'partition')} stopped"
+        yield Health.UNHEALTHY, f"{amounts.counted(len(halted), 'partition')} halted"
     damaged = [
         each for each in report.partitions if each.state == flow_report.UNSEEN and each.reason
     ]
@@ -148,13 +148,13 @@ def _state(report: flow_report.FlowReport) -> Iterator[_Found]:
         case State.FAILED:
             reason = _without_unreachable(report)
             if reason or not report.unreachable:
-                yield Health.UNHEALTHY, reason or "it failed"
+                yield Health.UNHEALTHY, reason or "the flow failed, no cause was reported"
         case State.NOT_RUNNING:
-            yield Health.UNHEALTHY, reason or "no process runs it"
+            yield Health.UNHEALTHY, reason or "no mm2 process runs this flow"
         case State.UNKNOWN:
             yield Health.UNKNOWN, reason or "its target cluster does not answer"
         case State.PAUSED:
-            yield Health.SUSPENDED, "paused by an operator until mm2 resume"
+            yield Health.SUSPENDED, f"paused by an operator; resume: mm2 resume '{report.flow}'"
         case State.STOPPED:
             yield Health.SUSPENDED, reason or "stopped"
         case State.PLANNING | State.STOPPING:
@@ -173,10 +173,14 @@ def _without_unreachable(report: flow_report.FlowReport) -> str:
 
 def _running(report: flow_report.FlowReport, *, within_s: float) -> Iterator[_Found]:
     """Of a flow that runs, and of which nothing bad is known: does it replicate?"""
+    if report.elsewhere and report.unseen:
+        count = amounts.counted(report.elsewhere, "partition")
+        yield Health.UNKNOWN, f"the status of {count} on other nodes is unknown: {report.unseen}"
     if not report.partitions:
         if not report.elsewhere:
             yield Health.PENDING, overview.NOTHING_TO_COPY
         return
+    yield from _old_lag(report, within_s=within_s)
     yield from _last_batch(report, within_s=within_s)
     lasting = [
         each
@@ -203,18 +207,31 @@ def _running(report: flow_report.FlowReport, *, within_s: float) -> Iterator[_Fo
         yield Health.UNKNOWN, f"the lag of {count} is unknown"
 
 
+def _old_lag(report: flow_report.FlowReport, *, within_s: float) -> Iterator[_Found]:
+    """Of partitions that the clusters alone tell of: do those that lag move at all?"""
+    unseen = [each for each in report.partitions if each.state == flow_report.UNSEEN]
+    lag = flow_report.lag(unseen, report.at_ms)
+    if report.crossed is None and lag.ms is not None and lag.ms > within_s * 1000:
+        age = figures.duration(lag.ms / 1000)
+        yield (
+            Health.UNKNOWN,
+            f"a record waits for {age} to be replicated; whether others are, only the process "
+            "knows that runs the flow",
+        )
+
+
 def _last_batch(report: flow_report.FlowReport, *, within_s: float) -> Iterator[_Found]:
     crossed = report.crossed
     if crossed is None:
         return
     age_s = (report.at_ms - crossed.at_ms) / 1000
-    allowed = f"allowed: {within_s:g} s"
+    allowed = f"health.replicating.within.seconds: {within_s:g}"
     if crossed.last is None:
-        text = f"no record was replicated since it started {figures.duration(age_s)} ago"
+        text = f"no record replicated since the flow started {figures.duration(age_s)} ago"
         late = age_s > within_s
         yield Health.UNHEALTHY if late else Health.PENDING, f"{text} ({allowed})"
     elif age_s > within_s:
-        text = f"no record was replicated for {figures.duration(age_s)}"
+        text = f"no record replicated for {figures.duration(age_s)}"
         yield Health.UNHEALTHY, f"{text} ({allowed})"
 
 
@@ -227,4 +244,4 @@ def _notes(report: flow_report.FlowReport) -> Iterator[str]:
         yield f"{count} replicated by other nodes"
     found = flow_report.lag(report.partitions, report.at_ms)
     if report.state is flow_report.State.RUNNING and found.ms is not None and found.ms >= LATE_MS:
-        yield f"the oldest record not replicated yet waits for {figures.duration(found.ms / 1000)}"
+        yield f"the oldest unreplicated record is {figures.duration(found.ms / 1000)} old"

@@ -20,14 +20,15 @@ def report(
     past: history.History,
     *,
     looks: Mapping[ids.TopicPartition, source_looks.Seen] = _NOTHING,
+    looks_recent: bool = True,
     unreachable: tuple[reachability.Unreachable, ...] = (),
     crossed: health.Crossed | None = None,
     process: int,
     wall_ms: int,
 ) -> flow_report.FlowReport:
     """`looks` are at partitions of the source that are not copied as they come: of these alone the
-    process itself knows nothing, or nothing new. While the source is among the `unreachable`
-    clusters they are old, and the end of no partition is known."""
+    process itself knows nothing, or nothing new. Not `looks_recent`, they say nothing of where logs
+    end now. While the source is among the `unreachable` clusters no end is known."""
     source_lost = _is_lost(unreachable, reachability.Side.SOURCE)
     if source_lost:
         looks = _NOTHING
@@ -47,6 +48,7 @@ def report(
                 status,
                 each,
                 looked=looks.get(each.partition),
+                recent=looks_recent,
                 past=past,
                 source_lost=source_lost,
             )
@@ -103,6 +105,7 @@ def _partition(
     each: flow_status.PartitionStatus,
     *,
     looked: source_looks.Seen | None,
+    recent: bool,
     past: history.History,
     source_lost: bool,
 ) -> flow_report.Partition:
@@ -124,7 +127,7 @@ def _partition(
         end=each.source_end if known else None,
         waiting_since_ms=oldest_ms,
     )
-    return found if looked is None else source_looks.with_look(found, looked)
+    return found if looked is None else source_looks.with_look(found, looked, recent=recent)
 
 
 def _warnings(status: flow_status.FlowStatus) -> list[str]:

@@ -117,7 +117,7 @@ def _halts(each: flow_report.FlowReport) -> Iterator[str]:
         hidden = len(halt.partitions) - NAMES_MAX
         more = f" and {hidden} more" if hidden > 0 else ""
         since = "" if halt.since_ms is None else f" since {moment(halt.since_ms)}"
-        yield f"  stopped{since}: {names}{more}: {halt.reason}"
+        yield f"  halted{since}: {names}{more}: {halt.reason}"
     if len(found) > STANDING_MAX:
         yield f"  … and {amounts.counted(len(found) - STANDING_MAX, 'more cause')}"
 

@@ -28,8 +28,11 @@ class Seen:
 Looks = Mapping[ids.TopicPartition, Seen]
 
 
-def with_look(found: flow_report.Partition, seen: Seen) -> flow_report.Partition:
-    """What was asked is as new as anything; while it moves, its copy knows more of its end."""
+def with_look(found: flow_report.Partition, seen: Seen, *, recent: bool) -> flow_report.Partition:
+    """What was asked is as new as anything; while it moves, its copy knows more of its end. Of a
+    look that is not `recent` only the outlook counts: what its source holds now is unknown."""
+    if not recent:
+        return dataclasses.replace(found, outlook=seen.outlook)
     copied_to = seen.copied_to if found.copied_to is None else found.copied_to
     moved_past = found.end is not None and found.end > seen.ends.end
     waiting = seen.waiting_since_ms if found.waiting_since_ms is None else found.waiting_since_ms

@@ -75,7 +75,7 @@ def _find(report: flow_report.FlowReport, flow: flows.Flow) -> Iterator[tuple[Ki
     if standing:
         yield (
             Kind.COSTS,
-            f"{amounts.counted(len(standing), 'partition')} stopped: what comes there does not "
+            f"{amounts.counted(len(standing), 'partition')} halted: what comes there does not "
             f"reach {target}",
         )
     lost = flow_report.soonest(parts)

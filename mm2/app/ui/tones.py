@@ -100,4 +100,4 @@ def in_words(report: flow_report.FlowReport, verdict: flow_verdict.Verdict) -> s
             return word
         return f"{word} here" if report.partitions else f"{word} elsewhere"
     stopped = sum(each.state in flow_report.STANDING for each in report.partitions)
-    return f"{word}, {stopped} stopped" if stopped else f"{word}, {verdict.health.value}"
+    return f"{word}, {stopped} halted" if stopped else f"{word}, {verdict.health.value}"

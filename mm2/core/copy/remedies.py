@@ -44,8 +44,8 @@ def untold(where: setup.PartitionSetup, code: int) -> str:
         )
     line = where.operator.target.show_versions()
     return (
-        "Every broker since 2.8 has DescribeProducers: let a proxy or gateway before the brokers "
-        "pass it; then mm2 names the transaction. This lists which requests are accepted. "
+        "Brokers since 2.8 support DescribeProducers: allow it in any proxy in front of the "
+        "brokers; mm2 then names the transaction. The remedy lists the supported APIs. "
         f"{commands.to_go_on(line)}"
     )
 
@@ -119,8 +119,8 @@ def _policy(where: setup.PartitionSetup, size: int) -> str:
 def _malformed(where: setup.PartitionSetup, size: int) -> str:
     line = where.operator.target.show_settings(where.remote_topic)
     return (
-        "the broker's log says what is wrong; a compacted mirror topic, for example, takes no "
-        f"record without a key. This shows the topic's settings. {commands.to_go_on(line)}"
+        "see the broker's log for the cause; a compacted mirror topic, for example, rejects "
+        f"records without a key. The remedy shows the topic's settings. {commands.to_go_on(line)}"
     )
 
 

@@ -90,7 +90,7 @@ def fenced(where: setup.PartitionSetup) -> Stop:
         message=(
             f"{where.mirror}: another mm2 process acquired this partition of flow {where.flow}, or "
             "of a flow between clusters of the same aliases. A flow may run in one group of nodes "
-            "only. The remedy brings the partition back here; stop the other process first. "
+            "only. Stop the other process first; the remedy then reacquires the partition here. "
             f"{commands.to_go_on(where.operator.restart(where.flow, where.topic))}"
         ),
     )
@@ -127,7 +127,7 @@ def timestamps_rewritten(where: setup.PartitionSetup, *, offset: int) -> Stop:
         message=(
             f"{where.mirror}: the target broker replaced the timestamps of source offset {offset} "
             "and later, because the topic has message.timestamp.type=LogAppendTime. The remedy "
-            "replicates them again with CreateTime; the wrong ones stay, unless you delete the "
+            "replicates them again with CreateTime; the wrong records stay, unless you delete the "
             f"mirror topic first ({target.delete_topic(where.remote_topic)}) and reset from "
             f"earliest. {reset_remedy(where, position=at_offset(offset), before=create_time)}"
         ),
@@ -143,9 +143,9 @@ def recreated(
         return None
     side = f"mirror topic {where.remote_topic}" if on_target else f"source topic {where.topic}"
     kept = (
-        "It lacks what was replicated before"
+        "The new mirror topic lacks all records replicated before"
         if on_target
-        else "Its records are not replicated, so that they do not mix with those of the old topic"
+        else "Replication is halted so that records of the old and the new topic do not mix"
     )
     return Stop(
         cause=Cause.RECREATED,
@@ -193,8 +193,8 @@ def source_truncated(
     return Stop(
         cause=Cause.SOURCE_TRUNCATED,
         message=(
-            f"{where.name}: the source's log, which starts at offset {start}, ends before offset "
-            f"{position}, up to which it was replicated: it was truncated or recreated. "
+            f"{where.name}: records below offset {position} were replicated, but the source's log "
+            f"(from offset {start}) ends before it: the log was truncated or recreated. "
             f"{reset_remedy(where, position='earliest')}"
         ),
         retry_after_s=retry_after_s if where.source_is_known else None,
@@ -219,8 +219,8 @@ def source_gap(where: setup.PartitionSetup, *, position: int, start: int) -> Sto
         cause=Cause.SOURCE_GAP,
         message=(
             f"{where.name}: the source deleted offsets {position} to {start - 1} before they were "
-            f"replicated (its log starts at {start}), and on.source.gap is fail. The remedy goes "
-            f"past them: they are lost. {skip_remedy(where, behind=start)}"
+            f"replicated (its log starts at {start}), and on.source.gap is fail. The remedy "
+            f"skips them: these records are lost. {skip_remedy(where, behind=start)}"
         ),
     )
 
@@ -236,9 +236,9 @@ def foreign_writes(
         cause=Cause.FOREIGN_WRITES,
         message=(
             f"{where.mirror}: foreign records at offset {found.offset}, of producer id "
-            f"{found.producer_id}, which is not this flow's.{not_java} Stop that producer first "
-            f"({producers}), or set target.topics: shared. The remedy replicates again from "
-            f"source offset {copied}. {skip_remedy(where, behind=copied)}"
+            f"{found.producer_id}, which is not this flow's.{not_java} Find that producer "
+            f"({producers}) and stop it first, or set target.topics: shared. The remedy resumes "
+            f"replication at source offset {copied}. {skip_remedy(where, behind=copied)}"
         ),
     )
 
@@ -269,8 +269,8 @@ def hanging(
         message=(
             f"{where.mirror}: this flow's transaction at offset {found.start}, of producer id "
             f"{found.producer_id}, is hanging: its marker was lost, or a batch came late, and its "
-            "producer id has expired. read_committed consumers wait there. Aborting it loses "
-            f"nothing: what it holds is replicated again. {_abort(where, found)}"
+            "producer id has expired. read_committed consumers block there. Aborting it loses "
+            f"nothing: its records are replicated again. {_abort(where, found)}"
         ),
         retry_after_s=retry_after_s,
     )
@@ -286,8 +286,8 @@ def others_open(
         message=(
             f"{where.mirror}: a transaction at offset {found.start} is open, of producer id "
             f"{found.producer_id}, which is not this flow's. read_committed consumers wait there. "
-            f"Find that producer ({producers}) and end it; the transaction is aborted when its "
-            f"timeout has passed. If nobody runs it any more, abort it. {_abort(where, found)}"
+            f"Find that producer ({producers}) and stop it; its transaction is then aborted at the "
+            f"timeout. If the producer is already gone, abort it now. {_abort(where, found)}"
         ),
         retry_after_s=retry_after_s,
     )
@@ -301,7 +301,7 @@ def standing_still(
         cause=Cause.HANGING,
         message=(
             f"{where.mirror}: a transaction is open at offset {stable}, where read_committed "
-            f"consumers wait; the target does not tell which one: {why}. "
+            f"consumers block; the target does not list open transactions: {why}. "
             f"{remedies.untold(where, code)}"
         ),
         retry_after_s=retry_after_s,
@@ -320,8 +320,8 @@ def mirror_unreadable(where: setup.PartitionSetup, *, offset: int, why: str) -> 
     return Stop(
         cause=Cause.NOT_PAIRED,
         message=(
-            f"{where.mirror}: the mirror topic cannot be read at offset {offset}: {why}. So it "
-            "cannot be compared with the source; the remedy appends behind it. "
+            f"{where.mirror}: the mirror topic cannot be read at offset {offset}: {why}. It "
+            "cannot be compared with the source. The remedy appends all source records again. "
             f"{reset_remedy(where, position='earliest')}"
         ),
     )
@@ -337,7 +337,8 @@ def blocked(where: setup.PartitionSetup, obstacle: source_batches.Obstacle) -> S
     past = (
         skip_remedy(where, behind=obstacle.behind)
         if obstacle.behind >= 0
-        else reset_remedy(where, position="latest")
+        else "The batch's end is unknown. Resuming at the log end (latest) loses all records in "
+        "between; a time soon after it loses fewer. " + reset_remedy(where, position="latest")
     )
     if obstacle.by_transform:
         return Stop(
@@ -349,13 +350,13 @@ def blocked(where: setup.PartitionSetup, obstacle: source_batches.Obstacle) -> S
     if obstacle.sound:
         return Stop(
             cause=Cause.CORRUPT,
-            message=f"{at}Its checksum is right, so it was produced like that: skip it. {past}",
+            message=f"{at}Its checksum is valid: the producer wrote it like this. Skip it. {past}",
         )
     return Stop(
         cause=Cause.CORRUPT,
         message=(
-            f"{at}The source broker's disk or the network damaged it. Let a replica with a sound "
-            f"log lead ({where.operator.source.show_topic(where.topic)}), or skip it. {past}"
+            f"{at}The source broker's disk or the network damaged it. Move leadership to an intact "
+            f"replica (see {where.operator.source.show_topic(where.topic)}), or skip it. {past}"
         ),
         retry_after_s=DAMAGED_RETRY_S,
     )

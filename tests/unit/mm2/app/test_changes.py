@@ -100,7 +100,7 @@ def test_a_partition_that_goes_on_is_told_while_the_flow_runs():
     watched = Watched()
     watched.see(statuses.flow(statuses.partition(phase="stopped")))
     assert watched.see(statuses.flow(statuses.partition())) == [
-        (logging.INFO, "east->west: orders-0 no longer stands still")
+        (logging.INFO, "east->west: orders-0 is no longer halted")
     ]
     watched.see(statuses.flow(statuses.partition(phase="stopped")))
     on_its_way = statuses.flow(statuses.partition(phase="waiting"))
@@ -108,7 +108,7 @@ def test_a_partition_that_goes_on_is_told_while_the_flow_runs():
     assert watched.see(statuses.flow(statuses.partition(phase="stopped"))) == []
     assert watched.see(on_its_way) == []
     assert [text for _, text in watched.see(statuses.flow(statuses.partition()))] == [
-        "east->west: orders-0 no longer stands still"
+        "east->west: orders-0 is no longer halted"
     ]
     watched.see(statuses.flow(statuses.partition(), statuses.partition("gone", phase="stopped")))
     assert watched.see(statuses.flow(statuses.partition())) == []

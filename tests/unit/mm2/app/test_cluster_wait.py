@@ -42,7 +42,7 @@ def test_a_closed_port_is_given_up_long_before_the_time_is_up(closed):
         cluster_wait.require([access(closed)], timeout_s=LONG_S, tell=lines.append, clock=CLOCK)
     assert CLOCK.now_s() - began_s < LONG_S / 2
     told = f"west: connection refused ({closed})"
-    assert str(raised.value) == f"{told}; to diagnose: mm2 check"
+    assert str(raised.value) == f"{told}; diagnose with: mm2 check"
     assert lines[0].startswith(f"{told}; waiting up to ")
 
 

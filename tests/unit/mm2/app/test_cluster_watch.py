@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import pathlib
 from collections.abc import Callable, Iterator
@@ -114,7 +115,7 @@ class Scene:
 
     def run(self, script: Script) -> None:
         going, left_s = script(), 0.0
-        ended = False
+        ended: Exception | None = None
 
         class Stop:
             def is_set(_) -> bool:
@@ -122,15 +123,21 @@ class Scene:
                 if left_s <= 0:
                     try:
                         left_s = next(going)
-                    except StopIteration:
-                        ended = True
+                    except (StopIteration, AssertionError) as end:
+                        ended = end
                         return True
                 self.passes(CHECK_S)
                 left_s -= CHECK_S
                 return False
 
+            def wait(_, timeout_s: float) -> bool:
+                self.passes(timeout_s)
+                return False
+
         self.watch.run(Stop())  # type: ignore[arg-type]
-        assert ended
+        if isinstance(ended, AssertionError):
+            raise ended
+        assert ended is not None
         assert all(each.closed for each in self.made)
         assert self.lost() == []
 
@@ -152,6 +159,39 @@ def never_answers(of: Cluster, why: Exception | None = None) -> None:
 
 def lines(caplog, level=None) -> list[str]:
     return [each.getMessage() for each in caplog.records if level is None or each.levelno == level]
+
+
+def test_an_error_of_ours_neither_ends_the_watch_nor_makes_a_dead_cluster_reachable(scene, caplog):
+    scene.prepare = lambda made: never_answers(made, REFUSED)
+
+    def script():
+        yield CHECK_S
+        assert scene.lost(0)
+        broken = scene.east
+        broken.tick = lambda now_s: 1 / 0
+        yield cluster_watch.AGAIN_S
+        assert scene.lost(0)
+        assert scene.east is not broken
+        yield CHECK_S
+        assert scene.lost(0)
+
+    scene.run(script)
+    assert "watching the clusters failed" in lines(caplog, logging.ERROR)[0]
+
+
+def test_a_flow_that_is_no_longer_in_the_file_has_no_unreachable_cluster(scene):
+    scene.prepare = lambda made: never_answers(made, REFUSED)
+    gone = scene.settings.flows[0]
+
+    def script():
+        yield CHECK_S
+        assert scene.watch.unreachable(gone)
+        scene.settings = dataclasses.replace(scene.settings, flows=(), clusters={})
+        yield CHECK_S
+        assert scene.watch.unreachable(gone) == ()
+        scene.settings = settings()
+
+    scene.run(script)
 
 
 def test_clusters_that_answer(scene, caplog):

@@ -268,7 +268,7 @@ def test_what_an_operator_has_stopped_says_when_and_how_it_goes_on():
 
 
 def test_while_a_cluster_cannot_be_reached_that_is_the_reason():
-    cause = "b: connection refused (b:1), retrying; to diagnose: mm2 check"
+    cause = "b: connection refused (b:1), retrying; diagnose with: mm2 check"
     begins = flow_statuses.Seen(
         flow="a->b", life=flow_statuses.Life.STARTING, reason="connecting to b", unreachable=cause
     )

@@ -120,7 +120,7 @@ def test_replicating_is_the_verdict_of_all_flows_or_of_one(served):
         503,
         [
             {"flow": "east->west", "ok": True, "reason": "healthy"},
-            {"flow": "west->east", "ok": False, "reason": "1 partition stopped"},
+            {"flow": "west->east", "ok": False, "reason": "1 partition halted"},
         ],
     )
     status, told = served.ask(health_pages.REPLICATING, flow="east->west")

@@ -175,7 +175,7 @@ def test_metrics_and_health_agree_on_when_something_was_replicated_last(observed
     (finding,) = json.loads(body)["findings"]
     assert (status, finding["reason"]) == (
         503,
-        "no record was replicated for 80 s (allowed: 60 s)",
+        "no record replicated for 80 s (health.replicating.within.seconds: 60)",
     )
     assert observed.series()["mm2_flow_healthy"] == {(FLOW,): 0}
     assert observed.series()["mm2_flow_crossing_age_seconds"] == {(FLOW,): 80.0}

@@ -116,7 +116,7 @@ def test_a_flow_whose_tasks_other_nodes_have_is_no_flow_without_topics():
     assert made.observe(flow, 0.0).verdict is COPYING, "a round of the group may still come"
     assert made.waits
     seen = made.observe(flow, progress.SETTLE_S)
-    assert (seen.verdict, seen.elsewhere, made.waits) == (IN_ERROR, True, False)
+    assert (seen.verdict, seen.elsewhere, made.waits) == (IN_ERROR, {"east->west"}, False)
     told = "all 2 partitions are assigned to node 10.0.0.1:8083; nothing to replicate here"
     assert made.unfinished(flow) == [("east->west", None, told)]
     one = [elsewhere(1)]
@@ -131,7 +131,7 @@ def test_a_node_that_is_given_tasks_in_a_later_round_copies_them():
     assert made.observe(mine, progress.SETTLE_S).verdict is COPYING
     done = [dataclasses.replace(statuses.flow(at(5, 5)), elsewhere=1)]
     seen = made.observe(done, 2 * progress.SETTLE_S)
-    assert (seen.verdict, seen.elsewhere) == (CAUGHT_UP, False)
+    assert (seen.verdict, seen.elsewhere) == (CAUGHT_UP, frozenset())
 
 
 def test_what_failed_counts_more_than_what_is_elsewhere():
@@ -139,4 +139,4 @@ def test_what_failed_counts_more_than_what_is_elsewhere():
     flows = [elsewhere(), statuses.flow(state=State.FAILED, reason="no right", name="a->b")]
     made.observe(flows, 0.0)
     seen = made.observe(flows, progress.SETTLE_S)
-    assert (seen.verdict, seen.elsewhere) == (IN_ERROR, False)
+    assert (seen.verdict, seen.elsewhere) == (IN_ERROR, frozenset())

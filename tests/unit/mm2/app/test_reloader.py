@@ -85,7 +85,7 @@ def test_who_reloads_is_logged_and_who_only_looks_is_not(made, caplog):
     made.answer(run_socket.Question(peer="root (uid 0, pid 7)"))
     made.answer(run_socket.Question())
     told = [each for each in caplog.messages if each.startswith("operator")]
-    assert told == ["operator root (uid 0, pid 7): reload", "operator with SIGHUP: reload"]
+    assert told == ["operator root (uid 0, pid 7): reload", "operator unknown (SIGHUP): reload"]
 
 
 def test_who_asks_for_the_rest_api_is_who_uses_it(made):

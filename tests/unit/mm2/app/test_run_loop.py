@@ -118,6 +118,20 @@ def test_where_other_nodes_have_all_tasks_it_is_not_known_whether_they_have_caug
     )
 
 
+def test_flows_that_caught_up_here_are_reported_beside_those_of_other_nodes():
+    place = flow_status.TaskPlace(number=0, state="RUNNING", node="10.0.0.1:8083/a->b")
+    other = dataclasses.replace(statuses.flow(tasks=(), name="a->b"), elsewhere=2, places=(place,))
+    ending = World(*[[flow(10), other]] * 30).run(CAUGHT_UP)
+    assert (ending.why, ending.code) == (run_loop.Why.VERDICT, exits.UNKNOWN)
+    caught_up, *rest = ending.results
+    assert caught_up.startswith("caught up: 1 partition of east->west, 10 records (1.0 kB) in ")
+    assert "more partition" not in caught_up, "that counts partitions of the flows that are here"
+    assert rest == [
+        "1 flow is replicated by other nodes; for the lag: mm2 lag",
+        "  a->b: all 2 partitions are assigned to node 10.0.0.1:8083; nothing to replicate here",
+    ]
+
+
 def test_what_other_nodes_copy_is_said_beside_what_was_caught_up():
     ending = World([dataclasses.replace(flow(10), elsewhere=1)]).run(CAUGHT_UP)
     assert ending.code == 0

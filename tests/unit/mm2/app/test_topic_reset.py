@@ -5,7 +5,13 @@ import itertools
 import pytest
 
 from connect_runtime.base import errors, ids
-from connect_runtime.core.state import cluster_config, config_log, config_records, status_log
+from connect_runtime.core.state import (
+    cluster_config,
+    config_log,
+    config_records,
+    status_log,
+    status_records,
+)
 from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.system import clock
 from mm2.app import flow_api, topic_reset
@@ -13,6 +19,7 @@ from mm2.app.looks import workers
 from mm2.connectors.share import flow_ledger
 from mm2.core import filters, flows, naming
 from mm2.core.offsets import offset_map
+from mm2.core.topics import assigned
 from mm2.formats import map_record
 from tests.fakes import admin as fake_admin
 from tests.fakes import flow_log as fake_flow_log
@@ -165,7 +172,9 @@ def test_somebody_elses_request_at_the_same_time_is_noticed():
         world.write(map_record.RequestKey(topic="orders", partition=0), other)
 
     ledger.work = work_and_be_overtaken  # type: ignore[method-assign]  # somebody else, in between
-    with pytest.raises(errors.RetriableError, match="somebody else"):
+    with pytest.raises(
+        errors.RetriableError, match="not recorded: somebody else reset orders-0 to latest"
+    ):
         world.ask(partitions=(0,), ledger=ledger)
 
 
@@ -251,6 +260,29 @@ def test_the_group_says_whether_the_flow_runs(found, here, running):
     assert topic_reset.running(found, topic="orders", here=here) is running
 
 
+def test_the_group_says_which_node_has_a_partition():
+    configs, statuses = config_log.ConfigLog(), status_log.StatusLog()
+    written = [
+        config_records.connector(flow_api.SOURCE, {}),
+        *config_records.task_configs(
+            flow_api.SOURCE,
+            [{assigned.PARTITIONS: "orders-0,orders-1"}, {assigned.PARTITIONS: "orders-2"}],
+        ),
+        config_records.commit(flow_api.SOURCE, 2),
+    ]
+    for offset, each in enumerate(written):
+        configs.apply(each.key, each.value, offset=offset)
+    configs.finish_replay()
+    status = status_records.Status(
+        state=status_records.State.RUNNING, worker_id="10.0.0.2:8083/east->west", generation=1
+    )
+    record = status_records.status(ids.ConnectorTaskId(flow_api.SOURCE, 0), status)
+    statuses.apply(record.key, record.value, offset=0)
+    found = workers.Workers(config=configs.snapshot(), statuses=statuses.snapshot(), hosts=())
+    p1, p2 = (ids.TopicPartition("orders", number) for number in (1, 2))
+    assert topic_reset.nodes(found, [p1, p2]) == {p1: "10.0.0.2:8083"}
+
+
 # Waiting until a task has acted on it
 
 
@@ -260,6 +292,8 @@ class Watch:
     def __init__(self, world: World, decisions, *, seen=None, then=()) -> None:
         self.seen, self.passed_s = seen, 0.0
         self.then = dict(then)
+        self.asked: list[list[ids.TopicPartition]] = []
+        self.trouble: errors.ConnectError | None = None
         ledger = flow_ledger.FlowLedger(world.log)
         ledger.open(1.0)
         self.awaiting = topic_reset.Awaiting(
@@ -267,9 +301,16 @@ class Watch:
             ledger=ledger,
             look=lambda: self.seen,
             why_not=lambda: "",
+            nodes=self.nodes,
             now=self,
             pause=self.pause,
         )
+
+    def nodes(self, partitions):
+        self.asked.append(list(partitions))
+        if self.trouble is not None:
+            raise self.trouble
+        return dict.fromkeys(partitions, "10.0.0.2:8083")
 
     def now_s(self) -> float:
         return self.passed_s
@@ -306,10 +347,38 @@ def test_partitions_replicate_again_once_a_task_began_them_and_copies():
     assert 3 <= watch.passed_s < 5
 
 
-def test_of_a_node_elsewhere_the_map_alone_tells():
+def test_of_a_node_elsewhere_only_the_beginning_is_known():
     world, decisions = decided()
     watch = Watch(world, decisions, then={2: lambda: world.begin(decisions[0])})
+    (found,) = watch.awaiting.outcomes(60.0)
+    assert found.replicating is None
+    assert found.describe() == (
+        "orders-0: began again at source offset 0; its state is known on node 10.0.0.2:8083 only: "
+        "run mm2 status there"
+    )
+    assert watch.asked == [[P0]]
+
+
+def test_a_node_that_cannot_be_named_is_still_another_one():
+    world, decisions = decided()
+    world.begin(decisions[0])
+    watch = Watch(world, decisions)
+    watch.trouble = errors.RetriableError("west does not answer")
+    assert watch.outcomes() == [
+        "orders-0: began again at source offset 0; its state is known on the node that has its "
+        "task only: run mm2 status there"
+    ]
+
+
+def test_a_task_here_is_given_time_to_show_the_partition():
+    world, decisions = decided()
+    world.begin(decisions[0])
+    watch = Watch(world, decisions, seen={})
+    watch.then = {topic_reset.UNSEEN_S - 2: lambda: setattr(watch, "seen", seen("copying"))}
     assert watch.outcomes() == ["orders-0: replicating again from source offset 0"]
+    watch = Watch(world, decisions, seen={})
+    assert "run mm2 status there" in watch.outcomes()[0]
+    assert watch.passed_s == topic_reset.UNSEEN_S
 
 
 def test_a_partition_that_halts_again_is_not_replicating():

@@ -247,7 +247,7 @@ def test_on_a_terminal_the_name_of_the_flow_is_asked_for(
     assert path.exists() is begun
     said = screen.getvalue()
     assert ("This stops the flow east->west and moves 0 consumer groups to west." in said) is asked
-    assert ("Type east->west to do it" in said) is asked
+    assert ("Type east->west to confirm" in said) is asked
 
 
 @pytest.mark.parametrize("name", ["stdin", "stdout"])

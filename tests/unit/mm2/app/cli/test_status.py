@@ -137,7 +137,7 @@ def test_lag_topic_by_topic_or_partition_by_partition(process, config, capsys):
         (report(part(end=None)), [], exits.UNKNOWN),
         (report(LATE, part(end=None)), [], exits.UNKNOWN),
         (report(LATE, part(end=None)), ["--max-records", "6"], exits.UNKNOWN),
-        (report(), [], exits.DONE),
+        (report(), [], exits.UNKNOWN),
         (report(state=flow_report.State.UNKNOWN), [], exits.UNKNOWN),
     ],
 )

@@ -126,6 +126,13 @@ def test_what_runs_elsewhere_the_clusters_tell(asked):
     assert [each.state for each in found.partitions] == ["stopped", ""]
 
 
+def test_partitions_of_other_nodes_that_the_clusters_do_not_tell_stay_unknown(asked):
+    mine = report("process 1", part(0), elsewhere=3)
+    refused = report(flow_report.CLUSTERS, state=State.UNKNOWN, reason="not authorized")
+    (found,) = asked(answer(mine), clusters=lambda flow: refused).flows
+    assert (found.state, found.elsewhere, found.unseen) == (State.RUNNING, 3, "not authorized")
+
+
 def test_the_clusters_alone_if_they_are_asked_for(asked):
     found = asked(answer(report("process 1")), processes=False)
     assert found == asking.Found(flows=(CLUSTERS,), within_s=60.0)

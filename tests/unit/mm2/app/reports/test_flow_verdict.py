@@ -81,18 +81,18 @@ TARGET_LOST = "target west unreachable since 00:00:00Z: refused"
         (
             report(state=State.PAUSED, unreachable=(lost(),)),
             Health.UNHEALTHY,
-            [SOURCE_LOST, "paused by an operator until mm2 resume"],
+            [SOURCE_LOST, "paused by an operator; resume: mm2 resume 'east->west'"],
         ),
         (
             report(state=State.PLANNING, reason="joining", unreachable=(lost(Side.TARGET),)),
             Health.UNHEALTHY,
             [TARGET_LOST, "joining"],
         ),
-        (report(part(), part("stopped")), Health.UNHEALTHY, ["1 partition stopped"]),
+        (report(part(), part("stopped")), Health.UNHEALTHY, ["1 partition halted"]),
         (
             report(part("stopped"), part("fenced"), crossed=crossed(90.0)),
             Health.UNHEALTHY,
-            ["2 partitions stopped"],
+            ["2 partitions halted"],
         ),
         (
             report(part("", reason="its mirror was deleted"), part("", reason="x"), crossed=None),
@@ -107,7 +107,7 @@ TARGET_LOST = "target west unreachable since 00:00:00Z: refused"
         ),
         (report(part(outlook=dataclasses.replace(SHORT, share=0.9))), Health.HEALTHY, []),
         (report(state=State.FAILED, reason="no rights"), Health.UNHEALTHY, ["no rights"]),
-        (report(state=State.NOT_RUNNING), Health.UNHEALTHY, ["no process runs it"]),
+        (report(state=State.NOT_RUNNING), Health.UNHEALTHY, ["no mm2 process runs this flow"]),
         (report(state=State.UNKNOWN, reason="no answer"), Health.UNKNOWN, ["no answer"]),
         (
             report(state=State.UNKNOWN, reason="why", unreachable=(lost(Side.TARGET),)),
@@ -117,7 +117,7 @@ TARGET_LOST = "target west unreachable since 00:00:00Z: refused"
         (
             report(part(overview.PAUSED), state=State.PAUSED),
             Health.SUSPENDED,
-            ["paused by an operator until mm2 resume"],
+            ["paused by an operator; resume: mm2 resume 'east->west'"],
         ),
         (report(state=State.STOPPED, reason="failed over"), Health.SUSPENDED, ["failed over"]),
         (report(state=State.PLANNING, reason="joining"), Health.PENDING, ["joining"]),
@@ -125,20 +125,42 @@ TARGET_LOST = "target west unreachable since 00:00:00Z: refused"
         (report(crossed=None), Health.PENDING, [overview.NOTHING_TO_COPY]),
         (report(elsewhere=4, crossed=None), Health.HEALTHY, []),
         (
+            report(part(), elsewhere=2, unseen="not authorized"),
+            Health.UNKNOWN,
+            ["the status of 2 partitions on other nodes is unknown: not authorized"],
+        ),
+        (
+            report(part("", end=9, waiting_since_ms=NOW_MS - 61_000), crossed=None),
+            Health.UNKNOWN,
+            [
+                "a record waits for 61 s to be replicated; whether others are, only the process "
+                "knows that runs the flow"
+            ],
+        ),
+        (
+            report(part("", end=9, waiting_since_ms=NOW_MS - 59_000), crossed=None),
+            Health.HEALTHY,
+            [],
+        ),
+        (
             report(part(), crossed=crossed(60.1)),
             Health.UNHEALTHY,
-            ["no record was replicated for 60 s (allowed: 60 s)"],
+            ["no record replicated for 60 s (health.replicating.within.seconds: 60)"],
         ),
         (report(part(), crossed=crossed(60.0)), Health.HEALTHY, []),
         (
             report(part(), crossed=crossed(None, begun_s=9.0)),
             Health.PENDING,
-            ["no record was replicated since it started 9.0 s ago (allowed: 60 s)"],
+            [
+                "no record replicated since the flow started 9.0 s ago (health.replicating.within.seconds: 60)"
+            ],
         ),
         (
             report(part(), crossed=crossed(None, begun_s=61.0)),
             Health.UNHEALTHY,
-            ["no record was replicated since it started 61 s ago (allowed: 60 s)"],
+            [
+                "no record replicated since the flow started 61 s ago (health.replicating.within.seconds: 60)"
+            ],
         ),
         (report(part(), part("waiting", since_ms=JUST_NOW)), Health.HEALTHY, []),
         (
@@ -184,7 +206,7 @@ def test_what_an_operator_should_know_of_a_healthy_flow():
     assert verdict.is_healthy
     assert verdict.notes == (
         "1 partition is replicated by other nodes",
-        "the oldest record not replicated yet waits for 90 s",
+        "the oldest unreplicated record is 90 s old",
         "unfenced",
     )
 

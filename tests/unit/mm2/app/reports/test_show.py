@@ -67,11 +67,11 @@ def test_what_stands_still_is_told_once_for_each_reason_with_since_when():
     ]
     other = part("bills", state="fenced", reason="another", since_ms=None)
     lines = list(show.status(found(*standing, other)))
-    stopped = [line for line in lines if line.startswith("  stopped")]
+    stopped = [line for line in lines if line.startswith("  halted")]
     assert stopped == [
-        "  stopped since 2023-11-14T22:13:19Z: orders-0, orders-1, orders-2, orders-3, orders-4 "
+        "  halted since 2023-11-14T22:13:19Z: orders-0, orders-1, orders-2, orders-3, orders-4 "
         "and 2 more: orders-0 is damaged",
-        "  stopped: bills-0: another",
+        "  halted: bills-0: another",
     ]
 
 
@@ -81,7 +81,7 @@ def test_only_so_many_reasons_are_told_one_by_one():
         part(number=number, state="stopped", reason=f"why {number}") for number in range(many)
     ]
     lines = list(show.status(found(*standing)))
-    assert sum(line.startswith("  stopped") for line in lines) == show.STANDING_MAX
+    assert sum(line.startswith("  halted") for line in lines) == show.STANDING_MAX
     assert "  … and 3 more causes" in lines
 
 
@@ -100,7 +100,7 @@ def test_warnings_the_last_troubles_and_notes():
         )
     )
     assert lines[0] == (
-        "east->west  PAUSED, suspended: paused by an operator until mm2 resume  (seen by process 7)"
+        "east->west  PAUSED, suspended: paused by an operator; resume: mm2 resume 'east->west'  (seen by process 7)"
     )
     assert "  warning: w" in lines
     assert sum("trouble" in line for line in lines) == show.TROUBLES_MAX

@@ -25,9 +25,15 @@ SEEN = source_looks.Seen(
 )
 def test_what_is_newest_counts(known, expected):
     before = flow_report.Partition(topic="t", partition=0, mirror="e.t", **known)
-    found = source_looks.with_look(before, SEEN)
+    found = source_looks.with_look(before, SEEN, recent=True)
     assert (found.copied_to, found.end, found.waiting_since_ms) == expected
     assert (found.start, found.outlook) == (2, KEPT)
+
+
+def test_an_old_look_says_nothing_of_the_end_of_the_log():
+    before = flow_report.Partition(topic="t", partition=0, mirror="e.t", copied_to=12)
+    found = source_looks.with_look(before, SEEN, recent=False)
+    assert (found.copied_to, found.end, found.outlook) == (12, None, KEPT)
 
 
 def test_settings_that_may_not_be_read_tell_nothing():

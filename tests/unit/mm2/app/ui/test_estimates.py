@@ -51,7 +51,7 @@ def test_what_is_not_copied_yet_costs_and_is_counted():
 @pytest.mark.parametrize(
     ("parts", "fields", "kind", "words"),
     [
-        ([{"state": "stopped"}], {}, Kind.COSTS, "1 partition stopped"),
+        ([{"state": "stopped"}], {}, Kind.COSTS, "1 partition halted"),
         ([{"end": None}], {}, Kind.UNKNOWN, "nobody knows how far"),
         ([{}], {"elsewhere": 2}, Kind.UNKNOWN, "2 partitions are copied by other processes"),
         ([{}], {"state": flow_report.State.PLANNING}, Kind.UNKNOWN, "the flow is PLANNING"),

@@ -129,7 +129,7 @@ def test_what_stands_still_is_told_with_its_reason_and_the_command_that_helps():
         "command": "mm2 run c.yaml",
     }
     (summary,) = overview(shown)["flows"]
-    assert (summary["tone"], summary["state_words"]) == ("bad", "running, 1 stopped")
+    assert (summary["tone"], summary["state_words"]) == ("bad", "running, 1 halted")
 
 
 def test_partitions_that_stand_for_the_same_reason_are_told_together():

@@ -95,7 +95,7 @@ def judged(report):
         (
             flow(GOOD, partition(state="stopped"), partition(state="fenced")),
             Tone.BAD,
-            "running, 2 stopped",
+            "running, 2 halted",
         ),
         (
             flow(GOOD, tasks=(flow_report.Task(number=0, state="FAILED"),)),

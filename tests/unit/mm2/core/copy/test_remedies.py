@@ -57,7 +57,7 @@ TARGET = [
 ]
 UNTOLD = [
     (29, "READ on the mirror topic", f"{ACLS}Describe --operation Read --topic a.orders"),
-    (35, "a proxy or gateway", "kafka-broker-api-versions.sh --bootstrap-server west:9092"),
+    (35, "any proxy", "kafka-broker-api-versions.sh --bootstrap-server west:9092"),
 ]
 SHOW = "kafka-topics.sh --bootstrap-server east:9092 --describe --topic orders"
 ANEW = "mm2 topic reset 'a->b' orders --from earliest --config c.yaml"

@@ -70,7 +70,7 @@ TABLE = [
         stops.Cause.CORRUPT,
         [
             f"kafka-topics.sh {TOOLS} --describe --topic orders",
-            "Let a replica with a sound log lead",
+            "Move leadership to an intact replica",
             f"{RESET} latest {FILE}",
         ],
     ),
@@ -79,7 +79,7 @@ TABLE = [
             WHERE, source_batches.Obstacle(offset=50, why="its gzip", behind=54, sound=True)
         ),
         stops.Cause.CORRUPT,
-        ["its gzip. Its checksum is right", f"{RESET} offset:54 {FILE}"],
+        ["its gzip. Its checksum is valid", f"{RESET} offset:54 {FILE}"],
     ),
     (
         stops.blocked(
@@ -141,7 +141,7 @@ def test_a_stop_says_where_what_and_how_to_go_on(stop, cause, names):
 
 @pytest.mark.parametrize(("stop", "cause", "_"), TABLE, ids=lambda each: str(each)[:20])
 def test_only_what_others_can_repair_is_tried_again(stop, cause, _):
-    others = cause in (stops.Cause.REFUSED, stops.Cause.HANGING) or "sound log" in stop.message
+    others = cause in (stops.Cause.REFUSED, stops.Cause.HANGING) or "intact replica" in stop.message
     assert stop.retry_after_s == (30.0 if others else None)
 
 
@@ -156,8 +156,8 @@ def test_every_stop_ends_with_a_command(stop, _, names):
 @pytest.mark.parametrize(
     ("position", "others"),
     [
-        ("earliest", "Instead of --from earliest: latest (only new records), or a time. "),
-        ("latest", "Instead of --from latest: earliest (everything the source holds), or a time. "),
+        ("earliest", "Other values for --from: latest (only new records), or a time. "),
+        ("latest", "Other values for --from: earliest (everything the source holds), or a time. "),
     ],
 )
 def test_a_reset_names_other_positions(position, others):
