@@ -171,11 +171,18 @@ def run(order: Order) -> int:
     settings = load.load(order.file, environment=os.environ)
     flow = flow_names.find(settings, f"{order.origin}->{order.destination}", hint="--from, --to")
     # Here and not above: wrong input is told before Kafka's library is loaded.
-    from mm2.app import noise
+    from mm2.app import cluster_wait, connections, noise
     from mm2.app.failover import equipment
     from mm2.app.looks import sides
 
     clock = system_clock.SystemClock()
+    if not order.goes_on:  # without the cluster that applications move to there is no plan
+        cluster_wait.require(
+            [connections.target_access(settings, flow)],
+            timeout_s=order.look_s,
+            tell=lambda line: click.echo(line, err=True),
+            clock=clock,
+        )
     with (
         noise.to_file() as log_file,
         sides.Sides(settings, flow, purpose=order.verb, clock=clock) as both,
