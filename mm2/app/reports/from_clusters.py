@@ -44,7 +44,7 @@ def look(
     """Whatever the clusters answer: what keeps them from it is told in the report. `lost`: why a
     cluster is not asked at all."""
     if lost.get(reachability.Side.TARGET):
-        return _unanswered(flow, lost[reachability.Side.TARGET], at_ms=clock.wall_ms())
+        return _unanswered(flow, lost, at_ms=clock.wall_ms())
     end = base_deadline.Deadline.after(timeout_s, now_s=clock.now_s())
     with sides.Sides(settings, flow, purpose="status", clock=clock) as both:
         try:
@@ -58,7 +58,8 @@ def look(
                 lost=lost.get(reachability.Side.SOURCE, ""),
             )
         except errors.RetriableError as error:
-            return _unanswered(flow, str(error), at_ms=clock.wall_ms())
+            silent = {**lost, reachability.Side.TARGET: str(error)}
+            return _unanswered(flow, silent, at_ms=clock.wall_ms())
         except errors.ConnectError as error:
             return flow_report.FlowReport(
                 flow=flow.name,
@@ -71,16 +72,21 @@ def look(
     return make(flow, plan, group, found=found, retentions=retentions, at_ms=clock.wall_ms())
 
 
-def _unanswered(flow: flows.Flow, reason: str, *, at_ms: int) -> flow_report.FlowReport:
-    """Of a flow whose target does not answer."""
-    lost = _unreachable(reachability.Side.TARGET, flow.target, reason)
+def _unanswered(
+    flow: flows.Flow, lost: Mapping[reachability.Side, str], *, at_ms: int
+) -> flow_report.FlowReport:
+    """Of a flow whose target does not answer, and perhaps its source neither."""
+    aliases = {reachability.Side.SOURCE: flow.source, reachability.Side.TARGET: flow.target}
+    found = tuple(
+        _unreachable(side, alias, lost[side]) for side, alias in aliases.items() if lost.get(side)
+    )
     return flow_report.FlowReport(
         flow=flow.name,
         seen_by=(flow_report.CLUSTERS,),
         at_ms=at_ms,
         state=_State.UNKNOWN,
-        reason=lost.describe(),
-        unreachable=(lost,),
+        reason="; ".join(each.describe() for each in found),
+        unreachable=found,
     )
 
 

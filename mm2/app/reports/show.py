@@ -71,7 +71,10 @@ def _headline(each: flow_report.FlowReport, *, within_s: float) -> str:
     since = "" if each.since_ms is None else f" since {moment(each.since_ms)}"
     seen_by = ", ".join(each.seen_by)
     verdict = flow_verdict.judge(each, within_s=within_s)
-    return f"{each.flow}  {each.state.value}{since}, {verdict.describe()}  (seen by {seen_by})"
+    state = f"{each.state.value}{since}, "
+    if each.state is flow_report.State.UNKNOWN:
+        state = ""  # as is the verdict
+    return f"{each.flow}  {state}{verdict.describe()}  (seen by {seen_by})"
 
 
 def _flow(each: flow_report.FlowReport, *, within_s: float) -> Iterator[str]:
