@@ -180,5 +180,5 @@ def test_clusters_that_do_not_answer_are_told(process, config, capsys):
     asked = ["status", str(config), "--clusters", "--timeout", "0.2", "--flow", "east->west"]
     assert main.run(asked) == exits.UNREACHABLE
     told = capsys.readouterr().out
-    assert told.startswith("east->west  UNKNOWN")
+    assert told.startswith("east->west  unknown: source east unreachable: ")
     assert "target west unreachable: " in told
