@@ -29,8 +29,9 @@ _ENDED = (flow_status.FlowState.FAILED, flow_status.FlowState.STOPPED)
 class Snapshot:
     """Over all flows. `total` and `copied` are records by offset: an upper bound with gaps.
 
-    `eta_s` is None while nothing moves or not every end is known. `elsewhere`: nothing failed, but
-    of at least one flow other nodes have all the tasks, so this one cannot tell how far they are.
+    `eta_s` is None while nothing moves or not every end is known. `elsewhere`: flows whose tasks
+    are all on other nodes, so that this one cannot tell how far they are; none where another flow
+    failed.
     """
 
     verdict: catch_up.Verdict
@@ -39,7 +40,7 @@ class Snapshot:
     partitions: int
     done: int
     eta_s: float | None
-    elsewhere: bool = False
+    elsewhere: frozenset[str] = frozenset()
 
     @property
     def fraction(self) -> float:
@@ -134,7 +135,7 @@ class Progress:
             if each is catch_up.Verdict.IN_ERROR and flow not in self._elsewhere
         }
         return Snapshot(
-            elsewhere=bool(self._elsewhere) and not failed,
+            elsewhere=frozenset() if failed else frozenset(self._elsewhere),
             verdict=verdict,
             total=total,
             copied=copied,

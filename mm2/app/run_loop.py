@@ -256,14 +256,26 @@ class RunLoop:
             f"in {figures.duration(took_s)}"
         )
         partitions = amounts.counted(progressed.partitions, "partition")
-        others = sum(each.elsewhere for each in self._seen_statuses)
+        here = [each for each in self._seen_statuses if each.flow not in progressed.elsewhere]
+        others = sum(each.elsewhere for each in here)
+        more = f"; {amounts.counted(others, 'more partition', 'are')} assigned to other nodes"
+        done = f"{copied}{more if others else ''}"
         if progressed.verdict is catch_up.Verdict.CAUGHT_UP:
-            more = f"; {amounts.counted(others, 'more partition', 'are')} assigned to other nodes"
-            return (f"caught up: {partitions}, {copied}{more if others else ''}",)
+            return (f"caught up: {partitions}, {done}",)
         late = f" within {self._goal.timeout_s:g} s" if why is Why.TIMEOUT else ""
         if progressed.elsewhere and why is Why.VERDICT:
-            head = "this process had nothing to replicate; for the lag of other nodes: mm2 lag"
-            return (head, *self._progress.unfinished_lines(self._seen_statuses))
+            lines = self._progress.unfinished_lines(self._seen_statuses)
+            if not here:
+                head = "this process had nothing to replicate; for the lag of other nodes: mm2 lag"
+                return (head, *lines)
+            # Nothing failed and nothing is being copied any more: all the others have caught up.
+            names = ", ".join(each.flow for each in here)
+            counted = amounts.counted(len(progressed.elsewhere), "flow", "are")
+            return (
+                f"caught up: {partitions} of {names}, {done}",
+                f"{counted} replicated by other nodes; for the lag: mm2 lag",
+                *lines,
+            )
         head = f"not caught up{late}: {progressed.done:,} of {partitions} done, {copied}"
         # As it was before the stop: afterwards everything is closed.
         return (head, *self._progress.unfinished_lines(self._seen_statuses))

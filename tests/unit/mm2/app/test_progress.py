@@ -116,7 +116,11 @@ def test_a_flow_whose_tasks_other_nodes_have_is_no_flow_without_topics():
     assert made.observe(flow, 0.0).verdict is COPYING, "a round of the group may still come"
     assert made.waits
     seen = made.observe(flow, progress.SETTLE_S)
-    assert (seen.verdict, seen.elsewhere, made.waits) == (IN_ERROR, {"east->west"}, False)
+    assert (seen.verdict, seen.elsewhere, made.waits) == (
+        IN_ERROR,
+        frozenset({"east->west"}),
+        False,
+    )
     told = "all 2 partitions are assigned to node 10.0.0.1:8083; nothing to replicate here"
     assert made.unfinished(flow) == [("east->west", None, told)]
     one = [elsewhere(1)]
