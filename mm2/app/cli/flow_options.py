@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from connect_runtime.base import errors
+from connect_runtime.base import deadline, errors
 from connect_runtime.system import clock as system_clock
 from mm2.app import run_socket
 from mm2.app.cli import config_file, flow_names, usual
@@ -104,7 +104,11 @@ def _on_stderr(line: str) -> None:
 
 
 def clusters_of(settings: app_settings.Settings, *, timeout_s: float) -> Callable[[Any], Any]:
-    """What asks both clusters of a flow (`flows.Flow`), and gives its `FlowReport`."""
+    """What asks both clusters of a flow (`flows.Flow`), and gives its `FlowReport`.
+
+    A flow takes `timeout_s` at most: half of it is for waiting until its clusters answer, so that
+    a silent one leaves time to ask the other. Each cluster is waited for once, whatever came of it.
+    """
     from mm2.app import cluster_wait, connections, flow_plan
     from mm2.app.reports import from_clusters
     from mm2.core import reachability
@@ -114,25 +118,30 @@ def clusters_of(settings: app_settings.Settings, *, timeout_s: float) -> Callabl
         for each in flow_plan.plans(settings, flow_plan.EVERYTHING, environment=os.environ)
     }
     clock = system_clock.SystemClock()
+    waited: list[tuple[Any, errors.ConnectError | None]] = []
+
+    def failure_of(access: Any) -> errors.ConnectError | None:
+        return next(failure for known, failure in waited if known == access)
 
     def look(flow: flows.Flow) -> Any:
+        end = deadline.Deadline.after(timeout_s, now_s=clock.now_s())
         accesses = {
             reachability.Side.SOURCE: connections.source_access(settings, flow),
             reachability.Side.TARGET: connections.target_access(settings, flow),
         }
-        found = cluster_wait.wait(
-            list(accesses.values()), timeout_s=timeout_s, tell=_on_stderr, clock=clock
-        )
+        new = [each for each in accesses.values() if all(each != known for known, _ in waited)]
+        found = cluster_wait.wait(new, timeout_s=timeout_s / 2, tell=_on_stderr, clock=clock)
+        waited.extend((each, found.get(each.name)) for each in new)
         return from_clusters.look(
             settings,
             flow,
             plans[flow.name],
             clock=clock,
-            timeout_s=timeout_s,
+            timeout_s=end.left_s(clock.now_s()),
             lost={
-                side: cluster_wait.cause(each, found[each.name])
+                side: cluster_wait.cause(each, failure)
                 for side, each in accesses.items()
-                if isinstance(found.get(each.name), errors.RetriableError)
+                if isinstance(failure := failure_of(each), errors.RetriableError)
             },
         )
 
