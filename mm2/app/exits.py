@@ -194,15 +194,20 @@ COMMANDS: Mapping[str, Mapping[int, str]] = {
     "throttle": {DONE: "the limit is set", **_ON_RUNNING_FLOW},
     "topic reset": {
         DONE: "the partitions replicate again, or will when the flow is started or resumed",
-        FAILED: "the decision is recorded, but a partition does not replicate within --timeout",
+        FAILED: "if the decision is printed, it is recorded, but a partition does not replicate "
+        "within --timeout, or its task could not be restarted; if only an error is printed, the "
+        "decision could not be recorded",
         BAD_INPUT: "wrong usage, or the flow replicates no such topic; nothing was done",
-        UNREACHABLE: "the source or the target cluster did not answer",
+        UNKNOWN: "the partitions began again on a node that cannot be asked from here: whether "
+        "they replicate is not known",
+        UNREACHABLE: "the source or the target cluster did not answer: the decision could not be "
+        "recorded",
     },
     "why": {
         DONE: "a flow replicates the topic, or there is a reason why none does",
-        FAILED: "a process could not answer",
         BAD_INPUT: "wrong usage, an invalid configuration, or a topic that no flow knows",
-        UNKNOWN: "no flow that answered knows the topic, and others did not answer",
+        UNKNOWN: "no flow that answered knows the topic, and others, or a process here, did not "
+        "answer",
         UNREACHABLE: CODES[UNREACHABLE].means,
     },
 }

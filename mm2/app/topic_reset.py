@@ -7,6 +7,7 @@ awaited. A flow that does not run reads it when it starts.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import enum
 import uuid
@@ -14,6 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from connect_runtime.api import errors as api_errors
 from connect_runtime.app.settings import problems
 from connect_runtime.base import amounts, clock, deadline, errors, ids
 from connect_runtime.core.state import cluster_config, config_records, status_records
@@ -27,12 +29,15 @@ from mm2.connectors.source import era_requests
 from mm2.core import flows
 from mm2.core.configs import live
 from mm2.core.offsets import offset_map
+from mm2.core.topics import assigned
 from mm2.formats import map_record
 
 TIMEOUT_S = era_requests.TIMEOUT_S
 POLL_S = 0.5
 SETTLE_S = 5.0
 """A partition that still reads as halted so long after it began again is halted again."""
+UNSEEN_S = 15.0
+"""A partition that no process here shows so long after it began again is on another node."""
 
 EARLIEST = "earliest"
 LATEST = "latest"
@@ -216,7 +221,8 @@ Restart = Callable[[Collection[ids.TopicPartition]], str]
 
 
 def restart_over_api(api: flow_api.FlowApi) -> Restart:
-    """Through a process of this machine, which forwards it to the nodes that have the tasks."""
+    """Through a process of this machine, which forwards it to the nodes that have the tasks.
+    Returns "" where no task has any of the partitions, so that nothing was restarted."""
 
     def restart(partitions: Collection[ids.TopicPartition]) -> str:
         numbers = api.restart_partitions(partitions)
@@ -269,14 +275,25 @@ def restart_by_record(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of one partition's decision. `begins` is the source offset, -1 while unknown."""
+    """What became of one partition's decision. `begins` is the source offset, -1 while unknown.
+
+    `replicating` is None where the partition began again on a node that cannot be asked from here:
+    on `node`, "" if that is not known either.
+    """
 
     partition: ids.TopicPartition
-    replicating: bool
+    replicating: bool | None
     begins: int = -1
     reason: str = ""
+    node: str = ""
 
     def describe(self) -> str:
+        if self.replicating is None:
+            node = f"node {self.node}" if self.node else "the node that has its task"
+            return (
+                f"{self.partition}: began again at source offset {self.begins}; its state is known "
+                f"on {node} only: run mm2 status there"
+            )
         if self.replicating:
             return f"{self.partition}: replicating again from source offset {self.begins}"
         begun = f" It began again at source offset {self.begins}." if self.begins >= 0 else ""
@@ -298,17 +315,20 @@ HALTED = frozenset({"stopped", "fenced"})
 
 @dataclass(slots=True)
 class Awaiting:
-    """Decisions until a task has acted on them. `pause` waits so many seconds."""
+    """Decisions until a task has acted on them. `pause` waits so many seconds; `nodes` finds the
+    node of each partition, as far as it is known."""
 
     decisions: Sequence[Decision]
     ledger: flow_ledger.FlowLedger
     look: Look
     why_not: Callable[[], str]
+    nodes: Callable[[Collection[ids.TopicPartition]], Mapping[ids.TopicPartition, str]]
     now: clock.Clock
     pause: Callable[[float], object]
 
     def outcomes(self, timeout_s: float) -> list[Outcome]:
-        """Returns when every partition replicates again, is halted again, or the time is over."""
+        """Returns when every partition replicates again, began again on a node that cannot be asked
+        from here, or is halted again, or when the time is over."""
         end = deadline.Deadline.after(timeout_s, now_s=self.now.now_s())
         begun_s: dict[ids.TopicPartition, float] = {}
         while True:
@@ -319,8 +339,23 @@ class Awaiting:
             ]
             settled = [each for each in found if each is not None]
             if len(settled) == len(found):
-                return settled
+                return self._with_nodes(settled)
             self.pause(POLL_S)
+
+    def _with_nodes(self, found: list[Outcome]) -> list[Outcome]:
+        unknown = [each.partition for each in found if each.replicating is None]
+        if not unknown:
+            return found
+        try:
+            nodes = self.nodes(unknown)
+        except errors.ConnectError:
+            return found
+        return [
+            dataclasses.replace(each, node=nodes.get(each.partition, ""))
+            if each.replicating is None
+            else each
+            for each in found
+        ]
 
     def _map(self) -> offset_map.OffsetMap | None:
         try:
@@ -351,15 +386,11 @@ class Awaiting:
             return self._unanswered(name, seen) if over else None
         since_s = begun_s.setdefault(name, self.now.now_s())
         shown = None if seen is None else seen.get(name)
-        if shown is None or shown.state in flow_status.MOVING:
-            elsewhere = shown is None
-            if (
-                elsewhere
-                and seen is not None
-                and self.now.now_s() - since_s < SETTLE_S
-                and not over
-            ):
+        if shown is None:
+            if seen is not None and self.now.now_s() - since_s < UNSEEN_S and not over:
                 return None  # its task is still starting, or runs on another node
+            return Outcome(partition=name, replicating=None, begins=begins)
+        if shown.state in flow_status.MOVING:
             return Outcome(partition=name, replicating=True, begins=begins)
         halted = shown.state in HALTED and self.now.now_s() - since_s >= SETTLE_S
         if not (halted or over):
@@ -381,6 +412,26 @@ class Awaiting:
                 "node acquires the partition: see mm2 status."
             )
         return Outcome(partition=name, replicating=False, reason=why)
+
+
+def nodes(
+    found: workers.Workers, partitions: Collection[ids.TopicPartition]
+) -> dict[ids.TopicPartition, str]:
+    """The node that has each partition's task, as `host:port`, where the group tells."""
+    statuses = found.statuses.tasks(flow_api.SOURCE)
+    known: dict[ids.TopicPartition, str] = {}
+    for task in found.config.tasks(flow_api.SOURCE):
+        stored, status = found.config.task_config(task), statuses.get(task)
+        if stored is None or status is None:
+            continue
+        config = {key: value for key, value in stored.items() if value is not None}
+        try:
+            mine = assigned.partitions(config)
+        except api_errors.ConfigError:
+            continue
+        node = status.worker_id.partition("/")[0]
+        known.update((each, node) for each in partitions if each in mine)
+    return known
 
 
 def failed_tasks(found: workers.Workers) -> str:

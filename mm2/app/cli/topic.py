@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from connect_runtime.base import errors
 from connect_runtime.system import clock as system_clock
 from mm2.app import exits
 from mm2.app.cli import config_file, flow_names, usual
@@ -31,6 +32,13 @@ _ID_BYTES = 8
 _OFFSET_MAX = 2**63 - 1
 _ASK_S = 15.0
 _LOOK_S = 30.0
+_DECISIONS, _ERROR = "decisions", "error"
+_CODES: Mapping[bool | None, int] = {
+    True: exits.DONE,
+    False: exits.FAILED,
+    None: exits.UNKNOWN,
+}
+"""By `topic_reset.Outcome.replicating`."""
 
 
 @click.group("topic")
@@ -71,7 +79,8 @@ def reset(
 
     The decision is recorded on the target cluster. A running flow is not stopped: the tasks that
     have the topic are restarted, on whichever node they run, and the command waits until they
-    replicate again. A flow that does not run begins there when it starts.
+    replicate again; on a node that cannot be asked from here, until they began again. A flow that
+    does not run begins there when it starts.
 
     \b
     Examples:
@@ -110,7 +119,8 @@ class _Reset:
         self._said: dict[str, Any] = {"flow": order.flow.name, "topic": order.topic}
 
     def run(self, timeout_s: float) -> int:
-        """Returns the exit code."""
+        """Returns the exit code. Raises `ConnectError` if the decision could not be recorded: later
+        failures are reported beside what was recorded."""
         from mm2.app import connections, noise
         from mm2.app.looks import sides
 
@@ -125,9 +135,13 @@ class _Reset:
             )
             try:
                 code = self._run(both, ledger, timeout_s)
+            except errors.ConnectError as error:
+                if _DECISIONS not in self._said:
+                    raise
+                code = self._failed(error)
             finally:
                 ledger.close(1.0)
-            log_file.keep = False
+            log_file.keep = _ERROR in self._said
         if self._as_json:
             click.echo(json.dumps(self._said, indent=2))
         return code
@@ -145,7 +159,7 @@ class _Reset:
             now=self._clock,
             new_id=lambda: secrets.token_hex(_ID_BYTES),
         )
-        self._say("decisions", [each.describe() for each in decisions])
+        self._say(_DECISIONS, [each.describe() for each in decisions])
         self._line(f"recorded in {naming.map_topic(flow.source)} of cluster {flow.target}")
 
         props = linking.plan(self._settings, flow).worker_props
@@ -170,12 +184,25 @@ class _Reset:
             ledger=ledger,
             look=lambda: _seen(self._settings.file, flow.name),
             why_not=lambda: topic_reset.failed_tasks(look()),
+            nodes=lambda partitions: topic_reset.nodes(look(), partitions),
             now=self._clock,
             pause=threading.Event().wait,
         )
         outcomes = awaiting.outcomes(timeout_s)
         self._say("outcome", [each.describe() for each in outcomes])
-        return exits.DONE if all(each.replicating for each in outcomes) else exits.FAILED
+        return exits.worst([_CODES[each.replicating] for each in outcomes])
+
+    def _failed(self, error: errors.ConnectError) -> int:
+        """The decision is recorded; what came after that failed."""
+        operator = commands.Operator(file=str(self._settings.file))
+        self._said[_ERROR] = str(error)
+        click.echo(
+            f"mm2: the decision is recorded, but then: {error}. It takes effect when a task next "
+            f"acquires the partition, after a restart for example: "
+            f"{operator.restart(self._order.flow.name)}",
+            err=True,
+        )
+        return exits.FAILED
 
     def _say(self, name: str, lines: list[str]) -> None:
         self._said[name] = lines
@@ -212,13 +239,16 @@ def _restart(
     by_record: topic_reset.Restart,
     partitions: list[ids.TopicPartition],
 ) -> str:
-    """A process here restarts the tasks concerned alone; where it cannot reach the nodes that
-    have them, or where there is none, all tasks are restarted."""
+    """A process here restarts the tasks concerned alone. All tasks are restarted, and the
+    connector, which lists the source's partitions again, if that process cannot reach the nodes
+    that have the tasks, if no task has the partitions, or if there is no process here."""
     from mm2.app import flow_api, topic_reset
 
     if api is not None:
         with contextlib.suppress(flow_api.ApiError):
-            return topic_reset.restart_over_api(api)(partitions)
+            restarted = topic_reset.restart_over_api(api)(partitions)
+            if restarted:
+                return restarted
     return by_record(partitions)
 
 

@@ -39,8 +39,9 @@ def record(
     for name, request in wanted.items():
         found = known.partition(name).request
         if found is None or found.request != request.request:
+            position = "another position" if found is None else found.position
             raise errors.RetriableError(
-                f"recording the request: {name} holds another one; does somebody else ask, too?"
+                f"not recorded: somebody else reset {name} to {position} at the same time"
             )
     return known
 
@@ -71,7 +72,7 @@ def _append(
         if end.passed(now.now_s()):
             all_of_them = amounts.counted(len(wanted), "partition")
             raise errors.RetriableError(
-                f"recording the request: only those of {len(stored)} of {all_of_them} were "
+                f"not recorded: only the requests of {len(stored)} of {all_of_them} were "
                 f"acknowledged within {TIMEOUT_S:g} s; asking again does no harm"
             )
 

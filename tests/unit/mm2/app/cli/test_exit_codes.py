@@ -34,6 +34,17 @@ def test_help_ends_with_the_codes_of_the_table(name, capsys):
     assert "exit code" not in inspect.getdoc(EVERY[name].callback).lower() or name == "docs"
 
 
+def test_no_code_is_promised_that_a_command_never_returns():
+    assert exits.FAILED not in exits.COMMANDS["why"]
+
+
+def test_a_reset_tells_apart_what_was_recorded_and_what_was_not():
+    told = exits.COMMANDS["topic reset"]
+    assert "it is recorded, but" in told[exits.FAILED]
+    assert "could not be recorded" in told[exits.FAILED]
+    assert exits.UNKNOWN in told
+
+
 def test_help_fits_a_terminal():
     for name in EVERY:
         for line in exits.help_text(name).splitlines():

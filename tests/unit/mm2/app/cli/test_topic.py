@@ -1,9 +1,18 @@
 from __future__ import annotations
 
+import json
+import types
+from typing import Any
+
 import pytest
 
-from mm2.app import exits
+from connect_runtime.base import errors, ids
+from connect_runtime.core.state import config_log, status_log
+from connect_runtime.kafka_client import errors as kafka_errors
+from mm2.app import connections, exits, flow_api, topic_reset
 from mm2.app.cli import main, topic
+from mm2.app.looks import sides, workers
+from mm2.core.offsets import offset_map
 
 
 @pytest.mark.parametrize(
@@ -43,3 +52,139 @@ def test_wrong_usage_is_refused_before_anything_is_asked(config, arguments, word
 )
 def test_positions(start, position):
     assert topic._position(start) == position
+
+
+P0 = ids.TopicPartition("orders", 0)
+
+
+class Api:
+    """The flow's REST API: its tasks have what `numbers` says of the partitions asked for."""
+
+    def __init__(self, *numbers: int, error: errors.ConnectError | None = None) -> None:
+        self.numbers, self.error = list(numbers), error
+
+    def restart_partitions(self, partitions):
+        assert partitions == [P0]
+        if self.error is not None:
+            raise self.error
+        return self.numbers
+
+
+@pytest.mark.parametrize(
+    ("api", "restarted"),
+    [
+        (Api(0, 2), "restarted tasks 0, 2"),
+        (Api(), "all"),
+        (Api(error=flow_api.ApiError("no answer")), "all"),
+        (None, "all"),
+    ],
+    ids=["tasks have it", "no task has it", "no answer", "no process here"],
+)
+def test_where_no_task_has_the_partitions_the_connector_is_restarted(api, restarted):
+    asked: list[Any] = []
+
+    def by_record(partitions):
+        asked.append(partitions)
+        return "all"
+
+    said = topic._restart(api, by_record, [P0])
+    assert said == restarted
+    assert asked == ([] if said.startswith("restarted") else [[P0]])
+
+
+class Nothing:
+    """A cluster, or a ledger, that is only opened and closed."""
+
+    source = target = types.SimpleNamespace(admin=None)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *args):
+        pass
+
+    def close(self, timeout_s):
+        pass
+
+
+DECISION = topic_reset.Decision(
+    partition=P0, position="earliest", request="r", known=offset_map.OffsetMap().partition(P0)
+)
+RECORDED = "orders-0: not replicated so far; begins again at the first record of the source's log."
+AWAY = kafka_errors.UnreachableError("west does not answer")
+
+
+def raising(error):
+    def fail(*args, **kwargs):
+        raise error
+
+    return fail
+
+
+@pytest.fixture
+def recorded(monkeypatch, tmp_path):
+    """Both clusters answer, the decision is recorded, and a process runs the flow somewhere."""
+    monkeypatch.setenv("MM2_RUN_DIR", str(tmp_path))
+    monkeypatch.setattr(sides, "Sides", Nothing)
+    monkeypatch.setattr(connections, "ledger", Nothing)
+    monkeypatch.setattr(topic_reset, "record", lambda *args, **kwargs: [DECISION])
+    found = workers.Workers(
+        config=config_log.ConfigLog().snapshot(),
+        statuses=status_log.StatusLog().snapshot(),
+        hosts=("10.0.0.2",),
+    )
+    monkeypatch.setattr(workers, "look", lambda *args, **kwargs: found)
+    monkeypatch.setattr(
+        topic_reset, "restart_by_record", lambda *args, **kwargs: lambda _: "restarted all tasks"
+    )
+
+
+def outcome(monkeypatch, replicating: bool | None) -> None:
+    found = topic_reset.Outcome(partition=P0, replicating=replicating, begins=0, reason="halted")
+    monkeypatch.setattr(topic_reset.Awaiting, "outcomes", lambda *args: [found])
+
+
+def reset(config, *more: str) -> int:
+    words = ["topic", "reset", "east->west", "orders", "--from", "earliest", *more]
+    return main.run([*words, "--config", str(config)])
+
+
+@pytest.mark.parametrize(
+    ("replicating", "code"),
+    [(True, exits.DONE), (False, exits.FAILED), (None, exits.UNKNOWN)],
+)
+def test_the_code_says_whether_the_partitions_replicate(
+    config, recorded, monkeypatch, replicating, code, capsys
+):
+    outcome(monkeypatch, replicating)
+    assert reset(config, "--json") == code
+    assert json.loads(capsys.readouterr().out)["decisions"] == [RECORDED]
+
+
+@pytest.mark.parametrize("step", ["look", "restart"])
+def test_what_was_recorded_is_printed_also_if_what_follows_fails(
+    config, recorded, monkeypatch, step, capsys
+):
+    if step == "look":
+        monkeypatch.setattr(workers, "look", raising(AWAY))
+    else:
+        fail = raising(AWAY)
+        monkeypatch.setattr(topic_reset, "restart_by_record", lambda *args, **kwargs: fail)
+    assert reset(config, "--json") == exits.FAILED
+    told = capsys.readouterr()
+    said = json.loads(told.out)
+    assert (said["decisions"], said["error"]) == ([RECORDED], "west does not answer")
+    assert "mm2: the decision is recorded, but then: west does not answer. " in told.err
+    assert "mm2 restart 'east->west'" in told.err
+    assert reset(config) == exits.FAILED
+    assert capsys.readouterr().out.startswith(f"{RECORDED}\nrecorded in ")
+
+
+def test_what_could_not_be_recorded_is_an_error_alone(config, recorded, monkeypatch, capsys):
+    monkeypatch.setattr(topic_reset, "record", raising(AWAY))
+    assert reset(config, "--json") == exits.UNREACHABLE
+    told = capsys.readouterr()
+    assert (told.out, "mm2: west does not answer" in told.err) == ("", True)

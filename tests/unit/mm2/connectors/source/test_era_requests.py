@@ -48,6 +48,6 @@ def test_what_is_not_acknowledged_in_time_is_told():
 
     made.work = work_in_vain  # type: ignore[method-assign]  # the target goes away
     with pytest.raises(
-        errors.RetriableError, match="only those of 0 of 50 partitions were acknowledged"
+        errors.RetriableError, match="not recorded: only the requests of 0 of 50 partitions were"
     ):
         era_requests.record(MANY, made, now=now, new_id=lambda: "r")
