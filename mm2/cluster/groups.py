@@ -68,7 +68,8 @@ class Groups(Protocol):
         self, groups: Collection[str], timeout_s: float
     ) -> PerGroup[frozenset[ids.TopicPartition]]:
         """What share groups (KIP-932) read: partitions that they have a start offset in, or wait
-        for one. Empty for a group that has never had members."""
+        for one. Empty for a group that has never had members; a group is failed as soon as one
+        of its partitions cannot be read."""
 
     def news(
         self, groups: Collection[str], timeout_s: float, *, seen: Seen

@@ -355,8 +355,15 @@ def _positions(
 
 
 def _of_share_group(body: Any) -> int:
+    """Also the code of a partition: without it nobody knows all that the group reads. Of several
+    one that does not pass."""
     code = int(body.groups[0].error_code)
-    return 0 if code == group_requests.GROUP_ID_NOT_FOUND else code
+    if code:
+        return 0 if code == group_requests.GROUP_ID_NOT_FOUND else code
+    codes = {
+        int(each.error_code) for topic in body.groups[0].topics for each in topic.partitions
+    } - {0}
+    return min(codes - group_requests.PASSING or codes, default=0)
 
 
 def _share_partitions(body: Any) -> frozenset[ids.TopicPartition]:
@@ -364,7 +371,6 @@ def _share_partitions(body: Any) -> frozenset[ids.TopicPartition]:
         ids.TopicPartition(str(topic.topic_name), int(each.partition_index))
         for topic in body.groups[0].topics
         for each in topic.partitions
-        if not int(each.error_code)
     )
 
 

@@ -36,6 +36,8 @@ class Coordinating:
         self.broker = scripted_broker.ScriptedBroker(self.loop)
         self.broker.ranges = ranges
         self.broker.scripts |= {"find_coordinator": self.found, "offset_fetch": self.fetched}
+        self.broker.scripts["describe_share_group_offsets"] = self.shared
+        self.share_codes: dict[str, int] = {}
 
     def move(self, stop: threading.Event) -> None:
         while not stop.is_set():
@@ -78,6 +80,36 @@ class Coordinating:
             for each in asked.entity.groups
         )
         asked.answer(asked.response(groups=groups, **given))
+
+    def shared(self, asked: scripted_broker.Asked) -> None:
+        """Each group reads the topics in `share_codes`, whose partitions have these codes."""
+        m = asked.module
+        topics = tuple(
+            m.DescribeShareGroupOffsetsResponseTopic(
+                topic_name=name,
+                topic_id=None,
+                partitions=(
+                    m.DescribeShareGroupOffsetsResponsePartition(
+                        partition_index=0,
+                        start_offset=7,
+                        leader_epoch=0,
+                        error_code=ErrorCode(code),
+                        error_message=None,
+                    ),
+                ),
+            )
+            for name, code in self.share_codes.items()
+        )
+        groups = tuple(
+            m.DescribeShareGroupOffsetsResponseGroup(
+                group_id=each.group_id,
+                topics=topics,
+                error_code=ErrorCode.none,
+                error_message=None,
+            )
+            for each in asked.entity.groups
+        )
+        asked.answer(asked.response(throttle_time=scripted_broker.NO_TIME, groups=groups))
 
     def _topics(self, topic: Any, partition: Any, asked: Any) -> tuple[Any, ...]:
         group = getattr(asked, "group_id", None) or asked.entity.group_id
@@ -170,3 +202,20 @@ def test_who_cannot_be_reached_is_told_as_a_whole(place, asking):
     place.broker.refuses = True
     with pytest.raises(errors.RetriableError):
         asking.positions(["a", "b"], 1.0)
+
+
+def test_what_a_share_group_reads_is_told(place, asking):
+    place.share_codes = {"ours": 0, "other": 0}
+    told = asking.share_partitions(["pool"], WAIT_S)
+    assert told.done == {
+        "pool": {ids.TopicPartition("ours", 0), ids.TopicPartition("other", 0)},
+    }
+
+
+@pytest.mark.parametrize("codes", [(15, 0), (0, 29), (15, 29), (-1, 0)])
+def test_a_share_group_of_which_a_partition_cannot_be_read_has_failed(place, asking, codes):
+    """The others alone would be taken for all that it reads."""
+    place.share_codes = dict(zip(("ours", "other"), codes, strict=True))
+    told = asking.share_partitions(["pool"], 0.3)
+    assert told.done == {}
+    assert "reading the offsets of share group pool" in str(told.failed["pool"])
