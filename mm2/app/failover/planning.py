@@ -55,9 +55,7 @@ class Planner:
         known, both = closed or _OPEN, self.both
         end = base_deadline.Deadline.after(self.timeout_s, now_s=self.clock.now_s())
         found = mirrors.look(both, clock=self.clock, timeout_s=self.timeout_s, lost=self.lost)
-        standing = self._standing(
-            wanted, known.before, asks_origin=not found.silent, timeout_s=self._left_s(end)
-        )
+        standing = self._standing(wanted, known.before, found, timeout_s=self._left_s(end))
         topics = {place.topic for group in standing.groups for place in group.positions}
         opposite = opposites.Opposites(
             both=both, find=self.find, ways=self.ways, timeout_s=self.timeout_s
@@ -114,16 +112,18 @@ class Planner:
         self,
         wanted: orders.Wanted,
         before: seen.Before | None,
+        found: mirrors.Mirrors,
         *,
-        asks_origin: bool,
         timeout_s: float,
     ) -> positions.Standing:
         return positions.of_groups(
             self.both,
-            origin_answers=asks_origin,
+            origin_answers=not found.silent,
             names=wanted.groups,
             stable=wanted.planned,
             before=None if before is None else before.positions,
+            streams=() if before is None else before.streams,
+            topics={*found.left_out, *(each.partition.topic for each in found.mirrored)},
             clock=self.clock,
             timeout_s=timeout_s,
         )

@@ -110,10 +110,13 @@ def as_json(
     """For programs; `version` says how it reads. Times are UTC milliseconds, lag as DESIGN says:
     null where it cannot be told. Then `newest_ms` is of the newest record that arrived of what it
     cannot be told of, else null; of the topics `untold` nothing is known. `mirror_exists` is null
-    where nobody answers for it. `read_again_max` is null where no bound can be proven, `read_again`
-    says in words what is known. `unmoved_groups` are share and streams groups."""
+    where nobody answers for it. `read_again_max` is null where no bound can be proven, as of a
+    group that may have begun to read other topics after its last checkpoint; a group's
+    `read_again_known_max` leaves those out. `read_again` says in words what is known.
+    `unmoved_groups` are share and streams groups."""
     wanted = found.wanted
     groups = [_group_json(each) for each in found.groups]
+    all_known = _are_all_known(found)
     return {
         "version": JSON_VERSION,
         "kind": wanted.kind.value,
@@ -128,8 +131,10 @@ def as_json(
         "newest_ms": found.newest_ms,
         "untold": list(found.untold),
         "checkpointed_ms": found.checkpointed_ms,
-        "read_again_max": rereads.at_most(groups),
-        "read_again": rereads.words(groups, at_ms=found.at_ms, planned=wanted.planned),
+        "read_again_max": rereads.at_most(groups, all_known=all_known),
+        "read_again": rereads.words(
+            groups, at_ms=found.at_ms, planned=wanted.planned, all_known=all_known
+        ),
         "partitions": [_mirror_json(each, found.at_ms) for each in found.mirrored],
         "groups": groups,
         "unmoved_groups": [_unmoved_json(each) for each in found.unmoved],
@@ -258,12 +263,21 @@ def _totals(found: plan.Plan) -> Iterator[str]:
         [_group_json(each) for each in found.groups],
         at_ms=found.at_ms,
         planned=found.wanted.planned,
+        all_known=_are_all_known(found),
     )
     yield f"{amounts.counted(len(found.groups), 'group')}, re-read: {again}"
     missing = amounts.counted(sum(each.unmirrored for each in found.groups), "record")
     if any(each.origin is not seen.Origin.COMMITTED for each in found.groups):
         missing = "unknown" if missing.startswith("0 ") else f"at least {missing}"
     yield f"read by them and missing on {there}: {missing}"
+
+
+def _are_all_known(found: plan.Plan) -> bool:
+    return rereads.are_all_known(
+        [_group_json(each) for each in found.groups],
+        [_finding_json(each) for each in found.findings],
+        silent=found.silent,
+    )
 
 
 def _tail(each: seen.Unreplicated) -> tuple[str, ...]:
@@ -340,6 +354,7 @@ def _group_json(group: group_moves.GroupMove) -> dict[str, Any]:
         "origin": group.origin.value,
         "checkpointed_ms": group.written_ms,
         "read_again_max": group.again_max,
+        "read_again_known_max": group.again_known_max,
         "state": group.state.value,
         "barred": None if group.barred is None else group.barred.value,
         "unread": group.unread_why,

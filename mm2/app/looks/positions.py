@@ -45,12 +45,16 @@ def of_groups(
     names: Collection[str] = (),
     stable: bool = False,
     before: Mapping[str, checkpoints.Positions] | None = None,
+    streams: Collection[str] = (),
+    topics: Collection[str] = (),
     clock: base_clock.Clock,
     timeout_s: float,
 ) -> Standing:
     """The flow's groups, or those of `names`: by their own offsets where the source answers for
     them, else by their checkpoints, or where they were `before`, whichever is further. `stable` as
-    in `groups.Groups.positions`. Raises `RetriableError` and `FatalError`."""
+    in `groups.Groups.positions`. `streams`: groups that were Kafka Streams applications in an
+    earlier look; `topics`: some of the source, whose names tell of more. Raises `RetriableError`
+    and `FatalError`."""
     before = before or {}
     told = _checkpoints(sides, names, clock=clock, timeout_s=timeout_s)
     table = told.table
@@ -74,6 +78,7 @@ def of_groups(
         known = sorted({*table.groups(), *before})
         found = [told.group(sides.flow, name) for name in known]
     found = [standing.with_before(each, before.get(each.name, {})) for each in found]
+    found = _with_streams(found, streams, topics)
     return Standing(
         groups=tuple(_there(sides.target, found, timeout_s)),
         unmoved=tuple(unmoved),
@@ -203,11 +208,30 @@ def _committed(
                     origin=seen.Origin.COMMITTED,
                     positions=offsets,
                     state=states.done[name],
-                    is_streams=assignors.done.get(name) == relevant.STREAMS_ASSIGNOR,
+                    is_streams=_is_streams(assignors.done.get(name, "")),
                     pairs=standing.pairs(flow, told.table.group(name)),
                 )
             )
     return found
+
+
+def _is_streams(assignor: str) -> bool | None:
+    return assignor == relevant.STREAMS_ASSIGNOR if assignor else None
+
+
+def _with_streams(
+    found: Collection[seen.Group], streams: Collection[str], topics: Collection[str]
+) -> list[seen.Group]:
+    """Of groups that have no members now, or cannot be described, what was known before counts,
+    and the names of Kafka Streams' internal topics."""
+    every = {*topics, *(place.topic for each in found for place in each.positions)}
+    known = standing.streams_applications({each.name for each in found}, every).union(streams)
+    return [
+        dataclasses.replace(each, is_streams=True)
+        if each.is_streams is None and each.name in known
+        else each
+        for each in found
+    ]
 
 
 def _each(

@@ -90,18 +90,21 @@ def taken_again(detail: Detail, last: Detail, moved: Collection[str]) -> Detail:
 
     plan, then = detail["plan"], last["plan"]
     groups = merged(plan["groups"], then["groups"])
+    findings = merged(plan["findings"], then["findings"])
+    all_known = rereads.are_all_known(groups, findings, silent=plan["silent"])
     return {
         **detail,
         "plan": {
             **plan,
-            "read_again_max": rereads.at_most(groups),
+            "read_again_max": rereads.at_most(groups, all_known=all_known),
             "read_again": rereads.words(
                 groups,
                 at_ms=plan["at_ms"],
                 planned=plan["kind"] != orders.Kind.EMERGENCY.value,
+                all_known=all_known,
             ),
             "groups": groups,
-            "findings": merged(plan["findings"], then["findings"]),
+            "findings": findings,
             "topics": {**then["topics"], **plan["topics"]},
         },
         "groups": merged(detail["groups"], last["groups"]),
@@ -124,6 +127,7 @@ def before(detail: Detail) -> seen.Before:
             for group in plan["groups"]
         },
         findings=frozenset((each["code"], each["group"]) for each in plan["findings"]),
+        streams=frozenset(each["group"] for each in plan["groups"] if each["kafka_streams"]),
     )
 
 
@@ -179,6 +183,7 @@ def report(found: journal.Journal, final: Detail, *, now_ms: int) -> dict[str, A
     assert found.begun is not None, "it was begun"
     wanted = found.begun.wanted
     groups = [each for each in final["groups"] if each["group"] in moved]
+    all_known = rereads.are_all_known(final["groups"], final["findings"], silent=final["silent"])
     return {
         "version": 1,
         "kind": wanted.kind.value,
@@ -193,8 +198,10 @@ def report(found: journal.Journal, final: Detail, *, now_ms: int) -> dict[str, A
         "lag_records": final["lag_records"],
         "lag_ms": final["lag_ms"],
         "newest_ms": final["newest_ms"],
-        "read_again_max": rereads.at_most(groups),
-        "read_again": rereads.words(groups, at_ms=final["at_ms"], planned=wanted.planned),
+        "read_again_max": rereads.at_most(groups, all_known=all_known),
+        "read_again": rereads.words(
+            groups, at_ms=final["at_ms"], planned=wanted.planned, all_known=all_known
+        ),
         "findings": final["findings"],
         "verified": found.details[steps.Step.VERIFY]["positions"],
         "moved": [_of_moved(each) for each in groups],

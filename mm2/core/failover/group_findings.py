@@ -141,14 +141,27 @@ def _of_reading_group(
             text=f"group {name} could not be read on {wanted.origin} ({why}); {then}",
             group=name,
         )
-    if group.origin is seen.Origin.CHECKPOINTED:
+    if group.origin is seen.Origin.CHECKPOINTED and not group.partitions:
+        yield _Finding(
+            weight=_Weight.COSTS,
+            code="as-of-checkpoint",
+            text=f"group {name} begins on {wanted.destination} where auto.offset.reset says; how "
+            "many records it reads again is unknown",
+            group=name,
+        )
+    elif group.origin is seen.Origin.CHECKPOINTED:
         last = "its last checkpoint"
         if group.written_ms is not None:
             last += f", {rereads.age(found.at_ms - group.written_ms)} old"
         many = "how many records is unknown"
-        if group.again_max is not None:
-            held = amounts.counted(group.again_max, "record")
+        if group.again_known_max is not None:
+            held = amounts.counted(group.again_known_max, "record")
             many += f", at most the {held} that {wanted.destination} holds behind it"
+        if group.may_read_more:
+            many += (
+                ", and of topics it began to read since, auto.offset.reset says where it begins: "
+                "earliest reads all of them again, latest passes over what is there"
+            )
         yield _Finding(
             weight=_Weight.COSTS,
             code="as-of-checkpoint",

@@ -88,9 +88,10 @@ class PartitionMove:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMove:
     """`barred`: the group has members there, or is no consumers' one, so nothing is written.
-    `unread_why`, `refused`, `is_streams` and `there_unread` as in `seen.Group`. `unlisted_max`: of
-    a group whose checkpoints alone are known, so many records stand on mirrors of its topics in
-    partitions that it has no checkpoint of, and may have read; None: nobody can tell."""
+    `unread_why`, `refused` and `there_unread` as in `seen.Group`, `is_streams`: as far as that is
+    known. Of a group whose committed offsets of now are not known: `unlisted_max` records stand on
+    mirrors of its topics in partitions that it has no position in, and may have read, None: nobody
+    can tell; `may_read_more`: there are other mirrored topics, which it may read by now."""
 
     group: str
     origin: seen.Origin
@@ -102,6 +103,7 @@ class GroupMove:
     is_streams: bool = False
     there_unread: str = ""
     unlisted_max: int | None = 0
+    may_read_more: bool = False
 
     @property
     def written_ms(self) -> int | None:
@@ -145,6 +147,11 @@ class GroupMove:
     @property
     def again_max(self) -> int | None:
         """None: no bound can be proven."""
+        return None if self.may_read_more else self.again_known_max
+
+    @property
+    def again_known_max(self) -> int | None:
+        """The bound of the topics that it is known to read; None: none can be proven."""
         found = [self.unlisted_max, *(each.again_max for each in self.partitions)]
         return None if None in found else sum(each or 0 for each in found)
 
@@ -202,9 +209,10 @@ def plan(
         partitions=tuple(of(each) for each in sorted(group.positions)),
         unread_why=group.unread,
         refused=group.refused,
-        is_streams=group.is_streams,
+        is_streams=bool(group.is_streams),
         there_unread=group.there_unread,
         unlisted_max=_unlisted_max(group, mirrored.values()),
+        may_read_more=_may_read_more(group, mirrored.values()),
     )
 
 
@@ -231,16 +239,36 @@ def _held_from(at: int | None, log: log_ends.Ends | None, *, unheard: str) -> in
 def _unlisted_max(group: seen.Group, mirrored: Iterable[seen.Mirrored]) -> int | None:
     if group.origin is seen.Origin.COMMITTED:
         return 0
-    topics = {each.topic for each in group.positions}
+    stands = _stands(group)
+    if not stands:
+        return None
+    topics = {each.topic for each in stands}
     count = 0
     for each in mirrored:
-        if each.partition.topic not in topics or each.partition in group.positions:
+        if each.partition.topic not in topics or each.partition in stands:
             continue
         if each.there is not None:
             count += each.there.high_watermark - each.there.start
         elif each.unheard:
             return None
     return count
+
+
+def _may_read_more(group: seen.Group, mirrored: Iterable[seen.Mirrored]) -> bool:
+    """A topic that it began to read after its last checkpoint has none, and is read whole with
+    auto.offset.reset=earliest."""
+    if group.origin is seen.Origin.COMMITTED:
+        return False
+    topics = {each.topic for each in _stands(group)}
+    return any(
+        each.partition.topic not in topics
+        and (each.unheard or (each.there and each.there.high_watermark > each.there.start))
+        for each in mirrored
+    )
+
+
+def _stands(group: seen.Group) -> set[ids.TopicPartition]:
+    return {place for place, position in group.positions.items() if position is not None}
 
 
 def capped(

@@ -85,11 +85,11 @@ class Group:
     `there_unread`: why its state `there` is UNKNOWN. `written_ms`: when the checkpoints were
     written that positions are from; a position of a group that is not COMMITTED and has no such
     time is what it had committed when the move was begun. `is_streams`: its members are of a Kafka
-    Streams application; not known of a group without members."""
+    Streams application; None: not known, as of a group without members."""
 
     name: str
     origin: Origin
-    is_streams: bool = False
+    is_streams: bool | None = None
     positions: checkpoints.Positions
     written_ms: Mapping[ids.TopicPartition, int] = field(default_factory=dict)
     state: group_sync.GroupState = group_sync.GroupState.UNKNOWN
@@ -152,10 +152,11 @@ class Unreplicated:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Before:
     """What the plan said that the move was begun with: where groups stood on `from`, and of its
-    findings code and group."""
+    findings code and group. `streams`: groups of Kafka Streams applications."""
 
     positions: Mapping[str, checkpoints.Positions]
     findings: frozenset[tuple[str, str]]
+    streams: frozenset[str] = frozenset()
 
 
 def further(one: checkpoints.Positions, other: checkpoints.Positions) -> checkpoints.Positions:

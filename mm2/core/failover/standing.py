@@ -4,12 +4,14 @@ of it: the further of them, as nothing of these was told more than was so."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from connect_runtime.base import ids
 from mm2.core import flows, naming
 from mm2.core.failover import seen
 from mm2.core.offsets import checkpoints
+
+_STREAMS_TOPICS = ("-changelog", "-repartition")
 
 
 def concerns(flow: flows.Flow, topic: str) -> bool:
@@ -60,6 +62,18 @@ def with_before(group: seen.Group, before: checkpoints.Positions) -> seen.Group:
         if positions[partition] == group.positions[partition]
     }
     return dataclasses.replace(group, positions=positions, written_ms=written_ms)
+
+
+def streams_applications(groups: Collection[str], topics: Iterable[str]) -> frozenset[str]:
+    """Those of `groups` that are the application.id in names of Kafka Streams' internal topics,
+    `APPLICATION-NAME-changelog` or `-repartition`: of several that fit, the longest."""
+    found = set()
+    for topic in topics:
+        if topic.endswith(_STREAMS_TOPICS):
+            words = topic.split("-")
+            begins = ("-".join(words[:count]) for count in range(len(words) - 2, 0, -1))
+            found.update(next(([each] for each in begins if each in groups), []))
+    return frozenset(found)
 
 
 def _on_source(flow: flows.Flow, place: ids.TopicPartition) -> ids.TopicPartition:

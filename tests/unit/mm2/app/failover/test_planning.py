@@ -97,6 +97,49 @@ def test_a_partition_without_a_checkpoint_may_have_been_read_whole():
     assert (group.unlisted_max, group.again_max) == (25, 70 + 25)
 
 
+@pytest.mark.parametrize(("held", "bound"), [(25, None), (0, 70)])
+def test_a_topic_without_any_checkpoint_may_be_read_by_now(held, bound):
+    """The group began to read it after its last checkpoint, with auto.offset.reset=earliest."""
+    sides = scene(topics=filters.topic_filter(("orders.*",)))
+    sides.target.log("east.orders-new", held)
+    name = naming.map_topic("east")
+    sides.target.topics.topics[name] = [
+        *sides.target.topics.topics[name],
+        *copied_map.log(ids.TopicPartition("orders-new", 0), through=held, delta=0),
+    ]
+    checkpoints(sides, "billing", 30)
+    found = made(sides, lost="it burns")
+    (group,) = found.groups
+    assert (group.again_known_max, group.again_max) == (70, bound)
+    told = show.as_json(found, (), {})
+    assert (told["read_again_max"], told["groups"][0]["read_again_known_max"]) == (bound, 70)
+    words = "unknown, at most 70 records (1 group by its last known offsets)"
+    assert told["read_again"] == words + ", and all of any topic it began to read since" * (
+        bound is None
+    )
+
+
+@pytest.mark.parametrize(
+    "error", [errors.RetriableError("away"), errors.FatalError("not authorized")]
+)
+def test_of_a_group_that_cannot_be_read_and_has_no_checkpoint_no_bound_is_known(error):
+    sides = scene()
+    sides.source.members.failures["positions", "billing"] = error
+    found = made(sides, accepted=frozenset({"group-unread", "group-refused"}))
+    assert found.groups[0].again_max is None
+    told = show.as_json(found, (), {})
+    assert told["read_again_max"] is None
+    assert told["read_again"] == "unknown (at least 0 records; 1 group without a checkpoint)"
+    assert f"1 group, re-read: {told['read_again']}" in show.lines(found, (), {})
+
+
+def test_where_no_group_is_known_of_a_dead_source_no_bound_is():
+    found = made(scene(), lost="it burns", accepted=frozenset({"groups-unlisted"}))
+    assert found.groups == ()
+    told = show.as_json(found, (), {})
+    assert (told["read_again"], told["read_again_max"]) == ("unknown (at least 0 records)", None)
+
+
 def test_a_mirror_that_nobody_answers_for_leaves_no_bound():
     sides = scene()
     checkpoints(sides, "billing", 30)
@@ -160,6 +203,43 @@ def test_a_streams_application_in_a_classic_group_is_named(assignor, named):
     assert ("streams-state" in codes(found)) is named
     assert found.groups[0].is_streams is named
     assert only(found).way is Way.MOVES
+
+
+STOPPED, AWAY, RANGE = (State.EMPTY, ""), (State.ACTIVE, None), (State.ACTIVE, "range")
+
+
+@pytest.mark.parametrize(
+    ("now", "internal", "before", "named"),
+    [
+        (STOPPED, "", "", False),
+        (STOPPED, "", "billing", True),
+        (STOPPED, "orders-repartition", "", False),
+        (STOPPED, "billing-x-repartition", "", True),
+        (STOPPED, "billing-by-day-changelog", "", True),
+        (AWAY, "", "billing", True),
+        (AWAY, "billing-by-day-changelog", "", True),
+        (RANGE, "billing-by-day-changelog", "billing", False),
+    ],
+)
+def test_a_streams_application_that_is_stopped_is_known_by_its_topics_and_before(
+    now, internal, before, named
+):
+    """Also one that could not be described; of members that are there their assignor counts."""
+    sides = scene(topics=filters.topic_filter((".*",)))
+    if internal:
+        sides.source.log(internal, 5)
+    if internal.endswith("-repartition"):
+        sides.source.members.commit("billing", {ids.TopicPartition(internal, 0): 3})
+    group = sides.source.members.groups["billing"]
+    group.state, assignor = now
+    if assignor is None:
+        sides.source.members.failures["assignors", "billing"] = errors.RetriableError("away")
+    else:
+        group.assignor = assignor
+    earlier = seen.Before(positions={}, findings=frozenset(), streams=frozenset({before}))
+    found = made(sides, before=earlier)
+    assert found.groups[0].is_streams is named
+    assert ("streams-state" in codes(found)) is named
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,7 @@ def test_ends_are_read_as_they_were_noted():
 
 PLAN: dict[str, Any] = {
     "at_ms": 5_000,
+    "silent": "",
     "unmoved_groups": [],
     "lag_records": 3,
     "lag_ms": 40,
@@ -100,6 +101,9 @@ PLAN: dict[str, Any] = {
             "barred": None,
             "checkpointed_ms": None,
             "read_again_max": 0,
+            "read_again_known_max": 0,
+            "unread": "",
+            "kafka_streams": name == "mail",
             "partitions": [
                 {
                     "topic": "orders",
@@ -123,6 +127,7 @@ PLAN: dict[str, Any] = {
 def test_what_a_plan_said_before_is_known_later():
     found = details.before({"plan": PLAN})
     assert found.findings == {("lag", "")}
+    assert found.streams == {"mail"}
     assert found.positions == {
         "billing": {HERE: checkpoints.OffsetAndMetadata(offset=40)},
         "mail": {HERE: None},
@@ -136,6 +141,7 @@ def test_groups_that_were_moved_keep_what_was_found_of_them():
                 "lag_records": groups[0][1],
                 "at_ms": 5_000,
                 "kind": "failover",
+                "silent": "",
                 "read_again_max": 0,
                 "topics": {name: name for name, _ in groups},
                 "groups": [
@@ -146,10 +152,13 @@ def test_groups_that_were_moved_keep_what_was_found_of_them():
                         "barred": None,
                         "checkpointed_ms": None,
                         "read_again_max": again,
+                        "unread": "",
                     }
                     for name, again in groups
                 ],
-                "findings": [{"group": name, "text": f"{again}"} for name, again in groups],
+                "findings": [
+                    {"group": name, "code": "lag", "text": f"{again}"} for name, again in groups
+                ],
             },
             "fenced_again": [groups[0][0]],
             "groups": [{"group": name, "positions": [again]} for name, again in groups],
@@ -167,19 +176,40 @@ def test_groups_that_were_moved_keep_what_was_found_of_them():
     assert found["fenced_again"] == ["mail"]
 
 
-def test_the_report_says_what_became_of_each_group():
+def begun(plan: dict[str, Any], moved: set[str], stands: list[Any]) -> journal.Journal:
     wanted = orders.Wanted(origin="east", destination="west", kind=orders.Kind.EMERGENCY)
-    stands = [{"group": "billing", "stands_at": 45, "moved_to": 45, "before": False}]
-    found = journal.Journal(
+    return journal.Journal(
         begun=journal.Begun(wanted=wanted, flow="east->west"),
         begun_at_ms=1_000,
-        details={Step.RECORD: {"plan": PLAN}, Step.VERIFY: {"positions": stands}},
+        details={Step.RECORD: {"plan": plan}, Step.VERIFY: {"positions": stands}},
         started_ms={Step.RECORD: 1_000, Step.VERIFY: 1_500},
         done_ms={Step.RECORD: 1_400, Step.VERIFY: 5_500},
         failures=[(Step.VERIFY, "somebody set it back")],
-        moved={"billing"},
+        moved=moved,
     )
-    told = details.report(found, PLAN, now_ms=6_000)
+
+
+@pytest.mark.parametrize(
+    ("about", "words"),
+    [
+        ({}, "at most 0 records"),
+        ({"silent": "it burns"}, "unknown (at least 0 records)"),
+        (
+            {"findings": [{"code": "groups-unlisted", "group": ""}]},
+            "unknown (at least 0 records)",
+        ),
+    ],
+)
+def test_where_no_group_was_known_the_report_claims_no_bound(about, words):
+    plan = PLAN | {"groups": []} | about
+    told = details.report(begun(plan, set(), []), plan, now_ms=6_000)
+    assert (told["moved"], told["read_again"]) == ([], words)
+    assert told["read_again_max"] == (None if about else 0)
+
+
+def test_the_report_says_what_became_of_each_group():
+    stands = [{"group": "billing", "stands_at": 45, "moved_to": 45, "before": False}]
+    told = details.report(begun(PLAN, {"billing"}, stands), PLAN, now_ms=6_000)
     assert (told["kind"], told["from"], told["to"]) == ("failover", "east", "west")
     assert (told["begun_at_ms"], told["ended_at_ms"], told["took_ms"]) == (1_000, 6_000, 5_000)
     steps_told = [(each["step"], each["began_at_ms"], each["took_ms"]) for each in told["steps"]]

@@ -86,6 +86,22 @@ def test_the_age_of_a_checkpoint_and_the_bound_that_can_be_proven_are_said(
     assert told.text == f"group g continues at {words}"
 
 
+def test_what_a_group_began_to_read_after_its_checkpoint_is_said():
+    move = dataclasses.replace(STANDS, basis=seen.Origin.CHECKPOINTED, again_max=900, to=50)
+    (told,) = found(move, origin=seen.Origin.CHECKPOINTED, may_read_more=True)
+    assert "at most the 900 records that west holds behind it, and of topics it began" in told.text
+    assert "auto.offset.reset says where it begins: earliest reads all of them again" in told.text
+
+
+def test_a_group_without_a_checkpoint_is_not_said_to_continue_at_one():
+    unread, told = found(origin=seen.Origin.CHECKPOINTED, unread_why="away", unlisted_max=None)
+    assert (unread.code, told.code) == ("group-unread", "as-of-checkpoint")
+    assert told.text == (
+        "group g begins on west where auto.offset.reset says; how many records it reads again is "
+        "unknown"
+    )
+
+
 UNMOVED = {"orders": "east.orders"}
 
 

@@ -199,3 +199,22 @@ def test_nothing_is_written_of_a_group_that_is_not_idle_there(state):
 
 def test_positions_of_a_group_that_is_active_there_count_for_nothing():
     assert only(at=91, state=State.ACTIVE).at is None
+
+
+@pytest.mark.parametrize(("origin", "again"), [("CHECKPOINTED", 410 + 25), ("COMMITTED", 0)])
+def test_a_partition_it_was_reset_to_nowhere_in_may_have_been_read_since(origin, again):
+    """What it had committed when the move was begun says nothing of what it read later."""
+    other = ids.TopicPartition("t", 1)
+    group = seen.Group(
+        name="g",
+        origin=seen.Origin[origin],
+        positions={HERE: checkpoints.OffsetAndMetadata(offset=100), other: None},
+    )
+    there = log_ends.Ends(start=0, end=25)
+    found = group_moves.plan(
+        group,
+        lambda _partition, _offset: seen.Place(partition=THERE, outcome=EXACT),
+        mirrored={other: seen.Mirrored(partition=other, mirror=other, there=there)},
+        logs={THERE: log_ends.Ends(start=0, end=500)},
+    )
+    assert found.again_max == again

@@ -12,8 +12,19 @@ CHECKPOINT = {"origin": "checkpoint", "checkpointed_ms": 1_000}
 
 
 def group(again_max: int | None = 0, **given: Any) -> dict[str, Any]:
-    usual = {"origin": "committed", "checkpointed_ms": None, "state": "empty", "barred": None}
-    return {**usual, "read_again_max": again_max, **given}
+    usual: dict[str, Any] = {
+        "origin": "committed",
+        "checkpointed_ms": None,
+        "state": "empty",
+        "barred": None,
+        "unread": "",
+        "partitions": [{}],
+    }
+    found = {**usual, "read_again_max": again_max, "read_again_known_max": again_max}
+    return {**found, **given}
+
+
+NOWHERE = {"origin": "checkpoint", "partitions": [], "unread": "its coordinator is away"}
 
 
 @pytest.mark.parametrize(
@@ -36,17 +47,57 @@ def group(again_max: int | None = 0, **given: Any) -> dict[str, Any]:
             "unknown, at most 9 records (1 group by its last known offsets)",
         ),
         (
+            [group(3), group(None, **CHECKPOINT, read_again_known_max=900)],
+            "unknown, at most 903 records (1 group by its last checkpoint, 149 s old), and all of "
+            "any topic it began to read since",
+        ),
+        ([group(None, **NOWHERE)], "unknown (at least 0 records; 1 group without a checkpoint)"),
+        (
+            [group(5, **CHECKPOINT), group(None, **NOWHERE)],
+            "unknown (at least 0 records; 1 group by its last checkpoint, 149 s old, 1 group "
+            "without a checkpoint)",
+        ),
+        (
             [group(3, state="active"), group(4)],
             "at most 7 records, and what 1 group still consumes from now on",
         ),
     ],
 )
 def test_what_is_read_again(groups, words):
-    assert rereads.words(groups, at_ms=150_000, planned=False) == words
+    assert rereads.words(groups, at_ms=150_000, planned=False, all_known=True) == words
 
 
 def test_a_planned_move_waits_until_nobody_consumes():
-    assert rereads.words([group(state="active")], at_ms=0, planned=True) == "at most 0 records"
+    active = [group(state="active")]
+    words = rereads.words(active, at_ms=0, planned=True, all_known=True)
+    assert words == "at most 0 records"
+
+
+@pytest.mark.parametrize(
+    ("groups", "bound", "words"),
+    [
+        ([], None, "unknown (at least 0 records)"),
+        ([group(3, barred="active")], None, "unknown (at least 0 records)"),
+        ([group(3)], 3, "at most 3 records"),
+    ],
+)
+def test_where_not_all_groups_are_known_none_that_moves_is_no_bound(groups, bound, words):
+    assert rereads.at_most(groups, all_known=False) == bound
+    assert rereads.words(groups, at_ms=0, planned=False, all_known=False) == words
+
+
+@pytest.mark.parametrize(
+    ("groups", "code", "silent", "all_known"),
+    [
+        ([], "lag", "", True),
+        ([group(3, unread="away")], "lag", "", True),
+        ([group(None, **NOWHERE)], "lag", "", False),
+        ([group()], "groups-unlisted", "", False),
+        ([group()], "lag", "it burns", False),
+    ],
+)
+def test_whether_all_groups_are_known(groups, code, silent, all_known):
+    assert rereads.are_all_known(groups, [{"code": code}], silent=silent) is all_known
 
 
 @pytest.mark.parametrize(

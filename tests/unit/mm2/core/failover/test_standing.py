@@ -58,3 +58,9 @@ def test_a_position_of_before_is_no_checkpoints(offset, written_ms):
         written_ms={HERE: 7},
     )
     assert standing.with_before(group, {HERE: at(offset)}).written_ms == written_ms
+
+
+def test_streams_applications_are_those_that_name_internal_topics():
+    topics = ("web-eu-by-day-changelog", "mail-x-repartition", "mail-notes", "changelog", "a--b")
+    groups = ("web", "web-eu", "mail", "a", "changelog")
+    assert standing.streams_applications(groups, topics) == {"web-eu", "mail"}
