@@ -51,7 +51,7 @@ CODES: Mapping[int, Code] = {
         Code(
             number=UNKNOWN,
             name="unknown",
-            means="only a part could be determined: not enough to say whether all is well",
+            means="incomplete answers: too little is known to say whether all is well",
         ),
         Code(
             number=UNREACHABLE,
@@ -63,7 +63,7 @@ CODES: Mapping[int, Code] = {
     )
 }
 
-_NO_PROCESS = "no process of mm2 run with this configuration answered on this machine"
+_NO_PROCESS = "no mm2 process that runs this configuration answered on this machine"
 _NO_CLUSTER = "no cluster answered"
 _WRONG_USAGE = "wrong usage; nothing was done"
 _PRINTS_TEXT: Mapping[int, str] = {DONE: "the text was printed", BAD_INPUT: _WRONG_USAGE}
@@ -98,9 +98,9 @@ COMMANDS: Mapping[str, Mapping[int, str]] = {
     },
     "docs": _PRINTS_TEXT,
     "drill": {
-        DONE: "the failover succeeded as a real one has to",
-        FAILED: "records were passed over, more were read again than the report allows, a planned "
-        "move lost or repeated records, or a step failed",
+        DONE: "the rehearsed failover passed every check",
+        FAILED: "replicated records were skipped, more were re-read than the report allows, a "
+        "planned move lost or repeated records, or a step failed",
     },
     "failback": _MOVE,
     "failover": _MOVE,
@@ -150,7 +150,7 @@ COMMANDS: Mapping[str, Mapping[int, str]] = {
         FAILED: "a flow failed, or --until-caught-up was not reached within --timeout",
         BAD_INPUT: "wrong usage, an invalid configuration, or the metrics port is in use and "
         "metrics.required is not false; nothing was started",
-        UNKNOWN: "--until-caught-up: other nodes have all tasks of a flow: ask with mm2 lag",
+        UNKNOWN: "--until-caught-up: other nodes run all tasks of a flow; check with mm2 lag",
         INTERRUPTED: CODES[INTERRUPTED].means,
         TERMINATED: CODES[TERMINATED].means,
     },
@@ -204,7 +204,7 @@ COMMANDS: Mapping[str, Mapping[int, str]] = {
         "recorded",
     },
     "why": {
-        DONE: "a flow replicates the topic, or there is a reason why none does",
+        DONE: "it is known how the topic is replicated, or why it is not",
         BAD_INPUT: "wrong usage, an invalid configuration, or a topic that no flow knows",
         UNKNOWN: "no flow that answered knows the topic, and others, or a process here, did not "
         "answer",
@@ -257,7 +257,7 @@ def docs_page() -> str:
         "# Exit codes",
         "",
         'Every `mm2` command uses the same codes. "A problem was found" (1), "not enough is known" '
-        '(3) and "nobody could be asked" (4) differ, so that a script never takes silence for '
+        '(3) and "nothing answered" (4) are distinct, so that scripts never mistake silence for '
         "health. The `--help` of each command ends with its codes. This page is printed by "
         "`mm2 docs exit-codes`.",
         "",

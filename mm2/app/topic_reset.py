@@ -107,7 +107,7 @@ def _place(position: str) -> str:
 
 def _price(position: str, through: int) -> str:
     twice = f"Records below offset {through} that are replicated again are duplicates on the target"
-    left_out = f"Records from offset {through} on that lie before it are not replicated"
+    left_out = f"Records from offset {through} up to the new position are not replicated"
     if position == EARLIEST:
         return f"{twice}."
     if position == LATEST:

@@ -132,5 +132,5 @@ def test_the_command_starts_names_shows_and_ends_an_old_cluster(home):
 def test_a_version_that_there_is_not_is_refused_with_those_that_there_are(home):
     refused = mirror.mm2("sandbox", "up", "x", "--kafka-version", "3.6", "--dir", home.folder)
 
-    assert refused.returncode == 1
+    assert refused.returncode == 2
     assert "2.8 (2.8.2), 3.9 (3.9.1), 4.3 (4.3.1)" in refused.stderr

@@ -38,6 +38,6 @@ def remedy_of(run: mirror.Mirror, topic: str, code: str, deadline_s: float = 90.
     run.await_stopped(topic, code, deadline_s)
     told = mirror.mm2("status", run.settings_path)
     assert told.returncode == 1, told.stdout + told.stderr
-    line = re.search(rf"^  stopped .*{re.escape(topic)}-0: (\[{code}\] .*)$", told.stdout, re.M)
+    line = re.search(rf"^  halted .*{re.escape(topic)}-0: (\[{code}\] .*)$", told.stdout, re.M)
     assert line, told.stdout
     return commands.found_in(line[1])

@@ -36,7 +36,8 @@ def logged_at(log: str, pattern: str) -> float:
     return (then - first).total_seconds()
 
 
-def test_each_cause_is_logged_at_once_and_named_at_the_end(tmp_path, east, west):
+def test_each_cause_is_logged_at_once_and_named_at_the_end(tmp_path, east, own_cluster):
+    west = own_cluster("west")
     reserved, other = ports.reserve(), ports.reserve()
     closed, also = f"127.0.0.1:{reserved.port}", f"127.0.0.1:{other.port}"
     given = mirror.settings(east.client_properties(), west.client_properties(), topics="none")
@@ -89,7 +90,8 @@ def expired(tmp_path: Path) -> Iterator[dict[str, str]]:
         yield properties
 
 
-def test_an_expired_certificate_is_named_as_what_it_is(tmp_path, east, west, expired):
+def test_an_expired_certificate_is_named_as_what_it_is(tmp_path, east, own_cluster, expired):
+    west = own_cluster("west")
     given = mirror.settings(
         expired, west.client_properties(), topics="none", spark={"engine": "inline"}
     )
@@ -107,9 +109,9 @@ def test_an_expired_certificate_is_named_as_what_it_is(tmp_path, east, west, exp
 
 
 def test_while_a_cluster_is_away_that_is_shown_everywhere_and_gone_when_it_answers(
-    tmp_path, own_cluster, west
+    tmp_path, own_cluster
 ):
-    away = own_cluster("east")
+    away, west = own_cluster("east"), own_cluster("west")
     properties = away.client_properties()
     kafka.create_topic(properties, "orders", partitions=1)
     away.stop()

@@ -10,6 +10,8 @@ from connect_runtime.wire.connection import framing
 
 _TLS_RECORDS = {20, 21, 22, 23}
 _TLS_MAJOR = 3
+_CLOSED = (EOFError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
+"""How a connection ends, without TLS, in the middle of it, or in order."""
 
 
 def stage(*, connected: bool, ready: bool, pending: int) -> str:
@@ -41,12 +43,11 @@ def explain(
     if isinstance(error, ssl.SSLCertVerificationError):
         problem = f"TLS: the broker's certificate was not accepted: {error.verify_message}"
         return failures.AuthenticationFailed(address, problem, layer=failures.Layer.TLS)
-    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
+    if isinstance(error, ssl.SSLError) and not isinstance(error, _CLOSED):
         return _explain_tls(error, address)
-    if isinstance(error, EOFError | ConnectionError | ssl.SSLEOFError):
-        seen = (
-            "closed by the broker" if isinstance(error, EOFError) else error.strerror or str(error)
-        )
+    if isinstance(error, (ConnectionError, *_CLOSED)):
+        told = isinstance(error, ConnectionError) and error.strerror
+        seen = told or "closed by the broker"
         hint = "" if answered else _hint(stage, security)
         layer = failures.Layer.LISTENER if hint else failures.Layer.NETWORK
         return failures.ConnectionFailed(address, f"{seen} while {stage}{hint}", layer=layer)

@@ -72,7 +72,7 @@ class Result:
         found = []
         if self.skipped:
             records = amounts.counted(self.skipped, "record")
-            found.append(f"{records} had arrived, and the group passed over them")
+            found.append(f"the group skipped {records} that had been replicated")
         bound = self.report["read_again_max"]
         if bound is not None and self.read_again > bound:
             again = amounts.counted(self.read_again, "record", "were")

@@ -269,7 +269,7 @@ def _totals(found: plan.Plan) -> Iterator[str]:
     missing = amounts.counted(sum(each.unmirrored for each in found.groups), "record")
     if any(each.origin is not seen.Origin.COMMITTED for each in found.groups):
         missing = "unknown" if missing.startswith("0 ") else f"at least {missing}"
-    yield f"read by them and missing on {there}: {missing}"
+    yield f"already read, but missing on {there}: {missing}"
 
 
 def _are_all_known(found: plan.Plan) -> bool:

@@ -76,8 +76,8 @@ def _of_ends(wanted: orders.Wanted, found: seen.Seen) -> Iterator[verdicts.Findi
             weight=_Weight.FORBIDS if wanted.planned else _Weight.COSTS,
             code="origin-unreachable",
             text=f"{here} does not answer ({found.silent}): what it holds that {there} lacks "
-            "cannot be counted, and groups without checkpoints are not known, share and streams "
-            "groups among them"
+            "cannot be counted; groups without checkpoints, and all share and streams groups, are "
+            "unknown"
             + ("; a planned move needs both (leave --planned away if it is lost)" * wanted.planned),
         )
     for topic, why in sorted(found.left_out.items()):

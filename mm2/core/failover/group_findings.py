@@ -44,13 +44,13 @@ def of_unmoved(
         mirrors = sorted((group.topics or {}).values()) or ["TOPIC"]
         do = f"to let it start earlier: {found.tools.reset_share_group(name, mirrors)}"
     else:
-        code, starts = codes.STREAMS_GROUP, "where auto.offset.reset says, with empty state"
+        code, starts = codes.STREAMS_GROUP, "as auto.offset.reset says, with empty state stores"
         offsets = commands.translate_group(name, found.flow, file=wanted.file)
         reset = found.tools.reset_streams_group(name, "FILE")
         do = f"to let it continue at its offsets: {offsets} > FILE && {reset}"
     text = (
-        f"{group.type} group {name} is not moved, mm2 moves consumer groups only; {reads}. On "
-        f"{there} it starts {starts}; {do}. Then --accept {code}:{name}"
+        f"{group.type} group {name} is not moved: mm2 moves only consumer groups; {reads}. On "
+        f"{there} it starts {starts}; {do}. Then add --accept {code}:{name}"
     )
     return _Finding(weight=_Weight.FORBIDS, code=code, text=text, group=name)
 
@@ -93,8 +93,8 @@ def _of_streams(wanted: orders.Wanted, group: group_moves.GroupMove) -> verdicts
         weight=_Weight.COSTS,
         code="streams-state",
         text=f"group {group.group} is a Kafka Streams application: its offsets are moved, its "
-        f"state stores are not. On {wanted.destination} it continues with empty state, unless you "
-        "reset it there (kafka-streams-application-reset.sh) and let it read its input anew",
+        f"state stores are not. On {wanted.destination} it starts with empty state stores; to "
+        "rebuild them, reset it there first (kafka-streams-application-reset.sh)",
         group=group.group,
     )
 
@@ -156,7 +156,7 @@ def _of_reading_group(
         many = "how many records is unknown"
         if group.again_known_max is not None:
             held = amounts.counted(group.again_known_max, "record")
-            many += f", at most the {held} that {wanted.destination} holds behind it"
+            many += f", at most the {held} on {wanted.destination} after the checkpoint"
         if group.may_read_more:
             many += (
                 ", and of topics it began to read since, auto.offset.reset says where it begins: "
@@ -165,7 +165,7 @@ def _of_reading_group(
         yield _Finding(
             weight=_Weight.COSTS,
             code="as-of-checkpoint",
-            text=f"group {name} continues at {last}; what it read later is read again: {many}",
+            text=f"group {name} resumes at {last}; records it read later are re-read: {many}",
             group=name,
         )
 

@@ -49,7 +49,7 @@ def words(
     if planned or not active:
         return known
     still = f"{amounts.counted(active, 'group')} still {amounts.agreeing(active, 'consume')}"
-    return f"{known}, and what {still} from now on"
+    return f"{known}, plus what {still} from now on"
 
 
 def _known(groups: Collection[Mapping[str, Any]], *, at_ms: int) -> str:
@@ -73,7 +73,7 @@ def _stale(groups: Collection[Mapping[str, Any]], at_ms: int) -> str:
     nowhere = len(groups) - len(written)
     found = []
     if written:
-        found.append(f"{amounts.counted(len(written), 'group')} by {_checkpoint(written, at_ms)}")
+        found.append(f"{amounts.counted(len(written), 'group')} at {_checkpoint(written, at_ms)}")
     if nowhere:
         found.append(f"{amounts.counted(nowhere, 'group')} without a checkpoint")
     return ", ".join(found)

@@ -111,6 +111,7 @@ def test_what_only_settings_cure_is_fatal(error, text):
         (EOFError(), {"answered": True}, failures.Layer.NETWORK),
         (EOFError(), {"stage": "waiting for 1 answers"}, failures.Layer.LISTENER),
         (ssl.SSLEOFError(8, "x"), {"security": SSL}, failures.Layer.LISTENER),
+        (ssl.SSLZeroReturnError(6, "x"), {"security": SSL}, failures.Layer.LISTENER),
         (verification("certificate has expired"), {"security": SSL}, failures.Layer.TLS),
         (
             tls_error(ssl.SSLError, "WRONG_VERSION_NUMBER"),

@@ -164,7 +164,7 @@ def test_what_a_drill_measured():
     assert result.as_json()["kind"] == "failover"
     wrong = dataclasses.replace(result, skipped=3)
     assert not wrong.good
-    assert "FAILED       3 records had arrived, and the group passed over them" in "\n".join(
+    assert "FAILED       the group skipped 3 records that had been replicated" in "\n".join(
         drill.lines(wrong)
     )
 

@@ -94,7 +94,7 @@ def alone(monkeypatch, tmp_path):
 def test_nobody_runs_it_and_no_cluster_answers(config, capsys, alone):
     command = ["why", str(config), "orders", "--timeout", "0.2"]
     assert main.run(command) == exits.UNREACHABLE
-    assert "west->east: the status of orders is unknown: target " in capsys.readouterr().err
+    assert "west->east: the status of orders is unknown: source " in capsys.readouterr().err
 
 
 THERE = ("orders", "mm2-status.x.internal")

@@ -79,7 +79,7 @@ def test_of_a_checkpoint_the_bound_is_what_the_mirror_holds_behind_it():
     told = show.as_json(found, (), {})
     assert told["read_again_max"] == 70
     assert told["read_again"] == (
-        "unknown, at most 70 records (1 group by its last checkpoint, 0 s old)"
+        "unknown, at most 70 records (1 group at its last checkpoint, 0 s old)"
     )
 
 
@@ -113,7 +113,7 @@ def test_a_topic_without_any_checkpoint_may_be_read_by_now(held, bound):
     assert (group.again_known_max, group.again_max) == (70, bound)
     told = show.as_json(found, (), {})
     assert (told["read_again_max"], told["groups"][0]["read_again_known_max"]) == (bound, 70)
-    words = "unknown, at most 70 records (1 group by its last known offsets)"
+    words = "unknown, at most 70 records (1 group at its last known offsets)"
     assert told["read_again"] == words + ", and all of any topic it began to read since" * (
         bound is None
     )

@@ -86,9 +86,9 @@ def test_of_a_checkpoint_its_age_and_no_false_bound_are_shown():
     cells = [each for each in row.split("  ") if each]
     assert [each.strip() for each in cells[3:7]] == ["50", "checkpoint, 6 s old", "60", "-"]
     assert cells[7].strip() == "0 to 60"
-    words = "unknown, at most 60 records (1 group by its last checkpoint, 6 s old)"
+    words = "unknown, at most 60 records (1 group at its last checkpoint, 6 s old)"
     assert f"1 group, re-read: {words}" in said
-    assert "read by them and missing on west: unknown" in said
+    assert "already read, but missing on west: unknown" in said
     found = show.as_json(made(None, group=group), [], {})
     assert (found["read_again"], found["read_again_max"]) == (words, 60)
     (place,) = found["groups"][0]["partitions"]

@@ -29,7 +29,7 @@ REPORT: dict[str, Any] = {
     "lag_ms": 0,
     "newest_ms": 900,
     "read_again_max": 4,
-    "read_again": "unknown, at most 4 records (1 group by its last checkpoint, 149 s old)",
+    "read_again": "unknown, at most 4 records (1 group at its last checkpoint, 149 s old)",
     "looked_at_ms": 150_000,
     "unmoved_groups": [{"group": "pool", "type": "share", "topics": {}, "unread": ""}],
     "moved": [
@@ -83,7 +83,7 @@ def test_what_was_done_is_told_in_the_end():
     assert said[2] == "done in 5.3 s, 1970-01-01T00:00:01Z to 1970-01-01T00:00:06Z"
     assert said[3] == "RPO: 0 records, 0 s"
     assert said[4] == (
-        "2 groups moved, re-read: unknown, at most 4 records (1 group by its last checkpoint, "
+        "2 groups moved, re-read: unknown, at most 4 records (1 group at its last checkpoint, "
         "149 s old)"
     )
     rows = [each.split() for each in said]

@@ -100,7 +100,8 @@ def test_warnings_the_last_troubles_and_notes():
         )
     )
     assert lines[0] == (
-        "east->west  PAUSED, suspended: paused by an operator; resume: mm2 resume 'east->west'  (seen by process 7)"
+        "east->west  PAUSED, suspended: paused by an operator; resume: mm2 resume 'east->west'  "
+        "(seen by process 7)"
     )
     assert "  warning: w" in lines
     assert sum("trouble" in line for line in lines) == show.TROUBLES_MAX

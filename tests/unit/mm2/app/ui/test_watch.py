@@ -139,5 +139,6 @@ def test_each_flow_has_its_verdict_by_the_objective_of_the_file(seen, running):
     first, second = (each.verdict for each in seen.seen().flows)
     assert first.is_healthy
     assert second.reasons == (
-        "no record replicated since the flow started 61 s ago (health.replicating.within.seconds: 60)",
+        "no record replicated since the flow started 61 s ago "
+        "(health.replicating.within.seconds: 60)",
     )

@@ -144,7 +144,7 @@ def test_what_is_not_answered_is_asked_again():
 REFUSED = instructions.Refused(code=35, message="speaks no such version")
 
 
-@pytest.mark.parametrize(("code", "says"), [(29, "READ"), (35, "a proxy")])
+@pytest.mark.parametrize(("code", "says"), [(29, "READ"), (35, "any proxy")])
 def test_where_it_is_not_told_whose_it_is_an_exclusive_mirror_waits_and_says_why(code, says):
     refused = instructions.Refused(code=code, message="not that")
     found = looked(stable=20, told=refused).outcome

@@ -97,7 +97,7 @@ def test_what_can_be_divided_is_taken_again_at_once(code, name):
         (44, "change the target cluster's policy"),
         (53, "transactional ids"),
         (76, "compression.type=gzip"),
-        (87, "the broker's log says"),
+        (87, "see the broker's log"),
         (-1, "the broker's log"),
         (2, "the broker's log"),
         (9999, "the broker's log"),

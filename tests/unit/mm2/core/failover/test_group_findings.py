@@ -67,12 +67,12 @@ def test_a_group_that_was_not_read_tells_less(kind, moves, refused, code, weight
 @pytest.mark.parametrize(
     ("written_ms", "again_max", "words"),
     [
-        (None, None, "its last checkpoint; what it read later is read again: how many records is "
+        (None, None, "its last checkpoint; records it read later are re-read: how many records is "
          "unknown"),
-        (60_000, None, "its last checkpoint, 30 s old; what it read later is read again: how many "
+        (60_000, None, "its last checkpoint, 30 s old; records it read later are re-read: how many "
          "records is unknown"),
-        (60_000, 900, "its last checkpoint, 30 s old; what it read later is read again: how many "
-         "records is unknown, at most the 900 records that west holds behind it"),
+        (60_000, 900, "its last checkpoint, 30 s old; records it read later are re-read: how many "
+         "records is unknown, at most the 900 records on west after the checkpoint"),
     ],
 )  # fmt: skip
 def test_the_age_of_a_checkpoint_and_the_bound_that_can_be_proven_are_said(
@@ -83,13 +83,15 @@ def test_the_age_of_a_checkpoint_and_the_bound_that_can_be_proven_are_said(
     )
     (told,) = found(move, origin=seen.Origin.CHECKPOINTED)
     assert (told.code, told.weight) == ("as-of-checkpoint", Weight.COSTS)
-    assert told.text == f"group g continues at {words}"
+    assert told.text == f"group g resumes at {words}"
 
 
 def test_what_a_group_began_to_read_after_its_checkpoint_is_said():
     move = dataclasses.replace(STANDS, basis=seen.Origin.CHECKPOINTED, again_max=900, to=50)
     (told,) = found(move, origin=seen.Origin.CHECKPOINTED, may_read_more=True)
-    assert "at most the 900 records that west holds behind it, and of topics it began" in told.text
+    assert (
+        "at most the 900 records on west after the checkpoint, and of topics it began" in told.text
+    )
     assert "auto.offset.reset says where it begins: earliest reads all of them again" in told.text
 
 
@@ -118,9 +120,9 @@ UNMOVED = {"orders": "east.orders"}
 def test_a_group_of_another_kind_is_named_and_forbids(kind, given, words):
     told = unmoved(kind, "s", **given)
     assert (told.code, told.weight, told.group) == (f"{kind}-group", Weight.FORBIDS, "s")
-    assert told.text.startswith(f"{kind} group s is not moved, ")
+    assert told.text.startswith(f"{kind} group s is not moved: ")
     assert words in told.text
-    assert told.text.endswith(f"Then --accept {kind}-group:s")
+    assert told.text.endswith(f"Then add --accept {kind}-group:s")
 
 
 def unmoved(kind: str, name: str, **given: Any) -> verdicts.Finding:

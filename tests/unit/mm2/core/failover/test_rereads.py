@@ -36,30 +36,30 @@ NOWHERE = {"origin": "checkpoint", "partitions": [], "unread": "its coordinator 
         ([group(3), group(4, barred="active")], "at most 3 records"),
         (
             [group(3), group(900, **CHECKPOINT)],
-            "unknown, at most 903 records (1 group by its last checkpoint, 149 s old)",
+            "unknown, at most 903 records (1 group at its last checkpoint, 149 s old)",
         ),
         (
             [group(None, **CHECKPOINT), group(1, **CHECKPOINT | {"checkpointed_ms": 100_000})],
-            "unknown (at least 0 records; 2 groups by checkpoints up to 149 s old)",
+            "unknown (at least 0 records; 2 groups at checkpoints up to 149 s old)",
         ),
         (
             [group(9, **CHECKPOINT | {"checkpointed_ms": None})],
-            "unknown, at most 9 records (1 group by its last known offsets)",
+            "unknown, at most 9 records (1 group at its last known offsets)",
         ),
         (
             [group(3), group(None, **CHECKPOINT, read_again_known_max=900)],
-            "unknown, at most 903 records (1 group by its last checkpoint, 149 s old), and all of "
+            "unknown, at most 903 records (1 group at its last checkpoint, 149 s old), and all of "
             "any topic it began to read since",
         ),
         ([group(None, **NOWHERE)], "unknown (at least 0 records; 1 group without a checkpoint)"),
         (
             [group(5, **CHECKPOINT), group(None, **NOWHERE)],
-            "unknown (at least 0 records; 1 group by its last checkpoint, 149 s old, 1 group "
+            "unknown (at least 0 records; 1 group at its last checkpoint, 149 s old, 1 group "
             "without a checkpoint)",
         ),
         (
             [group(3, state="active"), group(4)],
-            "at most 7 records, and what 1 group still consumes from now on",
+            "at most 7 records, plus what 1 group still consumes from now on",
         ),
     ],
 )
