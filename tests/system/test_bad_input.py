@@ -127,7 +127,7 @@ def test_a_metrics_port_in_use_starts_nothing_unless_metrics_are_optional(
             tmp_path, given, "--until-caught-up", "--metrics-port", str(port)
         )
     assert status == 0, log
-    assert re.search(rf"WARNING.*port {port}.*no /health.*Replication goes on", log)
+    assert re.search(rf"WARNING.*port {port}.*/health.*not served.*Replication continues", log)
     content.assert_mirrored(east.client_properties(), west.client_properties(), name)
 
 

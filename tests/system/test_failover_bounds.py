@@ -61,7 +61,7 @@ def on_terminal(scene: moved_groups.Scene, typed: str, *arguments: str) -> tuple
         with contextlib.suppress(OSError), open(ours, "r+b", buffering=0) as terminal:
             while chunk := terminal.read(4096):  # ends with an error once the command has
                 said += chunk
-                if not asked and b"to do it:" in said:
+                if not asked and b"to confirm:" in said:
                     asked = True
                     terminal.write(typed.encode() + b"\n")
         return running.wait(WAIT_S), said.decode().replace("\r\n", "\n")

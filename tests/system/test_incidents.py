@@ -150,7 +150,7 @@ TARGET_LOST = incidents.Expectation(
     lag=0,
     lag_code=exits.FAILED,
     why=rf"east->west is unhealthy: target west {SINCE}",
-    failover="west .*refused",
+    failover="west: .*refused",
     failover_code=exits.UNREACHABLE,
     ready=False,
     lost=frozenset({"target"}),
@@ -283,7 +283,8 @@ TRUNCATED = incidents.Expectation(
     lag=None,
     lag_code=exits.UNKNOWN,
     why=r"stopped: .*mm2 topic reset 'east->west'",
-    failover=r"verdict: ",
+    failover=r"verdict: NO-GO",
+    failover_code=exits.FAILED,
 )
 
 
@@ -311,24 +312,19 @@ def test_one_broker_of_three_is_no_incident_where_others_lead(
     clusters = {
         name: own_cluster(name, brokers=3 if name == side else 1) for name in ("east", "west")
     }
-    factor = 3 if side == "west" else 1
     with begun(
         tmp_path,
         clusters["east"],
         clusters["west"],
         topic("orders"),
         replicas=3 if side == "east" else 1,
-        replication_factor=factor,
+        replication_factor=-1,
     ) as scene:
         scene.expect(HEALTHY)
         clusters[side].brokers[2].kill()
         scene.happens()
         kafka.produce(clusters["east"].client_properties(), scene.topic, content.some(5))
         scene.expect(HEALTHY)
-        status = scene.status()
-        assert any(
-            f"{side} broker 2 " in each and "unreachable since" in each for each in status["notes"]
-        ), status
 
 
 @pytest.mark.full
@@ -361,7 +357,7 @@ def moved(target: cluster.Cluster, disk: Path) -> cluster.Cluster:
     return target
 
 
-ELSEWHERE = dataclasses.replace(HEALTHY, why="unseen: .*only the process")
+ELSEWHERE = dataclasses.replace(HEALTHY, why="unseen: .*only the process", elsewhere=True)
 
 
 @pytest.mark.full
@@ -491,7 +487,7 @@ UNCREATABLE = unstarted(
     reason=r"creating topic mm2-.* replication factor of 3",
     why="PLANNING",
     why_code=exits.BAD_INPUT,
-    lag_code=exits.DONE,
+    lag_code=exits.UNKNOWN,
 )
 
 
