@@ -60,7 +60,8 @@ class InFlow:
     """What one flow does with the topic; `why_not` says why nothing, "" where it mirrors it, and
     `rule` by which rule it does. `at_ms` is when it was seen how far it is, `seen_by` by whom;
     `trouble` says why it could not be. `exists`: has the source the topic, None: that is not known.
-    `unhealthy`: the flow's verdict, "" where it is healthy or not known."""
+    `unhealthy`: the flow's verdict, "" where it is healthy or not known; `state` and its `reason`
+    are the flow's, "" where nobody who knows was asked."""
 
     flow: str
     topic: str
@@ -73,6 +74,8 @@ class InFlow:
     trouble: str = ""
     exists: bool | None = None
     unhealthy: str = ""
+    state: str = ""
+    reason: str = ""
 
     @property
     def answers(self) -> bool:
@@ -126,6 +129,8 @@ class InFlow:
             "trouble": self.trouble,
             "exists": self.exists,
             "unhealthy": self.unhealthy,
+            "state": self.state,
+            "reason": self.reason,
             "lines": list(self.lines()),
             **({} if self.lag is None else flow_report.lag_json(self.lag)),
             "partitions": [
@@ -267,6 +272,8 @@ def _in_flow(
         trouble=_trouble(report, knows=bool(parts)),
         exists=True if parts else exists,
         unhealthy=_unhealthy(report, within_s=within_s),
+        state="" if report is None else report.state.value,
+        reason="" if report is None else report.reason,
     )
 
 

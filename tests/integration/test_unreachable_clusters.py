@@ -63,6 +63,7 @@ def test_receipts_of_the_target_that_serves_are_listed(file):
     assert (told["receipts"], [each["cluster"] for each in told["errors"]]) == ([], ["west"])
 
 
+@pytest.mark.full
 def test_a_cluster_that_does_not_answer_is_no_problem_that_was_found(file):
     where = ("--config", file)
     translated = mirror.mm2(

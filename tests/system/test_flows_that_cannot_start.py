@@ -108,6 +108,7 @@ def test_an_expired_certificate_is_named_as_what_it_is(tmp_path, east, own_clust
     assert logged_at(done.stderr, f" WARNING east {cause}") < KNOWN_S
 
 
+@pytest.mark.full
 def test_while_a_cluster_is_away_that_is_shown_everywhere_and_gone_when_it_answers(
     tmp_path, own_cluster
 ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -48,19 +49,22 @@ def command(
     file = config_file.choose(pathlib.Path(words[0]) if len(words) == 2 else None, config)
     topic = words[-1]
     settings = load.load(file, environment=os.environ)
-    replicating, failed, note = _of_processes(file, topic, timeout_s=timeout_s)
+    told, failed, note = _of_processes(file, topic, timeout_s=timeout_s)
+    replicating = [(pid, flow) for pid, flow in told if flow["partitions"]]
     known = {flow["flow"] for _, flow in replicating}
     left = [each for each in settings.flows if each.name not in known]
     asked = [each for each in left if _concerns(each, topic)]
     found = None
     if asked or not replicating:
-        found = _of_clusters(settings, left, asked, topic, timeout_s=timeout_s)
+        states = {flow["flow"]: flow for _, flow in told if flow["state"]}
+        found = _of_clusters(settings, left, asked, topic, states=states, timeout_s=timeout_s)
     shown: list[tuple[int | None, Mapping[str, Any]]] = [*replicating]
     if found is not None:
         shown += [(None, each.as_json()) for each in found.flows]
     if as_json:
-        told = [{"process": pid, **flow} for pid, flow in shown]
-        click.echo(json.dumps({"version": JSON_VERSION, "topic": topic, "flows": told}, indent=2))
+        flows_json = [{"process": pid, **flow} for pid, flow in shown]
+        answer = {"version": JSON_VERSION, "topic": topic, "flows": flows_json}
+        click.echo(json.dumps(answer, indent=2))
     code = _exit_code(found, replicates=bool(replicating))
     if failed and code == exits.BAD_INPUT:
         code = exits.UNKNOWN
@@ -83,8 +87,8 @@ _Flow = tuple[int, Mapping[str, Any]]
 def _of_processes(
     file: pathlib.Path, topic: str, *, timeout_s: float
 ) -> tuple[list[_Flow], list[str], str]:
-    """Flows that have partitions of the topic in a process here, what processes could not answer,
-    and why the clusters have to be asked for what is missing."""
+    """What processes here say of each flow, what they could not answer, and why the clusters have
+    to be asked for what is missing."""
     question = run_socket.WhyQuestion(topic=topic)
     try:
         answers = run_socket.ask(file, question, where=run_socket.folder(), timeout_s=timeout_s)
@@ -96,7 +100,7 @@ def _of_processes(
         if answer.code not in (exits.DONE, exits.BAD_INPUT):
             failed += [f"process {pid}: {line}" for line in answer.lines]
         flows = answer.detail.get("flows", ())
-        found += [(pid, flow) for flow in flows if flow["partitions"]]
+        found += [(pid, flow) for flow in flows]
     return found, failed, "no process here replicates it"
 
 
@@ -112,15 +116,17 @@ def _of_clusters(
     asked: Sequence[flows.Flow],
     topic: str,
     *,
+    states: Mapping[str, Mapping[str, Any]],
     timeout_s: float,
 ) -> Any:
-    """A `why.Found` of the flows that are `left`. Only what may have something of the topic is
+    """A `why.Found` of the flows that are `left`. In which state they are, the process that runs
+    one knows best: `states`, by flow. Only what may have something of the topic is
     asked how far it is; whether a topic is there the sources of all are."""
     from mm2.app import noise, why
 
     with noise.to_file() as log_file:
         look = flow_options.clusters_of(settings, timeout_s=timeout_s)
-        reports = [look(flow) for flow in asked]
+        reports = [_in_state(look(flow), states.get(flow.name)) for flow in asked]
         existing = why.existing(
             settings,
             [flow for flow in left if flow not in asked],
@@ -132,6 +138,18 @@ def _of_clusters(
     found = why.look(settings, (), topic, reports=reports, existing=existing)
     names = {each.name for each in left}
     return why.Found(topic=topic, flows=tuple(e for e in found.flows if e.flow in names))
+
+
+def _in_state(report: Any, told: Mapping[str, Any] | None) -> Any:
+    """The clusters' report, in the state that the process tells."""
+    from mm2.app.reports import flow_report
+
+    if told is None:
+        return report
+    if report.state is flow_report.State.UNKNOWN:
+        return dataclasses.replace(report, reason=told["unhealthy"] or report.reason)
+    state = flow_report.State(told["state"])
+    return dataclasses.replace(report, state=state, reason=told["reason"])
 
 
 def _exit_code(found: Any, *, replicates: bool) -> int:

@@ -143,6 +143,8 @@ def test_programs_are_told_the_same():
                 "trouble": "",
                 "exists": True,
                 "unhealthy": "",
+                "state": "",
+                "reason": "",
                 "lines": list(found.lines()),
                 "partitions": [
                     {

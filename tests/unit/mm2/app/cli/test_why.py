@@ -14,11 +14,22 @@ from mm2.app.reports import flow_report
 LINES = ["east->west: orders -> east.orders, partition 0: passed through"]
 KNOWS: dict[str, Any] = {
     "topic": "orders",
-    "flows": [{"flow": "east->west", "partitions": [{"partition": 0}], "lines": LINES}],
+    "flows": [
+        {"flow": "east->west", "partitions": [{"partition": 0}], "lines": LINES, "state": "RUNNING"}
+    ],
 }
 KNOWS_NOTHING: dict[str, Any] = {
     "topic": "orders",
-    "flows": [{"flow": "east->west", "partitions": [], "lines": ["nothing"]}],
+    "flows": [
+        {
+            "flow": "east->west",
+            "partitions": [],
+            "lines": ["nothing"],
+            "state": "PLANNING",
+            "reason": "creating topic mm2-configs",
+            "unhealthy": "pending: creating topic mm2-configs",
+        }
+    ],
 }
 KNOWN = run_socket.Answer(code=exits.DONE, lines=tuple(LINES), detail=KNOWS)
 UNKNOWN = run_socket.Answer(code=exits.BAD_INPUT, lines=("nothing",), detail=KNOWS_NOTHING)
@@ -158,7 +169,9 @@ def test_a_process_that_does_not_know_it_leaves_it_to_the_clusters(
     answers, _ = answering
     answers.append(UNKNOWN)
     assert main.run(["why", str(config), "orders"]) == exits.DONE
-    assert "no process here replicates it; the clusters were asked" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "no process here replicates it; the clusters were asked" in printed
+    assert "the flow is PLANNING: creating topic mm2-configs" in printed, "the process knows best"
 
 
 def test_nobody_knows_it(config, capsys, alone, clusters):
