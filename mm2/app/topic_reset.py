@@ -22,6 +22,7 @@ from connect_runtime.core.state import cluster_config, config_records, status_re
 from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.app import flow_api
 from mm2.app.looks import sides, workers
+from mm2.app.reports import flow_report
 from mm2.cluster import admin, record_writer
 from mm2.connectors import flow_status
 from mm2.connectors.share import flow_ledger
@@ -310,7 +311,6 @@ class Seen:
 
 Look = Callable[[], Mapping[ids.TopicPartition, Seen] | None]
 """The flow's partitions on this machine; None where no process here can be asked."""
-HALTED = frozenset({"stopped", "fenced"})
 
 
 @dataclass(slots=True)
@@ -392,7 +392,7 @@ class Awaiting:
             return Outcome(partition=name, replicating=None, begins=begins)
         if shown.state in flow_status.MOVING:
             return Outcome(partition=name, replicating=True, begins=begins)
-        halted = shown.state in HALTED and self.now.now_s() - since_s >= SETTLE_S
+        halted = shown.state in flow_report.STANDING and self.now.now_s() - since_s >= SETTLE_S
         if not (halted or over):
             return None
         why = shown.reason or f"it is still {shown.state}."

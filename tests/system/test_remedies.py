@@ -119,7 +119,7 @@ def test_the_decision_holds_when_nobody_runs_the_flow_and_while_it_is_paused(tmp
         named = ("east->west", "--config", run.settings_path)
         assert mirror.mm2("pause", *named, "--topic", "orders").returncode == 0
         done = mirror.mm2(*reset, "latest")
-        assert "topic orders is paused: the decision takes effect when" in done.stdout
+        assert "topic orders is paused: the reset takes effect when" in done.stdout
         assert mirror.mm2("resume", *named, "--topic", "orders").returncode == 0
         eventually.eventually(lambda: more(east, west), SOON_S, lambda: run.tail, interval_s=1.0)
         assert (

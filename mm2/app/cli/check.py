@@ -43,7 +43,7 @@ def command(*, file: pathlib.Path, flow_name: str | None, as_json: bool, timeout
     from mm2.app import noise
     from mm2.app.preflight import check, show
 
-    with noise.to_file() as log_file:
+    with noise.to_file():
         report = check.Check(
             settings,
             names,
@@ -52,7 +52,6 @@ def command(*, file: pathlib.Path, flow_name: str | None, as_json: bool, timeout
             random=random.SystemRandom(),
             timeout_s=timeout_s,
         ).run()
-        log_file.keep = False
     if as_json:
         click.echo(json.dumps(show.as_json(report, str(file)), indent=2))
     else:

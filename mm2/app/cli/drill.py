@@ -65,7 +65,7 @@ def command(
 
     logging.getLogger().setLevel(logging.ERROR)
     kind = orders.Kind.PLANNED if planned else orders.Kind.EMERGENCY
-    with noise.to_file() as log_file:
+    with noise.to_file():
         made = drill.Drill(
             settings,
             flow,
@@ -77,7 +77,6 @@ def command(
             result = made.run()
         finally:
             made.close()
-        log_file.keep = False
     _tell(result, as_json=as_json)
     if settings.watch.drill_report is not None:
         drill_report.note(

@@ -85,8 +85,8 @@ def found(asked: Asked) -> Any:
     from mm2.app import noise
     from mm2.app.reports import asking
 
-    with noise.to_file() as log_file:
-        answer = asking.ask(
+    with noise.to_file():
+        return asking.ask(
             asked.file,
             wanted,
             clusters=clusters_of(settings, timeout_s=asked.timeout_s),
@@ -95,8 +95,6 @@ def found(asked: Asked) -> Any:
             timeout_s=asked.timeout_s,
             within_s=settings.watch.replicating_within_s,
         )
-        log_file.keep = False
-    return answer
 
 
 def _on_stderr(line: str) -> None:

@@ -184,7 +184,7 @@ def run(order: Order) -> int:
             clock=clock,
         )
     with (
-        noise.to_file() as log_file,
+        noise.to_file(),
         sides.Sides(settings, flow, purpose=order.verb, clock=clock) as both,
     ):
         found = equipment.Equipment(
@@ -197,9 +197,7 @@ def run(order: Order) -> int:
             lost=order.lost,
             tell=lambda line: click.echo(line, err=True),
         )
-        code = _go_on(order, found) if order.goes_on else begin(order, found)
-        log_file.keep = False
-    return code
+        return _go_on(order, found) if order.goes_on else begin(order, found)
 
 
 def begin(order: Order, found: equipment.Equipment) -> int:

@@ -120,11 +120,10 @@ def translate(**given: Any) -> int:
     from mm2.client import offset_translator
 
     clock = system_clock.SystemClock()
-    with noise.to_file() as log_file:
+    with noise.to_file():
         link = linking.link(settings, flow, purpose="offsets", clock=clock)
         with offset_translator.OffsetTranslator(link, clock=clock) as translator:
             answer = _ask(question, flow, translator, at_ms=clock.wall_ms())
-        log_file.keep = False
     _print(question, answer)
     return exits.DONE if answer.whole else exits.FAILED
 

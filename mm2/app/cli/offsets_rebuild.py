@@ -97,7 +97,7 @@ def command(
 
     clock = system_clock.SystemClock()
     with (
-        noise.to_file() as log_file,
+        noise.to_file(),
         sides.Sides(settings, chosen, purpose="rebuild", clock=clock) as both,
     ):
         client_id = f"mm2-{chosen.name}-rebuild"
@@ -109,7 +109,6 @@ def command(
             run.run(topics)
         finally:
             ledger.close(1.0)
-        log_file.keep = False
     found = list(run.found.values())
     if as_json:
         click.echo(json.dumps(show_rebuilt.as_json(chosen.name, found), indent=2))

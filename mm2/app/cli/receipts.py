@@ -76,9 +76,8 @@ def command(
     # Here and not above: wrong input is told before Kafka's library is loaded.
     from mm2.app import noise
 
-    with noise.to_file() as log_file:
+    with noise.to_file():
         answers = _read_all(settings, wanted, timeout_s=asked.timeout_s)
-        log_file.keep = False
     found = sorted(
         (
             (each.flow.name, one)

@@ -197,7 +197,7 @@ class _Reset:
         operator = commands.Operator(file=str(self._settings.file))
         self._said[_ERROR] = str(error)
         click.echo(
-            f"mm2: the decision is recorded, but then: {error}. It takes effect when a task next "
+            f"mm2: the reset is recorded, but then: {error}. It takes effect when a task next "
             f"acquires the partition, after a restart for example: "
             f"{operator.restart(self._order.flow.name)}",
             err=True,
@@ -230,8 +230,8 @@ def _takes_effect(
             what, line = f"{flow} is stopped", operator.go_on(flow, None)
         case _:
             start = operator.run()
-            return f"no process runs {flow}: the decision takes effect when it starts: {start}"
-    return f"{what}: the decision takes effect when it is resumed: {line}"
+            return f"no process runs {flow}: the reset takes effect when the flow starts: {start}"
+    return f"{what}: the reset takes effect when it is resumed: {line}"
 
 
 def _restart(

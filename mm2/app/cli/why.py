@@ -124,7 +124,7 @@ def _of_clusters(
     asked how far it is; whether a topic is there the sources of all are."""
     from mm2.app import noise, why
 
-    with noise.to_file() as log_file:
+    with noise.to_file():
         look = flow_options.clusters_of(settings, timeout_s=timeout_s)
         reports = [_in_state(look(flow), states.get(flow.name)) for flow in asked]
         existing = why.existing(
@@ -134,7 +134,6 @@ def _of_clusters(
             clock=system_clock.SystemClock(),
             timeout_s=min(timeout_s, EXISTENCE_S),
         )
-        log_file.keep = False
     found = why.look(settings, (), topic, reports=reports, existing=existing)
     names = {each.name for each in left}
     return why.Found(topic=topic, flows=tuple(e for e in found.flows if e.flow in names))

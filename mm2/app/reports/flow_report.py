@@ -111,12 +111,12 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """Something that went wrong: when it was seen first, and when it was over. None: nobody noted
+    """Something that went wrong: when it was seen first, and when it was resolved. None: nobody noted
     that, or it lasts."""
 
     text: str
     at_ms: int | None = None
-    over_ms: int | None = None
+    resolved_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

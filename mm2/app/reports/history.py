@@ -65,8 +65,8 @@ class History:
         kept = self._flows.setdefault(status.flow, _Flow())
         wrong = dict.fromkeys(_wrong(status))
         for at, each in enumerate(kept.troubles):
-            if each.over_ms is None and each.text not in wrong:
-                kept.troubles[at] = dataclasses.replace(each, over_ms=wall_ms)
+            if each.resolved_ms is None and each.text not in wrong:
+                kept.troubles[at] = dataclasses.replace(each, resolved_ms=wall_ms)
         for text in wrong:
             if text not in kept.told:
                 kept.troubles.append(flow_report.Trouble(text=text, at_ms=wall_ms))

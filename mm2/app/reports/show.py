@@ -93,7 +93,9 @@ def _flow(each: flow_report.FlowReport, *, within_s: float) -> Iterator[str]:
     for line in flow_verdict.judge(each, within_s=within_s).notes:
         yield f"  warning: {line}"
     for trouble in flow_report.past_troubles(each)[:TROUBLES_MAX]:
-        resolved = "" if trouble.over_ms is None else f" (resolved {moment(trouble.over_ms)})"
+        resolved = (
+            "" if trouble.resolved_ms is None else f" (resolved {moment(trouble.resolved_ms)})"
+        )
         yield f"  {moment(trouble.at_ms)}: {trouble.text}{resolved}"
 
 

@@ -103,7 +103,7 @@ def detail(seen: Seen, one: FlowSeen, past: Sequence[timeline.Point]) -> Detail:
         "standing": list(_standing(report))[:STANDING_MAX],
         "warnings": list(one.verdict.notes),
         "troubles": [
-            {"text": each.text, "at_ms": each.at_ms, "over_ms": each.over_ms}
+            {"text": each.text, "at_ms": each.at_ms, "resolved_ms": each.resolved_ms}
             for each in flow_report.past_troubles(report)[:TROUBLES_MAX]
         ],
         "holds": {

@@ -44,7 +44,7 @@ function drawKnow(found) {
   for (const each of found.reasons) lines.push({ tone: found.tone, text: each });
   for (const each of found.warnings) lines.push({ tone: "wait", text: each });
   if (found.elsewhere) lines.push({ tone: "off", text: `${counted(found.elsewhere, "partition")} ${found.elsewhere === 1 ? "is" : "are"} copied by other nodes (${found.nodes.join(", ")}), whose pages show more` });
-  for (const each of found.troubles) lines.push({ tone: "off", text: `${each.at_ms === null ? "" : `${moment(each.at_ms)}: `}${each.text}${each.over_ms === null ? "" : ` (resolved ${moment(each.over_ms)})`}` });
+  for (const each of found.troubles) lines.push({ tone: "off", text: `${each.at_ms === null ? "" : `${moment(each.at_ms)}: `}${each.text}${each.resolved_ms === null ? "" : ` (resolved ${moment(each.resolved_ms)})`}` });
   if (!lines.length) lines.push({ tone: "off", text: "nothing was noted since the start" });
   list($("know"), lines, (each) => each.text, () => element("li"), (on, each) => on.replaceChildren(element("span", { class: `tone-${each.tone}` }, sign(each.tone)), " ", each.text));
 }

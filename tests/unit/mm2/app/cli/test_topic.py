@@ -177,7 +177,7 @@ def test_what_was_recorded_is_printed_also_if_what_follows_fails(
     told = capsys.readouterr()
     said = json.loads(told.out)
     assert (said["decisions"], said["error"]) == ([RECORDED], "west does not answer")
-    assert "mm2: the decision is recorded, but then: west does not answer. " in told.err
+    assert "mm2: the reset is recorded, but then: west does not answer. " in told.err
     assert "mm2 restart 'east->west'" in told.err
     assert reset(config) == exits.FAILED
     assert capsys.readouterr().out.startswith(f"{RECORDED}\nrecorded in ")

@@ -56,7 +56,7 @@ def test_what_went_wrong_is_remembered_once_while_it_lasts_newest_first():
     stopped = statuses.flow(statuses.partition(phase="stopped", reason="orders-0: damaged"))
     failed = statuses.flow(state=State.FAILED, reason="refused")
     found = observed(failing, failing, stopped, statuses.flow(), failing, failed)
-    assert [(each.at_ms, each.text, each.over_ms) for each in found.troubles(FLOW)] == [
+    assert [(each.at_ms, each.text, each.resolved_ms) for each in found.troubles(FLOW)] == [
         (6, "refused", None),
         (5, "task 0: its copy ended", 6),
         (3, "orders: damaged", 4),

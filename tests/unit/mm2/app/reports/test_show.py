@@ -111,7 +111,7 @@ def test_warnings_the_last_troubles_and_notes():
 
 def test_what_is_over_says_since_when_and_what_lasts_is_shown_once():
     troubles = (
-        flow_report.Trouble(text="task 0: killed", at_ms=AT_MS - 9_000, over_ms=AT_MS),
+        flow_report.Trouble(text="task 0: killed", at_ms=AT_MS - 9_000, resolved_ms=AT_MS),
         flow_report.Trouble(text="orders: deleted", at_ms=AT_MS - 9_000),
     )
     halted = part(state="stopped", reason="orders-0: deleted")

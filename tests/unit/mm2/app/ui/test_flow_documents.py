@@ -203,7 +203,7 @@ def test_holds_warnings_and_troubles_are_told_and_what_lasts_is_not_told_twice()
     )
     troubles = (
         flow_report.Trouble(text="orders: the topic is gone. Remedy: mm2 run c.yaml", at_ms=9),
-        flow_report.Trouble(text="task 0: its copy has ended", at_ms=4, over_ms=6),
+        flow_report.Trouble(text="task 0: its copy has ended", at_ms=4, resolved_ms=6),
     )
     one = seen_flows.flow(
         stopped(0),
@@ -214,7 +214,9 @@ def test_holds_warnings_and_troubles_are_told_and_what_lasts_is_not_told_twice()
     told = detail(one)
     assert told["holds"] == {"paused": True, "paused_topics": ["a", "b"], "throttle_bytes_s": 5_000}
     assert told["warnings"] == ["one", "two"]
-    assert told["troubles"] == [{"text": "task 0: its copy has ended", "at_ms": 4, "over_ms": 6}]
+    assert told["troubles"] == [
+        {"text": "task 0: its copy has ended", "at_ms": 4, "resolved_ms": 6}
+    ]
 
 
 def test_only_the_newest_troubles_are_told():
