@@ -111,8 +111,8 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """Something that went wrong: when it was seen first, and when it was resolved. None: nobody noted
-    that, or it lasts."""
+    """Something that went wrong: when it was seen first, None if nobody noted that, and when it was
+    resolved, None while it lasts."""
 
     text: str
     at_ms: int | None = None
