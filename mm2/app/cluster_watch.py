@@ -2,8 +2,9 @@
 
 Over connections of its own, so that the answer depends neither on the copies, which may wait, nor
 on the Connect worker, which stops its tasks when its group is gone. Every broker is asked now and
-then. A cluster is unreachable once none of its brokers has answered for `reachability.LIMIT_S`, or
-at once where none ever did and connecting fails.
+then. A cluster is unreachable once none of its brokers has answered for the flow's
+`unreachable.after.seconds` (the least of the flows that share the connections), or at once where
+none ever did and connecting fails.
 """
 
 from __future__ import annotations
@@ -207,11 +208,12 @@ class ClusterWatch:
 
     def _follow_settings(self, settings: app_settings.Settings, selector: poller.Poller) -> None:
         """Connect to clusters that are new in the settings, or reached otherwise; leave others."""
-        wanted = {
-            _key(settings, flow, side): (_alias(flow, side), _settings(settings, flow, side))
-            for flow in settings.flows
-            for side in reachability.Side
-        }
+        wanted, after_s = {}, dict[_Key, int]()
+        for flow in settings.flows:
+            for side in reachability.Side:
+                key = _key(settings, flow, side)
+                wanted[key] = _alias(flow, side), _settings(settings, flow, side)
+                after_s[key] = min(flow.unreachable_after_s, after_s.get(key, reachability.MOST_S))
         for key, each in list(self._watched.items()):
             if key not in wanted or wanted[key][1] != each.settings:
                 each.connections.close()
@@ -222,10 +224,12 @@ class ClusterWatch:
             if key in wanted and wanted[key][1] == known[0]
         }
         for key, (alias, reached) in wanted.items():
+            if key in self._watched:
+                self._watched[key].watch.unreachable_after_s = after_s[key]
             if key in self._watched or key in self._unusable:
                 continue
             try:
-                self._watched[key] = self._connect(alias, reached, selector)
+                self._watched[key] = self._connect(alias, reached, selector, after_s[key])
             except errors.ConnectError as error:
                 cause = cluster_reach.cause(error, reached.bootstrap_servers)
                 lost = _Lost(reason=cause, since_ms=self._clock.wall_ms())
@@ -233,7 +237,11 @@ class ClusterWatch:
                 _log.warning("%s cannot be reached: %s", alias, cause)
 
     def _connect(
-        self, alias: str, reached: app_settings.ClusterSettings, selector: poller.Poller
+        self,
+        alias: str,
+        reached: app_settings.ClusterSettings,
+        selector: poller.Poller,
+        unreachable_after_s: int,
     ) -> _Watched:
         options = connections.wire_settings(reached, alias, client_id=CLIENT_ID)
         made = cluster.ClusterConnections(
@@ -248,7 +256,7 @@ class ClusterWatch:
             settings=reached,
             bootstrap=options.bootstrap,
             connections=made,
-            watch=leader_watch.LeaderWatch(made),
+            watch=leader_watch.LeaderWatch(made, unreachable_after_s=unreachable_after_s),
             began_s=self._clock.now_s(),
             began_ms=self._clock.wall_ms(),
         )

@@ -133,7 +133,7 @@ class LossWatch:
                     statuses[flow.name],
                     self._history,
                     looks=looks.get(flow.name, {}),
-                    looks_recent=self._is_recent(flow.name),
+                    looks_recent=self._is_recent(flow),
                     unreachable=self._unreachable(flow),
                     crossed=crossed[flow.name],
                     process=os.getpid(),
@@ -171,10 +171,10 @@ class LossWatch:
                         found[key] = min(left_s, found.get(key, left_s))
         return found
 
-    def _is_recent(self, flow: str) -> bool:
+    def _is_recent(self, flow: flows.Flow) -> bool:
         """With the lock: may its last look speak of where logs end now?"""
-        age_s = self._clock.now_s() - self._looked_s.get(flow, float("-inf"))
-        return age_s <= reachability.LIMIT_S + LOOK_EVERY_S
+        age_s = self._clock.now_s() - self._looked_s.get(flow.name, float("-inf"))
+        return age_s <= flow.unreachable_after_s + LOOK_EVERY_S
 
     def _fresh(self) -> dict[str, source_looks.Looks]:
         """With the lock: looks that count."""

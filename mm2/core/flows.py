@@ -10,6 +10,7 @@ from mm2.core import filters, naming
 from mm2.core.copy import setup
 
 DEFAULT_BUFFER_BYTES = 64 * 1024 * 1024
+DEFAULT_UNREACHABLE_AFTER_S = 10
 DEFAULT_MAP_BYTES = 16 * 1024 * 1024
 
 
@@ -72,7 +73,8 @@ class Flow:
 
     `replication_factor` is for topics that we create, -1 leaves it to the target's brokers.
     `buffer_bytes` bounds what one task holds between fetching and acknowledgement, `map_bytes` the
-    offset map of one partition: beyond it what is old is translated less exactly.
+    offset map of one partition: beyond it what is old is translated less exactly. A broker of
+    either cluster counts as unreachable once it has not answered for `unreachable_after_s`.
     """
 
     source: str
@@ -93,6 +95,7 @@ class Flow:
     admin_timeout_s: float = 60
     buffer_bytes: int = DEFAULT_BUFFER_BYTES
     map_bytes: int = DEFAULT_MAP_BYTES
+    unreachable_after_s: int = DEFAULT_UNREACHABLE_AFTER_S
     budgets: Budgets = Budgets()
 
     @property

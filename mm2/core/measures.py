@@ -42,7 +42,7 @@ REACHABLE = metrics.Metric(
     name="mm2_flow_cluster_reachable",
     kind=metrics.Kind.GAUGE,
     help="1 while the flow's source or target cluster answers this process, 0 once none of its "
-    "brokers has answered for 10 seconds.",
+    "brokers has answered for the flow's `unreachable.after.seconds`.",
     labels=("flow", "side"),
 )
 TASKS = metrics.Metric(

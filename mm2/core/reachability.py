@@ -1,7 +1,7 @@
 """When a cluster, or the broker that leads a partition, counts as unreachable.
 
-What a broker last said is true for as long as it keeps answering. After `LIMIT_S` without an
-answer its log ends, and with them the lag, are unknown.
+What a broker last said is true for as long as it keeps answering. Without an answer for longer
+than the flow's `unreachable.after.seconds`, its log ends, and with them the lag, are unknown.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import datetime
 import enum
 from dataclasses import dataclass
 
-LIMIT_S = 10.0
-"""Without any answer for longer than this, a broker or cluster is unreachable."""
 PROBE_S = 2.5
 """A broker that had nothing to answer for this long is sent a small request."""
+LEAST_S, MOST_S = 5, 3600
+"""What `unreachable.after.seconds` may be: at least the time of two probes."""
 
 
 class Side(enum.Enum):

@@ -111,7 +111,9 @@ class CopyLoop:
                 side=side,
                 alias=alias,
                 connections=connections,
-                watch=leader_watch.LeaderWatch(connections),
+                watch=leader_watch.LeaderWatch(
+                    connections, unreachable_after_s=settings.unreachable_after_s
+                ),
             )
             for side, alias, connections in zip(
                 reachability.Side, self._aliases, (source, target), strict=True

@@ -38,10 +38,14 @@ class Connections(Protocol):
 
 
 class LeaderWatch:
-    """Finds the brokers of one cluster that stopped answering; call `check` about once a second."""
+    """Finds the brokers of one cluster that stopped answering; call `check` about once a second.
 
-    def __init__(self, connections: Connections) -> None:
+    `unreachable_after_s`: for how long a silent broker has not answered at least.
+    """
+
+    def __init__(self, connections: Connections, *, unreachable_after_s: float) -> None:
         self._connections = connections
+        self.unreachable_after_s = unreachable_after_s
         self._led_since_s: dict[int, float] = {}
         self._probed: set[int] = set()
         self._checked_s = -inf
@@ -61,7 +65,7 @@ class LeaderWatch:
         for node_id, since_s in self._led_since_s.items():
             answered_s = self._connections.answered_s(node_id)
             last_s = since_s if answered_s == -inf else answered_s
-            if now_s - max(last_s, self._awake_since_s) > reachability.LIMIT_S:
+            if now_s - max(last_s, self._awake_since_s) > self.unreachable_after_s:
                 silent[node_id] = last_s
             if now_s - last_s >= reachability.PROBE_S and node_id not in self._probed:
                 self._probe(node_id)
@@ -73,7 +77,7 @@ class LeaderWatch:
             targets.Node(node_id),
             wire_messages.api_versions(software_version=SOFTWARE_VERSION),
             done=lambda _: self._probed.discard(node_id),
-            timeout_s=reachability.LIMIT_S,
+            timeout_s=self.unreachable_after_s,
         )
 
 

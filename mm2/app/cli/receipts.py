@@ -17,7 +17,7 @@ from connect_runtime.system import clock as system_clock
 from connect_runtime.system import pool
 from mm2.app import columns, exits
 from mm2.app.cli import flow_options
-from mm2.core import flows, reachability
+from mm2.core import flows
 from mm2.formats import receipt
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Answer:
 
 
 @click.command("receipts")
-@flow_options.asking_clusters(timeout_s=reachability.LIMIT_S)
+@flow_options.asking_clusters(timeout_s=10.0)
 @click.option("--topic", metavar="TOPIC", help="Only this topic of the source.")
 @click.option(
     "--kind",

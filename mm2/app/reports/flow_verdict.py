@@ -17,6 +17,8 @@ LATE_MS = 60_000
 """A healthy flow with an older lag is worth a note."""
 _WAITS = frozenset({"waiting", "taking"})
 """States of partitions that are not replicated yet, or not at present."""
+WAITS_MAX_S = 10
+"""A flow is healthy while a partition waits for no longer than this, for its new leader say."""
 
 
 class Health(enum.Enum):
@@ -185,7 +187,7 @@ def _running(report: flow_report.FlowReport, *, within_s: float) -> Iterator[_Fo
     lasting = [
         each
         for each in report.partitions
-        if each.since_ms is not None and report.at_ms - each.since_ms >= reachability.LIMIT_S * 1000
+        if each.since_ms is not None and report.at_ms - each.since_ms >= WAITS_MAX_S * 1000
     ]
     waiting = [each for each in lasting if each.state in _WAITS]
     if waiting:

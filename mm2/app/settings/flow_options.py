@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from connect_runtime.api import config_def
 from mm2.app.settings import reader
-from mm2.core import filters, flows
+from mm2.core import filters, flows, reachability
 from mm2.core.configs import connector_keys, java_classes, kinds
 from mm2.core.copy import record_transforms
 
@@ -114,6 +114,11 @@ OFFSET_MAP_BYTES = reader.Option(
     name="offset.map.bytes",
     kind=kinds.whole(1024 * 1024, 64 * 1024**3),
     default=str(flows.DEFAULT_MAP_BYTES),
+)
+UNREACHABLE_AFTER = reader.Option(
+    name="unreachable.after.seconds",
+    kind=kinds.whole(reachability.LEAST_S, reachability.MOST_S),
+    default=str(flows.DEFAULT_UNREACHABLE_AFTER_S),
 )
 
 THROTTLE = reader.Option(name="throttle", kind=kinds.byte_rate(), default=None)

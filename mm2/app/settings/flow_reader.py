@@ -145,6 +145,7 @@ def _read_keys(found: reader.SectionReader, *, source: str, target: str) -> flow
         admin_timeout_s=found.get(options.ADMIN_TIMEOUT) / 1000,
         buffer_bytes=found.get(options.BUFFER_MEMORY),
         map_bytes=found.get(options.OFFSET_MAP_BYTES),
+        unreachable_after_s=found.get(options.UNREACHABLE_AFTER),
         budgets=flows.Budgets(
             flow=found.optional(options.THROTTLE) or 0, topics=found.get(options.TOPIC_THROTTLES)
         ),

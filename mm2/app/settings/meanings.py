@@ -31,6 +31,8 @@ FLOWS: Mapping[str, str] = {
     "buffer.memory": "Bytes that one copy holds at most between source and target.",
     "offset.map.bytes": "Bytes of the offset map that are kept of each partition; what is beyond "
     "is thinned out, and answers earlier offsets.",
+    "unreachable.after.seconds": "A broker that has not answered for this long is unreachable: "
+    "the lag of its partitions is unknown, and the flow is unhealthy.",
     "replication.policy.class": "How mirror topics are named.",
     "replication.policy.separator": "Between alias and topic in a mirror topic's name.",
     "replication.policy.internal.topic.separator.enabled": "Whether the separator is used in names "

@@ -55,6 +55,7 @@ OURS = frozenset(
         options.TARGET_TOPICS_NAME,
         options.THROTTLE.name,
         options.TOPIC_THROTTLES.name,
+        options.UNREACHABLE_AFTER.name,
     }
 )
 """Keys of flows that Java does not know, and ignores: a file with them still works there."""

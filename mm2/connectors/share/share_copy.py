@@ -288,6 +288,7 @@ class ShareCopy:
             topic_throttles=share.budget.topics,
             paused_topics=share.config.paused,
             transforms=share.config.transforms,
+            unreachable_after_s=share.config.flow.unreachable_after_s,
         )
 
     def _streamed(self, items: Sequence[instructions.LogItem]) -> None:

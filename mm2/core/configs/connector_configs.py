@@ -288,6 +288,7 @@ def _source_flow(reading: _Reading, common: Common) -> flows.Flow:
         admin_timeout_s=common.admin_timeout_s,
         buffer_bytes=values[own_keys.BUFFER_MEMORY],
         map_bytes=values[own_keys.OFFSET_MAP_BYTES],
+        unreachable_after_s=values[own_keys.UNREACHABLE_AFTER],
         budgets=_budgets(reading),
     )
 

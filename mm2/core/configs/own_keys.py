@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from connect_runtime.api import config_def, config_types, config_validators
-from mm2.core import filters, flows
+from mm2.core import filters, flows, reachability
 from mm2.core.configs import own_values
 
 Type = config_def.Type
@@ -22,6 +22,7 @@ DELIVERY = "delivery"
 ON_SOURCE_GAP = "on.source.gap"
 BUFFER_MEMORY = "buffer.memory"
 OFFSET_MAP_BYTES = "offset.map.bytes"
+UNREACHABLE_AFTER = "unreachable.after.seconds"
 THROTTLE = "throttle"
 TOPIC_THROTTLES = "throttle.topics"
 JAVA_STOPPED = "java.stopped.cleanly"
@@ -111,6 +112,17 @@ OWN = (
         "exactly.",
         default=flows.DEFAULT_MAP_BYTES,
         validator=config_validators.Range(at_least=BUFFER_LEAST, at_most=BUFFER_MOST),
+        importance=LOW,
+    )
+    .define(
+        UNREACHABLE_AFTER,
+        Type.INT,
+        "Seconds without an answer after which a broker counts as unreachable: the lag of its "
+        "partitions is then unknown.",
+        default=flows.DEFAULT_UNREACHABLE_AFTER_S,
+        validator=config_validators.Range(
+            at_least=reachability.LEAST_S, at_most=reachability.MOST_S
+        ),
         importance=LOW,
     )
     .define(

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mm2.core import commands
+from mm2.core import commands, flows
 from mm2.core.copy import ages, crossing, facts, figures, instructions, partition, setup
 from mm2.core.offsets import offset_map
 from mm2.formats import map_record
@@ -47,7 +47,7 @@ class Configure:
     shares of the budgets of single topics, in bytes per second. Nothing is copied of
     `paused_topics`. `transforms` are the keys of a chain (`record_transforms`); none: there is
     none. `granted`: the group has just confirmed the task; each partition's first question whether
-    it may be taken is answered by that.
+    it may be taken is answered by that. `unreachable_after_s` as in `flows.Flow`.
     """
 
     flow: str
@@ -62,6 +62,7 @@ class Configure:
     paused_topics: frozenset[str] = frozenset()
     transforms: Mapping[str, str] = field(default_factory=dict, repr=False)
     granted: bool = False
+    unreachable_after_s: int = flows.DEFAULT_UNREACHABLE_AFTER_S
 
 
 def configure(settings: Configure) -> Message:
@@ -80,6 +81,7 @@ def configure(settings: Configure) -> Message:
         "paused_topics": sorted(settings.paused_topics),
         "transforms": dict(settings.transforms),
         "granted": settings.granted,
+        "unreachable_after_s": settings.unreachable_after_s,
     }
 
 
@@ -98,6 +100,7 @@ def read_configure(message: Message) -> Configure:
         paused_topics=frozenset(message["paused_topics"]),
         transforms=message["transforms"],
         granted=message["granted"],
+        unreachable_after_s=message["unreachable_after_s"],
     )
 
 

@@ -16,23 +16,23 @@ from connect_runtime.wire.codec import failures
 from connect_runtime.wire.connection import cluster
 from mm2.app import cluster_watch
 from mm2.app.settings import load
-from mm2.core import reachability
+from mm2.core import flows
 from tests.fakes import plugin_contexts
 
 FILE = """
 clusters: {{east: {{bootstrap.servers: '{east}'}}, west: {{bootstrap.servers: 'w:1'}}}}
 flows:
-- {{from: east, to: west}}
-- {{from: west, to: east}}
+- {{from: east, to: west, unreachable.after.seconds: {after_s}}}
+- {{from: west, to: east, unreachable.after.seconds: 60}}
 """
 REFUSED = failures.ConnectionFailed("e:1", "Connection refused while connecting")
-LIMIT_S = reachability.LIMIT_S
+LIMIT_S = flows.DEFAULT_UNREACHABLE_AFTER_S
 CHECK_S = cluster_watch.CHECK_S
 Script = Callable[[], Iterator[float]]
 
 
-def settings(east="e:1"):
-    text = FILE.format(east=east)
+def settings(east="e:1", after_s=LIMIT_S):
+    text = FILE.format(east=east, after_s=after_s)
     return load.parse(text, file="c", folder=pathlib.Path("/"), environment={})
 
 
@@ -235,6 +235,21 @@ def test_one_that_never_answered_without_an_error_is_lost_after_a_while(scene, c
 
     scene.run(script)
     assert len(lines(caplog, logging.WARNING)) == 1
+
+
+def test_the_least_limit_of_the_flows_counts_as_soon_as_it_is_set(scene):
+    def script():
+        yield 5.0
+        scene.east.alive = set()
+        yield LIMIT_S + 1
+        assert scene.lost()
+        scene.settings = settings(after_s=30)
+        yield 1.0
+        assert scene.lost() == []
+        yield 20.0
+        assert scene.lost()
+
+    scene.run(script)
 
 
 def test_one_whose_brokers_all_fall_silent_is_lost_since_their_last_answer(scene, caplog):

@@ -66,6 +66,7 @@ class Loop:
             throttle_bytes_s=0,
             topic_throttles={},
             granted=False,
+            unreachable_after_s=10,
         )
         self.loop = copy_loop.CopyLoop(
             cast(Any, settings),

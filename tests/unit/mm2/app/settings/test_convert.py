@@ -82,6 +82,7 @@ FLOW_KEYS = {
     "target.topics": st.sampled_from(["shared", "exclusive"]),
     "buffer.memory": st.just("2097152"),
     "offset.map.bytes": st.just("3145728"),
+    "unreachable.after.seconds": st.just("30"),
     "throttle": st.just("20MB"),
     "throttle.topics": st.lists(st.sampled_from(["a.*=5MB", "b=1kB"]), max_size=2),
     "emit.checkpoints.enabled": st.just("false"),

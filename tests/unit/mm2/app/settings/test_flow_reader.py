@@ -42,6 +42,7 @@ def test_every_key_arrives(read):
             "on.source.gap: fail\n"
             "buffer.memory: 8388608\n"
             "offset.map.bytes: 2097152\n"
+            "unreachable.after.seconds: 30\n"
             "emit.heartbeats.enabled: false\n"
         )
     ).flows
@@ -64,6 +65,7 @@ def test_every_key_arrives(read):
         admin_timeout_s=7,
         buffer_bytes=8_388_608,
         map_bytes=2_097_152,
+        unreachable_after_s=30,
     )
 
 
@@ -138,6 +140,7 @@ def test_a_disabled_flow_is_checked_and_left_out(read, wrong):
         ("start: yesterday", "is not allowed"),
         ("buffer.memory: 1", "is not allowed"),
         ("offset.map.bytes: 1", "is not allowed"),
+        ("unreachable.after.seconds: 3", "is not allowed"),
         ("delivery: atleastonce", "is not allowed"),
         ("throttle: 10B", "bytes per second from 1000"),
         ("throttle.topics: orders", "EXPRESSION=RATE"),

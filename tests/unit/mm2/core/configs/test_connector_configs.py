@@ -54,6 +54,7 @@ def test_our_own_keys():
         "on.source.gap": "fail",
         "buffer.memory": "2000000",
         "offset.map.bytes": "3000000",
+        "unreachable.after.seconds": "30",
         "throttle": "5MB",
         "throttle.topics": "a.*=1MB, b=2MB",
         "mm2.engine": "inline",
@@ -65,6 +66,7 @@ def test_our_own_keys():
     assert found.flow.on_source_gap is flows.OnSourceGap.FAIL
     assert found.flow.buffer_bytes == 2_000_000
     assert found.flow.map_bytes == 3_000_000
+    assert found.flow.unreachable_after_s == 30
     assert found.flow.budgets.flow == 5_000_000
     assert found.flow.budgets.of_topic("b") == 2_000_000
     assert found.engine == engine_settings.EngineSettings(engine="inline", master="local[2]")

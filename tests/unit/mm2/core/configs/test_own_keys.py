@@ -25,6 +25,7 @@ def test_none_of_them_is_javas():
         ("on.source.gap", "cry", "continue, fail"),
         ("buffer.memory", "1", "at least"),
         ("offset.map.bytes", "1", "at least"),
+        ("unreachable.after.seconds", "3", "at least"),
         ("mm2.engine", "storm", "spark, inline"),
     ],
 )

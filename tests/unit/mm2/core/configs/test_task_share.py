@@ -78,6 +78,7 @@ def test_what_a_running_task_takes_up(key):
         "delivery",
         "buffer.memory",
         "offset.map.bytes",
+        "unreachable.after.seconds",
         "offset.lag.max",
         "offset-syncs.topic.location",
         "replication.policy.separator",

@@ -70,6 +70,7 @@ configurations = st.builds(
     throttle_bytes_s=NUMBERS,
     topic_throttles=st.dictionaries(TEXTS, NUMBERS, max_size=2),
     granted=st.booleans(),
+    unreachable_after_s=st.integers(5, 3600),
 )
 eras = st.builds(
     map_record.Era,
