@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,9 +54,11 @@ def test_receipts_of_the_target_that_serves_are_listed(file):
     assert done.returncode == exits.UNKNOWN, done.stderr
     (line,) = done.stdout.splitlines()[1:]
     assert line.split()[1:6] == ["west->east", "orders", "0", "source-gone", "[3,9)"]
-    (error,) = done.stderr.splitlines()
-    assert error.startswith("mm2: cannot read the receipts of east->west on west: ")
-    assert "Connection refused" in error
+    waiting, error = done.stderr.splitlines()
+    assert waiting.startswith("west: connection refused (127.0.0.1:")
+    assert error.startswith(
+        "mm2: cannot read the receipts of east->west on west: connection refused"
+    )
 
     done = mirror.mm2("receipts", "-c", file, "--json", "--flow", "east->west")
     assert done.returncode == exits.UNREACHABLE, done.stderr
@@ -71,6 +74,12 @@ def test_a_cluster_that_does_not_answer_is_no_problem_that_was_found(file):
         *("--flow", "east->west", "--back", *where),
     )
     assert translated.returncode == exits.UNREACHABLE, translated.stdout + translated.stderr
+    reset = mirror.mm2("topic", "reset", "east->west", "orders", "--from", "earliest", *where)
+    assert reset.returncode == exits.UNREACHABLE, reset.stderr
+    assert re.fullmatch(
+        r"mm2: west: connection refused \(127.0.0.1:\d+\); diagnose with: mm2 check",
+        reset.stderr.splitlines()[-1],
+    )
     checked = mirror.mm2("check", *where, "--timeout", "5")
     assert checked.returncode == exits.FAILED, "one of two was looked at"
     paused = mirror.mm2("pause", "east->west", *where)

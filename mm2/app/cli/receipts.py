@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import sys
 from collections.abc import Sequence
 from concurrent import futures
 from dataclasses import dataclass
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 JSON_VERSION = 1
 _KINDS = [each.value for each in receipt.ReceiptKind]
 _COLUMNS = ("AT", "FLOW", "TOPIC", "PARTITION", "KIND", "SOURCE", "MIRROR", "DETAIL")
-_SILENT_S = 2.0
-"""After this long a terminal shows which clusters have not answered."""
 _SPARE_S = 2.0
 """How much later than asked a client may report that time is up."""
 
@@ -94,7 +91,8 @@ def command(
     for each in answers:
         if each.error is not None:
             where = f"the receipts of {each.flow.name} on {each.flow.target}"
-            click.echo(f"mm2: cannot read {where}: {each.error}", err=True)
+            reason = str(each.error).removeprefix(f"{each.flow.target}: ")
+            click.echo(f"mm2: cannot read {where}: {reason}", err=True)
     of_found = exits.FAILED if found and exit_code else exits.DONE
     return exits.worst([of_found if each.error is None else exits.UNREACHABLE for each in answers])
 
@@ -102,13 +100,21 @@ def command(
 def _read_all(
     settings: app_settings.Settings, wanted: Sequence[flows.Flow], *, timeout_s: float
 ) -> list[Answer]:
-    """All targets at the same time, within `timeout_s`."""
+    """All targets at the same time, within `timeout_s`; half of it is for waiting until they
+    answer."""
+    from mm2.app import cluster_wait, connections
     from mm2.app.looks import receipts, sides
 
     clock = system_clock.SystemClock()
 
     def read(flow: flows.Flow) -> Answer:
         try:
+            cluster_wait.require(
+                [connections.target_access(settings, flow)],
+                timeout_s=timeout_s / 2,
+                tell=lambda line: click.echo(line, err=True),
+                clock=clock,
+            )
             with sides.Sides(settings, flow, purpose="receipts", clock=clock) as both:
                 found = receipts.read(both.target, flow.source, timeout_s=timeout_s)
         except errors.ConnectError as error:
@@ -117,19 +123,9 @@ def _read_all(
 
     threads = pool.Pool("receipts", threads_max=len(wanted), waiting_max=len(wanted))
     calls = [(flow, threads.submit(functools.partial(read, flow))) for flow in wanted]
-    _wait(calls, timeout_s=timeout_s)
+    futures.wait([call for _, call in calls], timeout=timeout_s + _SPARE_S)
     late = errors.RetriableError(f"no answer within {timeout_s:g} s")
     return [call.result() if call.done() else Answer(flow=flow, error=late) for flow, call in calls]
-
-
-def _wait(calls: Sequence[tuple[flows.Flow, futures.Future[Answer]]], *, timeout_s: float) -> None:
-    """Until all have ended or time is up; a person at a terminal sees what is waited for."""
-    every = [call for _, call in calls]
-    _, late = futures.wait(every, timeout=min(_SILENT_S, timeout_s))
-    if late and sys.stderr.isatty():
-        names = sorted({flow.target for flow, call in calls if call in late})
-        click.echo(f"waiting up to {timeout_s:g} s for {', '.join(names)} ...", err=True)
-    futures.wait(every, timeout=max(0.0, timeout_s - _SILENT_S) + _SPARE_S)
 
 
 def _print(found: Sequence[tuple[str, receipt.Receipt]], answers: Sequence[Answer]) -> None:

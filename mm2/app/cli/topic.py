@@ -121,10 +121,19 @@ class _Reset:
     def run(self, timeout_s: float) -> int:
         """Returns the exit code. Raises `ConnectError` if the decision could not be recorded: later
         failures are reported beside what was recorded."""
-        from mm2.app import connections, noise
+        from mm2.app import cluster_wait, connections, noise
         from mm2.app.looks import sides
 
         flow = self._order.flow
+        cluster_wait.require(
+            [
+                connections.source_access(self._settings, flow),
+                connections.target_access(self._settings, flow),
+            ],
+            timeout_s=timeout_s,
+            tell=lambda line: click.echo(line, err=True),
+            clock=self._clock,
+        )
         with (
             noise.to_file() as log_file,
             sides.Sides(self._settings, flow, purpose="reset", clock=self._clock) as both,

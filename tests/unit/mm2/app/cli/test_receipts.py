@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from connect_runtime.base import errors
-from mm2.app import exits
+from mm2.app import cluster_wait, exits
 from mm2.app.cli import main
 from mm2.app.cli import receipts as command
 from mm2.app.looks import receipts
@@ -43,6 +43,7 @@ def topics(monkeypatch):
             raise answer
         return answer
 
+    monkeypatch.setattr(cluster_wait, "wait", lambda accesses, **_: {})
     monkeypatch.setattr(receipts, "read", read)
     return found
 
@@ -154,6 +155,7 @@ def test_targets_are_read_in_parallel_and_one_that_hangs_is_given_up(config, cap
             never.wait()
         return []
 
+    monkeypatch.setattr(cluster_wait, "wait", lambda accesses, **_: {})
     monkeypatch.setattr(receipts, "read", read)
     monkeypatch.setattr(command, "_SPARE_S", 0.0)
     try:

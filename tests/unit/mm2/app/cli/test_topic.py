@@ -9,7 +9,7 @@ import pytest
 from connect_runtime.base import errors, ids
 from connect_runtime.core.state import config_log, status_log
 from connect_runtime.kafka_client import errors as kafka_errors
-from mm2.app import connections, exits, flow_api, topic_reset
+from mm2.app import cluster_wait, connections, exits, flow_api, topic_reset
 from mm2.app.cli import main, topic
 from mm2.app.looks import sides, workers
 from mm2.core.offsets import offset_map
@@ -128,6 +128,7 @@ def raising(error):
 def recorded(monkeypatch, tmp_path):
     """Both clusters answer, the decision is recorded, and a process runs the flow somewhere."""
     monkeypatch.setenv("MM2_RUN_DIR", str(tmp_path))
+    monkeypatch.setattr(cluster_wait, "wait", lambda accesses, **_: {})
     monkeypatch.setattr(sides, "Sides", Nothing)
     monkeypatch.setattr(connections, "ledger", Nothing)
     monkeypatch.setattr(topic_reset, "record", lambda *args, **kwargs: [DECISION])
