@@ -162,7 +162,11 @@ def test_a_stranger_in_the_mirror_is_seen_and_is_a_failure(demo):
 
 @pytest.mark.parametrize(
     "moment",
-    [CLUSTERS_UP, pytest.param(TRAFFIC_SENT, marks=pytest.mark.full), BACKLOG_COPIED],
+    [
+        pytest.param(CLUSTERS_UP, marks=pytest.mark.full),
+        pytest.param(TRAFFIC_SENT, marks=pytest.mark.full),
+        BACKLOG_COPIED,
+    ],
 )
 def test_ctrl_c_leaves_nothing_running(demo, moment):
     running = demo("--seconds", "60", "--records", "100")

@@ -417,6 +417,7 @@ def test_what_a_killed_node_had_copied_is_counted_and_not_copied_again(
                 lambda: f"its copies go on\n{run.tail}",
             )
             run.kill()
+        given["spark"] = {"engine": "inline"}
         with mirror.Mirror(tmp_path, given, name="second") as run:
             run.await_records(200, topic=orders)
             found = run.figure("mm2_duplicates_refused_total", topic=orders)

@@ -102,7 +102,7 @@ def test_topics_of_every_codec_are_copied_until_caught_up(east, west, topic, tmp
 
 def test_a_filter_that_matches_nothing_is_told_and_no_success(east, west, tmp_path):
     given = mirror.settings(
-        east.client_properties(), west.client_properties(), topics="no-such-topic"
+        east.client_properties(), west.client_properties(), topics="no-such-topic", spark=INLINE
     )
     done = mm2("run", write(tmp_path, given), "--until-caught-up", "--timeout", "60")
     assert done.returncode == 1, done.stderr

@@ -169,6 +169,7 @@ def test_the_copy_notices_that_its_channel_was_closed(start):
     assert copy.handle.error is None
 
 
+@pytest.mark.full
 def test_starting_again_and_again_leaves_nothing_behind(start, spark):
     def threads():
         return len(list(Path(f"/proc/{spark.jvm_pid}/task").iterdir()))

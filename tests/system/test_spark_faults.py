@@ -47,7 +47,9 @@ def test_a_task_without_a_slot_waits_and_is_counted():
         assert last["slots"] == [2, 2, 0, 0]
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.full)]
+)
 def test_nothing_survives_the_process_that_started_spark(number):
     with spark_processes.running(copies_wanted=2, slots=2) as process:
         seen = spark_processes.answer(process)
@@ -106,7 +108,7 @@ def test_stopping_while_spark_starts_is_quick():
     eventually.eventually(lambda: not processes.alive(pid), 30.0)
 
 
-@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("frozen", [pytest.param(False, marks=pytest.mark.full), True])
 def test_stop_ends_what_still_runs_in_time(frozen):
     server = control_server.listen_unix(CLOCK)
     spark = spark_engine.SparkEngine(spark_settings.SparkSettings(), now=CLOCK)
