@@ -8,7 +8,7 @@ from connect_runtime.base import clock as base_clock
 from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.wire.connection import cluster as wire
 from mm2.app.settings import settings as app_settings
-from mm2.cluster import kafka_admin, kafka_flow_log
+from mm2.cluster import kafka_admin, kafka_cluster, kafka_flow_log
 from mm2.connectors import operators
 from mm2.connectors.share import flow_ledger
 from mm2.core import commands, flows
@@ -84,6 +84,19 @@ def target_admin(
     """Asks the flow's target. Raises as `source_admin`."""
     found = target_access(settings, flow)
     return kafka_admin.KafkaAdmin(found, client_id=client_id, clock=clock)
+
+
+def target_cluster(
+    settings: app_settings.Settings, flow: flows.Flow, *, client_id: str, clock: base_clock.Clock
+) -> kafka_cluster.KafkaCluster:
+    """The flow's target, read and written as by the producer of its tasks. Raises as
+    `source_admin`."""
+    return kafka_cluster.KafkaCluster(
+        target_access(settings, flow),
+        access(settings.clients_of(flow).producer, flow.target),
+        client_id=client_id,
+        clock=clock,
+    )
 
 
 def ledger(

@@ -129,8 +129,9 @@ COMMANDS: Mapping[str, Mapping[int, str]] = {
         UNREACHABLE: "a cluster did not answer",
     },
     "receipts": {
-        DONE: "every target answered (with --exit-code: and there is no receipt)",
-        FAILED: "there are receipts (with --exit-code only)",
+        DONE: "every target answered (with --exit-code: and there is no receipt that counts)",
+        FAILED: "there are receipts (with --exit-code only); those of kind operator-action count "
+        "only if --kind names it",
         UNKNOWN: "a target could not be read; the receipts of the others are listed",
         UNREACHABLE: "no target could be read",
     },

@@ -41,6 +41,8 @@ ENGINE_STOP_S = 0.7
 """Of these the engine gets at least so much."""
 CLOSE_S = 1
 """How long answers of the REST servers may take to end, in whole seconds."""
+RECORD_S = 1.0
+"""How long the end then waits until operators' last actions are recorded; mostly they are."""
 
 
 class MakeFleet(Protocol):
@@ -86,10 +88,12 @@ class Node:
         self._broken = ""
         plans = flow_plan.plans(settings, choice, environment=environment)
         self._served = served if served is not None else {}
+        self.action_log = operator_log.OperatorLog(lambda: self._settings, now=self._clock)
+        """Takes what operators had done in this process; closed by `stop`."""
         self._fleet = make_fleet(
             flow_plan.rest(settings, environment=environment),
             served=self._served,
-            on_change=operator_log.log_change,
+            on_change=self.action_log.log_change,
         )
         self._plane: data_plane.DataPlane | None = None
         self.unreachable: Callable[[str], str] = lambda _: ""
@@ -206,6 +210,7 @@ class Node:
         self._endings.wait(until_s)
         self._threads.stop_all(0.1)
         self._fleet.close(CLOSE_S)
+        self.action_log.close(RECORD_S)
 
     # Change
 

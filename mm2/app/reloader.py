@@ -44,6 +44,9 @@ class Running(Protocol):
     @property
     def api(self) -> Mapping[str, object]: ...
 
+    @property
+    def action_log(self) -> operator_log.OperatorLog: ...
+
     def statuses(self) -> Sequence[flow_status.FlowStatus]: ...
 
     def apply(self, settings: app_settings.Settings, changes: differences.Changes) -> None: ...
@@ -96,9 +99,14 @@ class Reloader:
     def _answer(self, question: run_socket.AnyQuestion) -> run_socket.Answer:
         match question:
             case run_socket.Question():
-                if not question.dry_run:
-                    operator_log.log(question.peer or "unknown (SIGHUP)", "reload")
-                return self.reload(question)
+                if question.dry_run:
+                    return self.reload(question)
+                operator, before = question.peer or "unknown (SIGHUP)", self._running.settings
+                self._running.action_log.log_reload(operator)
+                answer = self.reload(question)
+                if answer.code == exits.DONE:
+                    self._running.action_log.record_reload(operator, before=before)
+                return answer
             case run_socket.ApiQuestion():
                 who = {"user": question.peer} if question.peer else {}
                 detail = {**self._running.api, **who}

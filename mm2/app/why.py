@@ -14,14 +14,15 @@ from typing import Any
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import errors
-from mm2.app import connections, overview
-from mm2.app.looks import sides
+from mm2.app import connections, operator_log, overview
+from mm2.app.looks import receipts, sides
 from mm2.app.reports import flow_report, flow_verdict, show
 from mm2.app.settings import settings as app_settings
 from mm2.connectors import flow_status
 from mm2.core import commands, flows, reachability
 from mm2.core import holds as holding
 from mm2.core.copy import remedies
+from mm2.formats import receipt
 
 OLD = "its records are old, and brokers forget who wrote such"
 _UNKNOWN = flow_report.State.UNKNOWN
@@ -29,6 +30,8 @@ DENIED = "the transactional id may not be used, so nobody is fenced"
 
 
 _NOTHING_LISTED: Mapping[str, bool] = {}
+_HELD_BY = {flow_report.State.PAUSED.value: "pause", flow_report.State.STOPPED.value: "stop"}
+"""By the flow's state: the operator's action that led to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,6 +223,45 @@ def existing(
         with reached as both, contextlib.suppress(errors.ConnectError):
             found[flow.name] = name in both.source.admin.list_topics(timeout_s)
     return found
+
+
+def is_held(told: Mapping[str, Any]) -> bool:
+    """Did an operator pause or stop the flow, or pause the topic? `told` is an `InFlow` as JSON."""
+    parts = (each.get("state") for each in told["partitions"])
+    return told["state"] in _HELD_BY or overview.PAUSED in parts
+
+
+def holding_actions(
+    settings: app_settings.Settings,
+    flow: flows.Flow,
+    told: Mapping[str, Any],
+    *,
+    clock: base_clock.Clock,
+    timeout_s: float,
+) -> list[receipt.Receipt]:
+    """Who paused or stopped what `is_held`, oldest first, as far as it is recorded on the target;
+    empty where that does not answer."""
+    reached = sides.Sides(settings, flow, purpose="why", clock=clock)
+    with reached as both, contextlib.suppress(errors.ConnectError):
+        stated = receipts.read(both.target, flow.source, timeout_s=timeout_s)
+        verb = _HELD_BY.get(told["state"], "")
+        found = [_last_hold(stated, "", verb), _last_hold(stated, told["topic"], "pause")]
+        return sorted((each for each in found if each is not None), key=lambda each: each.at_ms)
+    return []
+
+
+def _last_hold(stated: Sequence[receipt.Receipt], topic: str, verb: str) -> receipt.Receipt | None:
+    """The flow's (topic "") or topic's last change of state, if it is this one."""
+    ids = {operator_log.record_id(each): each for each in ("pause", "stop", "resume")}
+    found = [
+        each
+        for each in stated
+        if each.kind is receipt.ReceiptKind.OPERATOR_ACTION
+        and each.topic == topic
+        and each.id in ids
+    ]
+    last = max(found, key=lambda each: each.at_ms, default=None)
+    return last if last is not None and ids[last.id] == verb else None
 
 
 def concerns(flow: flows.Flow, name: str) -> bool:

@@ -1,4 +1,5 @@
-"""Receipts: durable statements that something was lost, skipped, doubled or could not be ruled out.
+"""Receipts: durable statements that something was lost, skipped, doubled or could not be ruled out;
+and of what operators did to the flow.
 
 Topic `mm2-receipts.<alias>.internal` on the target, compacted, one partition. Key and value are
 compact JSON, so that any console consumer reads them:
@@ -6,7 +7,8 @@ compact JSON, so that any console consumer reads them:
     key    {"v":1,"topic":…,"partition":…,"id":…}
     value  {"v":1,"kind":…,"source":[from,to),"target":[from,to),"at_ms":…,"flow":…,"detail":…}
 
-Ranges are null where they do not apply.
+Ranges are null where they do not apply. What is about no single partition has partition -1, and
+topic "" where it is about the whole flow.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 VERSION = 1
+NO_PARTITION = -1
 
 
 class ReceiptKind(enum.Enum):
@@ -38,6 +41,9 @@ class ReceiptKind(enum.Enum):
     NEW_ERA_REQUESTED = "new-era-requested"
     """An operator started a new era; what lies between the two positions is theirs to answer
     for."""
+    OPERATOR_ACTION = "operator-action"
+    """An operator paused, resumed, throttled, restarted or reconfigured the flow, or a topic of it;
+    the text says who. It has no ranges, and says nothing about what was copied."""
 
 
 Range = tuple[int, int]
@@ -45,7 +51,11 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """One statement about one source partition; `topic` is the source's, offsets are [from, to)."""
+    """One statement about one source partition; `topic` is the source's, offsets are [from, to).
+
+    An operator's action is about a topic, or with topic "" about the flow: its partition is
+    `NO_PARTITION`.
+    """
 
     topic: str
     partition: int

@@ -109,7 +109,8 @@ def test_receipts_are_read_as_they_stand(east, topic):
         target=(3, 9),
     )
     other = dataclasses.replace(one, id="y", target=None, source=(1, 2))
-    written = [receipt.encode(each) for each in (one, other, one)]
+    action = dataclasses.replace(one, id="z", kind=receipt.ReceiptKind.OPERATOR_ACTION, target=None)
+    written = [receipt.encode(each) for each in (one, other, action, one)]
     gone = [(receipt.encode(other)[0], None)]
     kafka.produce(
         properties,

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from connect_runtime.system import clock
 from mm2.app import exits
 from mm2.sandbox import ports
 from tests.support import client_certificates, eventually, kafka, mirror
@@ -201,10 +202,22 @@ def test_what_operators_do_is_logged_with_who_did_it_and_a_stop_can_be_resumed(
     given = mirror.settings(
         east.client_properties(), west.client_properties(), topics=name, spark={"engine": "inline"}
     )
+    since_ms = clock.SystemClock().wall_ms()
     with mirror.Mirror(tmp_path, given) as running:
         running.await_log("east->west is RUNNING")
         config = ("--config", running.settings_path)
+
+        def recorded() -> dict[str, str]:
+            """By their ids and topics, what was done since then."""
+            done = mirror.mm2("receipts", *config, "--kind", "operator-action", "--json")
+            return {
+                " ".join(filter(None, (each["id"], each["topic"]))): each["detail"]
+                for each in json.loads(done.stdout)["receipts"]
+                if each["at_ms"] >= since_ms
+            }
+
         who = rf"operator \S+ \(uid {os.geteuid()}, pid \d+\)"
+        logged_by: dict[str, str] = {}
         for arguments, logged in {
             ("throttle", FLOW, "1MB"): f"throttle {FLOW}: 1MB",
             ("pause", FLOW, "--topic", name): f"pause topic {name} of {FLOW}",
@@ -216,6 +229,20 @@ def test_what_operators_do_is_logged_with_who_did_it_and_a_stop_can_be_resumed(
             done = mirror.mm2(*arguments, *config)
             assert done.returncode == exits.DONE, done.stderr
             running.await_log(rf"INFO {who}: {re.escape(logged)} \(")
+            logged_by[logged] = re.findall(rf"({who}): {re.escape(logged)} \(", running.log)[-1]
+        expected = {
+            f"operator-action-{action}": f"{logged_by[words]}: {words}"
+            for action, words in {
+                "throttle": f"throttle {FLOW}: 1MB",
+                f"pause {name}": f"pause topic {name} of {FLOW}",
+                "pause": f"pause {FLOW}",
+                "resume": f"resume {FLOW}",
+                "restart": f"restart {FLOW}",
+                "reload": "reload",
+            }.items()
+        }
+        eventually.eventually(lambda: expected.items() <= recorded().items(), 30.0, recorded)
+        assert mirror.mm2("receipts", *config, "--topic", name, "--exit-code").returncode == 0
         assert "east->west is PAUSED" in running.log
         assert running.log.count("has no authorizer") == 1
         running.stop_connector("MirrorSourceConnector")
@@ -223,6 +250,9 @@ def test_what_operators_do_is_logged_with_who_did_it_and_a_stop_can_be_resumed(
         told = json.loads(mirror.mm2("status", *config, "--json").stdout)["flows"][0]
         assert told["state"] == "STOPPED"
         assert told["reason"].endswith(f"; resume with: mm2 resume '{FLOW}'")
+        eventually.eventually(lambda: "operator-action-stop" in recorded(), 30.0, recorded)
+        why = mirror.mm2("why", name, *config)
+        assert re.search(rf"{FLOW}: \S+Z operator .+: stop {FLOW}\n", why.stdout), why
         assert running.running, "a flow that can be resumed does not end the process"
         assert mirror.mm2("resume", FLOW, *config).returncode == exits.DONE
         eventually.eventually(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -39,6 +41,20 @@ class Nodes:
         done = mirror.mm2(command, mirror.FLOW, *words, "--config", file)
         assert done.returncode == 0, done.stdout + done.stderr + self.tail()
         return done.stdout
+
+    def await_recorded(self, topic: str | None, action: str, detail: str) -> None:
+        """Until the receipts topic has this as the last action of its kind."""
+        words = ("--kind", "operator-action", "--json", "--config", self.runs[0].settings_path)
+
+        def found() -> list[str]:
+            told = json.loads(mirror.mm2("receipts", *words).stdout)["receipts"]
+            wanted = (topic, f"operator-action-{action}")
+            return [each["detail"] for each in told if (each["topic"], each["id"]) == wanted]
+
+        def recorded() -> bool:
+            return any(re.fullmatch(detail, each) for each in found())
+
+        eventually.eventually(recorded, DEADLINE_S, lambda: f"{found()}\n{self.tail()}")
 
     def records(self, topic: str) -> float:
         return sum(max(0.0, each.records(topic=topic)) for each in self.runs)
@@ -153,6 +169,14 @@ def test_what_is_said_to_any_node_is_done_on_all(
         eventually.eventually(lambda: sum(ends(target, [one])) >= behind, LIFTED_S, nodes.tail)
         assert nodes.starts() == begun, "no copy has been begun anew for any of it"
 
+        who = rf"operator \S+ \(uid {os.geteuid()}, pid \d+\)"
+        for of, action, words in [
+            (one, "pause", f"pause topic {one} of east->west"),
+            (one, "throttle", f"throttle topic {one} of east->west: none"),
+            (one, "resume", f"resume topic {one} of east->west"),
+        ]:
+            nodes.await_recorded(of, action, f"{who}: {words}")
+
         told = nodes.tell("restart", "--topic", other)
         assert told == f"east->west, topic {other}: restarting task 0, task 1\n"
         eventually.eventually(lambda: nodes.starts() == begun + 2, DEADLINE_S, nodes.tail)
@@ -160,6 +184,9 @@ def test_what_is_said_to_any_node_is_done_on_all(
 
         nodes.tell("pause")
         await_still(target, names)
+        nodes.await_recorded(None, "pause", f"{who}: pause east->west")
+        told = mirror.mm2("why", one, "--config", nodes.runs[0].settings_path).stdout
+        assert re.search(rf"east->west: \S+Z {who}: pause east->west\n", told), told
         for each in nodes.runs:
             assert each.stop() == 143, each.tail
         given = settings(source, target, names)

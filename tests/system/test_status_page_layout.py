@@ -80,7 +80,13 @@ def answered() -> questions.Answer:
         "target": None,
         "detail": HOSTILE,
     }
-    found = {"receipt_count": 1, "kinds": {"source-gone": 1}, "receipts": [one]}
+    action = {**one, "id": "2", "kind": "operator-action", "partition": None, "source": None}
+    found = {
+        "receipt_count": 1,
+        "kinds": {"source-gone": 1},
+        "receipts": [one],
+        "actions": [action],
+    }
     return questions.Answer(found=found | planned(), at_ms=NOW_MS, took_s=1.0)
 
 

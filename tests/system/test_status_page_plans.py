@@ -42,7 +42,7 @@ def planned(verdict: str, tone: str, *, age_ms: int = 0) -> questions.Answer:
         "findings": [],
         "findings_hidden": 0,
     }
-    receipts = {"receipt_count": 0, "kinds": {}, "receipts": []}
+    receipts = {"receipt_count": 0, "kinds": {}, "receipts": [], "actions": []}
     return questions.Answer(found=found | receipts, at_ms=seen_flows.NOW_MS - age_ms, took_s=1.0)
 
 

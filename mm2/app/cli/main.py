@@ -75,7 +75,7 @@ SECTIONS: Mapping[str, Mapping[str, Subcommand]] = {
             "mm2.app.cli.why", "command", "Explain how a topic is replicated, or why not."
         ),
         "receipts": Subcommand(
-            "mm2.app.cli.receipts", "command", "List data-loss and duplicate events."
+            "mm2.app.cli.receipts", "command", "List losses, duplicates and operators' actions."
         ),
     },
     "Fail over": {

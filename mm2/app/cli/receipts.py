@@ -1,4 +1,5 @@
-"""`mm2 receipts`: durable records of data loss, skipped records and possible duplicates."""
+"""`mm2 receipts`: durable records of data loss, skipped records and possible duplicates, and of
+what operators did."""
 
 from __future__ import annotations
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 JSON_VERSION = 1
 _KINDS = [each.value for each in receipt.ReceiptKind]
+_ACTION = receipt.ReceiptKind.OPERATOR_ACTION
 _COLUMNS = ("AT", "FLOW", "TOPIC", "PARTITION", "KIND", "SOURCE", "MIRROR", "DETAIL")
 _SPARE_S = 2.0
 """How much later than asked a client may report that time is up."""
@@ -49,7 +51,11 @@ class Answer:
     metavar="KIND",
     help=f"Only this kind; repeatable: {', '.join(_KINDS)}.",
 )
-@click.option("--exit-code", is_flag=True, help="Exit with 1 if there is any receipt.")
+@click.option(
+    "--exit-code",
+    is_flag=True,
+    help=f"Exit with 1 if there is any receipt; {_ACTION.value} counts only if --kind names it.",
+)
 def command(
     *,
     asked: flow_options.Asked,
@@ -60,13 +66,17 @@ def command(
     """List the receipts of all flows, oldest first.
 
     A receipt is a durable record on the target cluster that records were lost or skipped, or may be
-    duplicated. SOURCE and MIRROR are the offsets [from,to) concerned. The flows need not run: all
-    targets are read in parallel. A target that cannot be read is reported on stderr.
+    duplicated. SOURCE and MIRROR are the offsets [from,to) concerned. Receipts of kind
+    operator-action record what operators did to the flow or a topic (pause, resume, stop, restart,
+    throttle, reload, configuration) and who did it: the last action of each kind is kept.
+    The flows need not run: all targets are read in parallel. A target that cannot be read is
+    reported on stderr.
 
     \b
     Examples:
       mm2 receipts
       mm2 receipts --topic orders --kind source-gone
+      mm2 receipts --kind operator-action
       mm2 receipts --json --exit-code
     """
     settings, wanted = flow_options.chosen(asked)
@@ -93,7 +103,8 @@ def command(
             where = f"the receipts of {each.flow.name} on {each.flow.target}"
             reason = str(each.error).removeprefix(f"{each.flow.target}: ")
             click.echo(f"mm2: cannot read {where}: {reason}", err=True)
-    of_found = exits.FAILED if found and exit_code else exits.DONE
+    counted = [one for _, one in found if one.kind is not _ACTION or _ACTION.value in kinds]
+    of_found = exits.FAILED if counted and exit_code else exits.DONE
     return exits.worst([of_found if each.error is None else exits.UNREACHABLE for each in answers])
 
 
@@ -156,8 +167,8 @@ def _row(flow: str, one: receipt.Receipt) -> tuple[str, ...]:
     return (
         show.moment(one.at_ms),
         flow,
-        one.topic,
-        str(one.partition),
+        one.topic or "-",
+        "-" if one.partition == receipt.NO_PARTITION else str(one.partition),
         one.kind.value,
         _range(one.source),
         _range(one.target),
@@ -172,8 +183,8 @@ def _range(offsets: receipt.Range | None) -> str:
 def _json(flow: str, one: receipt.Receipt) -> dict[str, Any]:
     return {
         "flow": flow,
-        "topic": one.topic,
-        "partition": one.partition,
+        "topic": one.topic or None,
+        "partition": None if one.partition == receipt.NO_PARTITION else one.partition,
         "kind": one.kind.value,
         "source": one.source,
         "target": one.target,

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from connect_runtime.base import deadline
 from connect_runtime.system import clock as system_clock
 from mm2.app import exits, run_socket
 from mm2.app.cli import config_file, flow_options, usual
@@ -19,8 +20,9 @@ from mm2.app.settings import settings as app_settings
 from mm2.core import flows
 
 JSON_VERSION = 1
-EXISTENCE_S = 5.0
-"""Whether a topic is there is worth no longer a wait, where it is not replicated anyway."""
+EXTRA_S = 5.0
+"""Whether a topic is there that is not replicated anyway, and who paused it, are worth no longer a
+wait."""
 
 
 @click.command("why")
@@ -36,8 +38,10 @@ def command(
     TOPIC is a topic of a source, or its mirror. For each flow and partition: passed through as it
     is, re-encoded (and why), in transactions, at least once, waiting, or stopped, with the command
     that resolves it; by which rule, and how far. Of a topic that is not mirrored: why not, and
-    whether it exists at all. A process that runs FILE (default: clusters.yaml) on this machine is
-    asked; of flows whose partitions none has, both clusters are: they tell how far it is.
+    whether it exists at all. Of a flow or topic that an operator paused or stopped: who did it,
+    and when, if the target has a record of it. A process that runs FILE (default: clusters.yaml)
+    on this machine is asked; of flows whose partitions none has, both clusters are: they tell how
+    far it is.
 
     \b
     Examples:
@@ -61,6 +65,7 @@ def command(
     shown: list[tuple[int | None, Mapping[str, Any]]] = [*replicating]
     if found is not None:
         shown += [(None, each.as_json()) for each in found.flows]
+    shown = _with_actions(settings, shown, timeout_s=min(timeout_s, EXTRA_S))
     if as_json:
         flows_json = [{"process": pid, **flow} for pid, flow in shown]
         answer = {"version": JSON_VERSION, "topic": topic, "flows": flows_json}
@@ -132,7 +137,7 @@ def _of_clusters(
             [flow for flow in left if flow not in asked],
             topic,
             clock=system_clock.SystemClock(),
-            timeout_s=min(timeout_s, EXISTENCE_S),
+            timeout_s=min(timeout_s, EXTRA_S),
         )
     found = why.look(settings, (), topic, reports=reports, existing=existing)
     names = {each.name for each in left}
@@ -149,6 +154,38 @@ def _in_state(report: Any, told: Mapping[str, Any] | None) -> Any:
         return dataclasses.replace(report, reason=told["unhealthy"] or report.reason)
     state = flow_report.State(told["state"])
     return dataclasses.replace(report, state=state, reason=told["reason"])
+
+
+def _with_actions(
+    settings: app_settings.Settings,
+    shown: Sequence[tuple[int | None, Mapping[str, Any]]],
+    *,
+    timeout_s: float,
+) -> list[tuple[int | None, Mapping[str, Any]]]:
+    """With who paused or stopped it, of what is; only then are targets asked for it, all within
+    the time."""
+    from mm2.app import noise, why
+    from mm2.app.reports import show
+
+    clock = system_clock.SystemClock()
+    end = deadline.Deadline.after(timeout_s, now_s=clock.now_s())
+    by_name = {each.name: each for each in settings.flows}
+    told: list[tuple[int | None, Mapping[str, Any]]] = []
+    for pid, flow in shown:
+        actions: list[Any] = []
+        known = by_name.get(flow["flow"])
+        if known is not None and flow["partitions"] and why.is_held(flow):
+            left_s = end.left_s(clock.now_s())
+            with noise.to_file():
+                actions = why.holding_actions(settings, known, flow, clock=clock, timeout_s=left_s)
+        lines = [f"{flow['flow']}: {show.moment(each.at_ms)} {each.detail}" for each in actions]
+        as_json = [
+            {"at_ms": each.at_ms, "topic": each.topic or None, "detail": each.detail}
+            for each in actions
+        ]
+        more = {"operator_actions": as_json, "lines": [*flow["lines"], *lines]}
+        told.append((pid, {**flow, **more}))
+    return told
 
 
 def _exit_code(found: Any, *, replicates: bool) -> int:

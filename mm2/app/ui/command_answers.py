@@ -8,8 +8,10 @@ from typing import Any
 
 from mm2.app.ui import tones
 from mm2.core.failover import verdicts
+from mm2.formats import receipt
 
 RECEIPTS_MAX = 100
+ACTION = receipt.ReceiptKind.OPERATOR_ACTION.value
 FINDINGS_MAX = 30
 
 Json = dict[str, Any]
@@ -32,22 +34,23 @@ class OtherVersionError(ValueError):
 
 
 def receipts(told: Mapping[str, Any]) -> Json:
-    """Newest first. Raises `OtherVersionError`, `KeyError` and `TypeError` for what is none."""
+    """Newest first; what operators did is apart, for it says nothing of losses or duplicates.
+    Raises `OtherVersionError`, `KeyError` and `TypeError` for what is none."""
     _check(told)
     found = sorted(told["receipts"], key=lambda each: -each["at_ms"])
-    kinds = Counter(each["kind"] for each in found)
+    stated = [each for each in found if each["kind"] != ACTION]
+    actions = [each for each in found if each["kind"] == ACTION]
     return {
-        "receipt_count": len(found),
-        "kinds": dict(sorted(kinds.items())),
-        "receipts": [
-            {
-                key: each[key]
-                for key in ("id", "at_ms", "topic", "partition", "kind", "source", "target")
-            }
-            | {"detail": each["detail"]}
-            for each in found[:RECEIPTS_MAX]
-        ],
+        "receipt_count": len(stated),
+        "kinds": dict(sorted(Counter(each["kind"] for each in stated).items())),
+        "receipts": [_receipt(each) for each in stated[:RECEIPTS_MAX]],
+        "actions": [_receipt(each) for each in actions[:RECEIPTS_MAX]],
     }
+
+
+def _receipt(each: Mapping[str, Any]) -> Json:
+    names = ("id", "at_ms", "topic", "partition", "kind", "source", "target", "detail")
+    return {name: each[name] for name in names}
 
 
 def plan(told: Mapping[str, Any]) -> Json:

@@ -9,11 +9,15 @@ const FINDINGS_AT_ONCE = 5;
 const RECEIPT_COLUMNS = [
   ["At", "", (each) => moment(each.at_ms)],
   ["Kind", "", (each) => each.kind],
-  ["Topic", "", (each) => `${each.topic}-${each.partition}`],
+  ["Topic", "", (each) => place(each)],
   ["Source offsets", "", (each) => range(each.source)],
   ["Mirror offsets", "", (each) => range(each.target)],
   ["Detail", "", (each) => each.detail],
 ];
+// What operators did is about a topic, or about the whole flow.
+function place(each) {
+  return each.partition === null ? each.topic ?? "" : `${each.topic}-${each.partition}`;
+}
 function range(offsets) {
   return offsets ? `${count(offsets[0])} to ${count(offsets[1] - 1)}` : "";
 }
@@ -25,14 +29,16 @@ function asOf(found) {
 }
 export function drawReceipts(answer) {
   const found = answer.found;
-  let told = "";
+  let told = "", rows = [];
   if (found) {
+    rows = [...found.receipts, ...found.actions].sort((one, other) => other.at_ms - one.at_ms);
     const kinds = Object.entries(found.kinds).map(([kind, number]) => `${count(number)} ${kind}`).join(", ");
     const more = found.receipt_count > found.receipts.length ? `; the newest ${found.receipts.length} are shown, mm2 receipts lists all` : "";
     told = found.receipt_count ? `${counted(found.receipt_count, "receipt")} (${kinds})${more}; ` : "No receipts; ";
+    if (found.actions.length) told += `${counted(found.actions.length, "recorded action")} of operators; `;
   }
   text($("receipts-note"), told + (asOf(answer) || UNKNOWN));
-  table($("receipts"), RECEIPT_COLUMNS, found ? found.receipts : [], (each) => each.id);
+  table($("receipts"), RECEIPT_COLUMNS, rows, (each) => each.id);
 }
 // A plan is of its moment. One that is old, or of a flow that is no longer well, looks well no more.
 function isPast(answer, flow) {

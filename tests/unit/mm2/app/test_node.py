@@ -6,13 +6,15 @@ from __future__ import annotations
 import functools
 import pathlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from connect_runtime.app import fleet
 from connect_runtime.base import errors
 from connect_runtime.core.state import cluster_config, config_records
 from connect_runtime.ports import pages
+from connect_runtime.rest import change_log
 from connect_runtime.system import threads
 from mm2.app import flow_plan, node
 from mm2.app.settings import differences, load
@@ -49,9 +51,15 @@ class Running:
             self.file,
             choice=choice,
             environment={},
-            make_fleet=lambda _, served, on_change: fleets.as_fleet(self.fleet),
+            make_fleet=self._make_fleet,
             served=self.served,
         )
+
+    def _make_fleet(
+        self, _: object, *, served: pages.Pages, on_change: Callable[[change_log.Change], None]
+    ) -> fleet.Fleet:
+        self.on_change = on_change
+        return fleets.as_fleet(self.fleet)
 
     def begins(self) -> Running:
         """Each flow's worker has begun, and has written what its file says."""
@@ -240,3 +248,19 @@ def test_who_does_not_lead_says_for_which_flows_its_file_changes_nothing(running
     found.node.start()
     (line,) = eventually.eventually(lambda: found.node.not_in_force, WAIT_S)
     assert line.startswith("a->b: the node at http://h:1 leads")
+
+
+def test_what_operators_do_once_it_has_stopped_is_in_the_log_alone(running, caplog):
+    made = running().begins()
+    made.node.stop(1.0)
+    asked = change_log.Change(
+        method="PUT",
+        path="/a/b/connectors/MirrorSourceConnector/pause",
+        query="",
+        body=b"",
+        user="root (uid 0, pid 7)",
+        client="",
+        status=202,
+    )
+    made.on_change(asked)
+    assert "only this log has 1 action of operators on a->b (pause a->b)" in caplog.text

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import pathlib
 
@@ -8,11 +9,15 @@ import pytest
 from connect_runtime.app.settings import problems
 from connect_runtime.base import errors
 from connect_runtime.system import clock, signals, threads
-from mm2.app import exits, reloader, run_socket
+from mm2.app import exits, operator_log, reloader, run_socket
 from mm2.app.reports import flow_report
 from mm2.app.settings import differences, load
+from mm2.core import naming
+from mm2.formats import receipt
+from tests.fakes import one_side
 from tests.support import eventually, statuses
 
+RECEIPTS = naming.receipts_topic("a")
 BASE = """clusters: {a: {bootstrap.servers: 'a:1'}, b: {bootstrap.servers: 'b:1'}}
 flows:
 """
@@ -34,6 +39,19 @@ class Running:
         self.api: dict[str, object] = {"url": "http://h:1", "user": "mm2"}
         self.applied: list[differences.Changes] = []
         self.failure: Exception | None = None
+        self.cluster = one_side.FakeSide("b")
+        self.cluster.cluster.create(RECEIPTS)
+        self.cluster.topics.topics[RECEIPTS] = []
+        self.action_log = operator_log.OperatorLog(
+            lambda: self.settings,
+            now=clock.SystemClock(),
+            open_target=lambda *_: contextlib.nullcontext(self.cluster),
+        )
+
+    def recorded(self):
+        """What the action log has recorded until its end."""
+        self.action_log.close(5.0)
+        return [receipt.decode(*each) for each in self.cluster.topics.topics[RECEIPTS]]
 
     def load(self):
         return load.parse(self.file, file="c.yaml", folder=pathlib.Path("/"), environment={})
@@ -47,7 +65,9 @@ class Running:
 
 @pytest.fixture
 def running():
-    return Running()
+    made = Running()
+    yield made
+    made.action_log.close(5.0)
 
 
 @pytest.fixture
@@ -86,6 +106,26 @@ def test_who_reloads_is_logged_and_who_only_looks_is_not(made, caplog):
     made.answer(run_socket.Question())
     told = [each for each in caplog.messages if each.startswith("operator")]
     assert told == ["operator root (uid 0, pid 7): reload", "operator unknown (SIGHUP): reload"]
+
+
+def test_a_reload_is_recorded_for_each_flow_of_the_file_as_it_is_and_was(running, made):
+    running.file = BASE + "- {from: b, to: a}\n"
+    running.cluster.cluster.create(naming.receipts_topic("b"))
+    running.cluster.topics.topics[naming.receipts_topic("b")] = []
+    made.answer(run_socket.Question(peer="root (uid 0, pid 7)"))
+    (one,) = running.recorded()
+    (other,) = running.cluster.topics.topics[naming.receipts_topic("b")]
+    assert (one.flow, one.detail) == ("a->b", "operator root (uid 0, pid 7): reload")
+    assert receipt.decode(*other).flow == "b->a"
+
+
+@pytest.mark.parametrize("failure", [None, errors.RetriableError("no answer")])
+def test_a_reload_that_fails_or_only_looks_is_not_recorded(running, made, failure):
+    made.answer(DRY)
+    running.failure = failure
+    running.file = FLOW.replace("to: b", "to: b, topics: x" if failure else "to: nowhere")
+    assert made.answer(QUESTION).code != exits.DONE
+    assert running.recorded() == []
 
 
 def test_who_asks_for_the_rest_api_is_who_uses_it(made):

@@ -55,6 +55,7 @@ def test_golden_bytes():
         (receipt.ReceiptKind.DOUBLED_BY_JAVA, "doubled-by-java"),
         (receipt.ReceiptKind.TAKEN_FROM_JAVA, "taken-from-java"),
         (receipt.ReceiptKind.NEW_ERA_REQUESTED, "new-era-requested"),
+        (receipt.ReceiptKind.OPERATOR_ACTION, "operator-action"),
     ],
 )
 def test_the_names_of_kinds_are_durable(kind, name):
@@ -63,7 +64,7 @@ def test_the_names_of_kinds_are_durable(kind, name):
 
 
 def test_no_kind_is_left_out_of_the_table_above():
-    assert len(receipt.ReceiptKind) == 6
+    assert len(receipt.ReceiptKind) == 7
 
 
 @given(receipts)

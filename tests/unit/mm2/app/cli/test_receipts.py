@@ -86,6 +86,45 @@ def test_scripts_may_fail_where_there_is_any(topics, config, capsys, options, co
     assert main.run(["receipts", str(config), "--exit-code", *options]) == code
 
 
+ACTION = receipt.Receipt(
+    topic="",
+    partition=receipt.NO_PARTITION,
+    id="operator-action-pause",
+    kind=receipt.ReceiptKind.OPERATOR_ACTION,
+    flow="east->west",
+    at_ms=1_700_000_000_000,
+    detail="operator root (uid 0, pid 17): pause east->west",
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ([], exits.DONE),
+        (["--kind", "operator-action"], exits.FAILED),
+        (["--kind", "source-gone"], exits.DONE),
+        (["--kind", "source-gone", "--kind", "operator-action"], exits.FAILED),
+    ],
+)
+def test_what_operators_did_fails_a_script_only_where_it_asks_for_it(
+    topics, config, capsys, options, code
+):
+    topics["east"] = [ACTION]
+    assert main.run(["receipts", str(config), "--exit-code", *options]) == code
+
+
+def test_what_operators_did_is_listed(topics, config, capsys):
+    topics["east"] = [ACTION]
+    assert main.run(["receipts", str(config)]) == exits.DONE
+    line = capsys.readouterr().out.splitlines()[1]
+    assert line.split()[1:7] == ["east->west", "-", "-", "operator-action", "-", "-"]
+    assert line.endswith(ACTION.detail)
+    assert main.run(["receipts", str(config), "--json"]) == exits.DONE
+    (told,) = json.loads(capsys.readouterr().out)["receipts"]
+    assert (told["topic"], told["partition"], told["source"]) == (None, None, None)
+    assert (told["kind"], told["detail"]) == ("operator-action", ACTION.detail)
+
+
 def test_programs(topics, config, capsys):
     assert main.run(["receipts", str(config), "--json", "--topic", "orders"]) == exits.DONE
     assert json.loads(capsys.readouterr().out) == {

@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
+from connect_runtime.base import errors
 from connect_runtime.system import threads
 from mm2.app import exits, run_socket, why
 from mm2.app.cli import flow_options, main
+from mm2.app.cli import why as command
+from mm2.app.looks import receipts
 from mm2.app.reports import flow_report
+from mm2.formats import receipt
 
 LINES = ["east->west: orders -> east.orders, partition 0: passed through"]
 KNOWS: dict[str, Any] = {
@@ -84,7 +88,93 @@ def test_programs_get_the_detail_with_the_process(answering, config, capsys, clu
     assert main.run(["why", str(config), "orders", "--json"]) == exits.DONE
     told = json.loads(capsys.readouterr().out)
     assert (told["version"], told["topic"]) == (1, "orders")
-    assert told["flows"][0] == {"process": os.getpid(), **KNOWS["flows"][0]}
+    flow = {**KNOWS["flows"][0], "operator_actions": []}
+    assert told["flows"][0] == {"process": os.getpid(), **flow}
+
+
+def action(verb, at_ms, topic=""):
+    return receipt.Receipt(
+        topic=topic,
+        partition=receipt.NO_PARTITION,
+        id=f"operator-action-{verb}",
+        kind=receipt.ReceiptKind.OPERATOR_ACTION,
+        flow="east->west",
+        at_ms=at_ms,
+        detail=f"operator root (uid 0, pid 7): {verb} {topic or 'east->west'}",
+    )
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    """What the receipts topic on the target has; an error: what reading it raises."""
+    found: list[receipt.Receipt | errors.ConnectError] = []
+
+    def read(side, source, *, timeout_s):
+        assert (side.alias, source) == ("west", "east")
+        assert 0 < timeout_s <= command.EXTRA_S
+        for each in found:
+            if isinstance(each, errors.ConnectError):
+                raise each
+        return found
+
+    monkeypatch.setattr(receipts, "read", read)
+    return found
+
+
+PAUSED_TOPIC = {"partitions": [{"partition": 0, "state": "paused"}], "state": "RUNNING"}
+PAUSED = {**PAUSED_TOPIC, "state": "PAUSED"}
+STOPPED = {"partitions": [{"partition": 0, "state": "unseen"}], "state": "STOPPED"}
+
+
+@pytest.mark.parametrize(
+    ("flow", "actions", "said"),
+    [
+        (PAUSED, [action("pause", 5_000)], ["pause east->west"]),
+        (PAUSED, [action("resume", 5_000), action("pause", 6_000)], ["pause east->west"]),
+        (STOPPED, [action("pause", 4_000), action("stop", 5_000)], ["stop east->west"]),
+        (PAUSED_TOPIC, [action("pause", 5_000, "orders")], ["pause orders"]),
+        (
+            PAUSED,
+            [action("pause", 5_000), action("pause", 4_000, "orders")],
+            ["pause orders", "pause east->west"],
+        ),
+        # The record that led to this state is missing.
+        (PAUSED, [action("pause", 5_000), action("resume", 6_000)], []),
+        (STOPPED, [action("pause", 5_000)], []),
+        (PAUSED_TOPIC, [action("pause", 5_000, "bills"), action("throttle", 5_000, "orders")], []),
+        (PAUSED, [errors.RetriableError("no answer")], []),
+    ],
+)
+def test_who_paused_or_stopped_it_is_named(
+    answering, config, capsys, clusters, recorded, flow, actions, said
+):
+    answers, _ = answering
+    told = {"flow": "east->west", "topic": "orders", "lines": LINES, **flow}
+    answers.append(run_socket.Answer(code=exits.DONE, lines=(), detail={"flows": [told]}))
+    recorded += actions
+    assert main.run(["why", str(config), "orders"]) == exits.DONE
+    lines = [each for each in capsys.readouterr().out.splitlines() if "operator root" in each]
+    assert [each.partition("pid 7): ")[2] for each in lines] == said
+    assert main.run(["why", str(config), "orders", "--json"]) == exits.DONE
+    (flow_json,) = [
+        each
+        for each in json.loads(capsys.readouterr().out)["flows"]
+        if each["flow"] == "east->west"
+    ]
+    assert [each["detail"].partition("pid 7): ")[2] for each in flow_json["operator_actions"]] == (
+        said
+    )
+    assert [each for each in flow_json["lines"] if each not in LINES] == lines
+
+
+def test_when_it_was_paused_is_said(answering, config, capsys, clusters, recorded):
+    answers, _ = answering
+    told = {"flow": "east->west", "topic": "orders", "lines": LINES, **PAUSED}
+    answers.append(run_socket.Answer(code=exits.DONE, lines=(), detail={"flows": [told]}))
+    recorded.append(action("pause", 1_700_000_000_000))
+    main.run(["why", str(config), "orders"])
+    line = "east->west: 2023-11-14T22:13:20Z operator root (uid 0, pid 7): pause east->west"
+    assert line in capsys.readouterr().out.splitlines()
 
 
 def test_a_process_that_failed_is_reported_beside_the_clusters_answer(

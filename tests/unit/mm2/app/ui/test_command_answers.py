@@ -53,6 +53,14 @@ def test_receipts_are_told_newest_first_and_counted_by_kind():
     }
 
 
+def test_what_operators_did_is_apart_from_losses_and_duplicates():
+    done = [receipt(number, kind="operator-action") for number in range(2)]
+    found = command_answers.receipts({"version": 1, "receipts": [*done, receipt(5)]})
+    assert (found["receipt_count"], found["kinds"]) == (1, {"source-gone": 1})
+    assert [each["at_ms"] for each in found["receipts"]] == [5]
+    assert [each["at_ms"] for each in found["actions"]] == [1, 0]
+
+
 def test_only_the_newest_receipts_are_shown_and_all_are_counted():
     many = [receipt(number) for number in range(command_answers.RECEIPTS_MAX + 20)]
     found = command_answers.receipts({"version": 1, "receipts": many})
