@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from connect_runtime.base import errors
 from mm2.cluster import map_reader, record_writer
+from mm2.formats import receipt
 from tests.fakes import admin, groups, logs, state_topics
 
 
@@ -54,6 +55,13 @@ class FakeSide:
 
     def writer(self, topic: str) -> record_writer.RecordWriter:
         return WritingWriter(self.topics, topic, refusal=self.refusal)
+
+    def receipts(self, topic: str) -> list[receipt.Receipt]:
+        """All that the topic has, none where there is no such topic."""
+        return [
+            receipt.decode(key or b"", value or b"")
+            for key, value in self.topics.topics.get(topic, ())
+        ]
 
     def map_reader(self, source_alias: str) -> map_reader.MapReader:
         raise NotImplementedError(source_alias)

@@ -241,7 +241,9 @@ def test_what_operators_do_is_logged_with_who_did_it_and_a_stop_can_be_resumed(
                 "reload": "reload",
             }.items()
         }
-        eventually.eventually(lambda: expected.items() <= recorded().items(), 30.0, recorded)
+        eventually.eventually(
+            lambda: expected.items() <= recorded().items(), 30.0, lambda: f"{recorded()}"
+        )
         assert mirror.mm2("receipts", *config, "--topic", name, "--exit-code").returncode == 0
         assert "east->west is PAUSED" in running.log
         assert running.log.count("has no authorizer") == 1
@@ -250,7 +252,9 @@ def test_what_operators_do_is_logged_with_who_did_it_and_a_stop_can_be_resumed(
         told = json.loads(mirror.mm2("status", *config, "--json").stdout)["flows"][0]
         assert told["state"] == "STOPPED"
         assert told["reason"].endswith(f"; resume with: mm2 resume '{FLOW}'")
-        eventually.eventually(lambda: "operator-action-stop" in recorded(), 30.0, recorded)
+        eventually.eventually(
+            lambda: "operator-action-stop" in recorded(), 30.0, lambda: f"{recorded()}"
+        )
         why = mirror.mm2("why", name, *config)
         assert re.search(rf"{FLOW}: \S+Z operator .+: stop {FLOW}\n", why.stdout), why
         assert running.running, "a flow that can be resumed does not end the process"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from connect_runtime.app import fleet
+from connect_runtime.app.settings import internal_rest
 from connect_runtime.base import errors
 from connect_runtime.core.state import cluster_config, config_records
 from connect_runtime.ports import pages
@@ -56,7 +57,11 @@ class Running:
         )
 
     def _make_fleet(
-        self, _: object, *, served: pages.Pages, on_change: Callable[[change_log.Change], None]
+        self,
+        internal: internal_rest.InternalRest | None,
+        *,
+        served: pages.Pages,
+        on_change: Callable[[change_log.Change], None],
     ) -> fleet.Fleet:
         self.on_change = on_change
         return fleets.as_fleet(self.fleet)

@@ -132,7 +132,7 @@ class Scene:
     def recorded(self):
         """All there is at the end."""
         self.log.close(WAIT_S)
-        return [receipt.decode(*each) for each in self.target.topics.topics.get(TOPIC, [])]
+        return self.target.receipts(TOPIC)
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from mm2.app import exits, operator_log, reloader, run_socket
 from mm2.app.reports import flow_report
 from mm2.app.settings import differences, load
 from mm2.core import naming
-from mm2.formats import receipt
 from tests.fakes import one_side
 from tests.support import eventually, statuses
 
@@ -51,7 +50,7 @@ class Running:
     def recorded(self):
         """What the action log has recorded until its end."""
         self.action_log.close(5.0)
-        return [receipt.decode(*each) for each in self.cluster.topics.topics[RECEIPTS]]
+        return self.cluster.receipts(RECEIPTS)
 
     def load(self):
         return load.parse(self.file, file="c.yaml", folder=pathlib.Path("/"), environment={})
@@ -114,9 +113,9 @@ def test_a_reload_is_recorded_for_each_flow_of_the_file_as_it_is_and_was(running
     running.cluster.topics.topics[naming.receipts_topic("b")] = []
     made.answer(run_socket.Question(peer="root (uid 0, pid 7)"))
     (one,) = running.recorded()
-    (other,) = running.cluster.topics.topics[naming.receipts_topic("b")]
+    (other,) = running.cluster.receipts(naming.receipts_topic("b"))
     assert (one.flow, one.detail) == ("a->b", "operator root (uid 0, pid 7): reload")
-    assert receipt.decode(*other).flow == "b->a"
+    assert other.flow == "b->a"
 
 
 @pytest.mark.parametrize("failure", [None, errors.RetriableError("no answer")])
