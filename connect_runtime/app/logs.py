@@ -1,6 +1,7 @@
 """Log lines: to stderr, in UTC, as text or JSON.
 
-Text: `2026-01-31T08:00:00.123Z INFO [east->west|task 3] caught up (mm2.pipeline.copy_loop)`.
+Text: `2026-01-31T08:00:00.123Z INFO mm2.pipeline.copy_loop: [east->west|task 3] caught up`;
+the message ends the line, so that a command at its end can be copied.
 JSON: one object a line with `time`, `level`, `logger`, `message`, and those of `flow`, `connector`,
 `task`, `topic`, `partition`, `operator` and `exception` that apply. Numbers are numbers.
 """
@@ -25,7 +26,7 @@ class TextFormatter(logging.Formatter):
     """A line for people; an exception's trace follows on lines of its own."""
 
     def __init__(self) -> None:
-        super().__init__("%(utc)s %(levelname)s %(context)s%(message)s (%(name)s)")
+        super().__init__("%(utc)s %(levelname)s %(name)s: %(context)s%(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
         record.utc = utc_text(record.created)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -10,6 +11,7 @@ from connect_runtime.app.settings import distributed, internal_rest
 from mm2.app.settings import mirror_maker_keys as keys
 from mm2.app.settings import settings as app_settings
 from mm2.app.settings import workers
+from mm2.core import commands
 from mm2.core.configs import dedicated, own_keys, own_values
 from mm2.core.copy import record_transforms
 
@@ -21,6 +23,7 @@ SOURCE, HEARTBEAT, CHECKPOINT = dedicated.CONNECTORS
 class FlowPlan:
     """`worker_props` are what `worker` was read from; `connectors` have `${…}` as it stands.
 
+    `file` is the absolute path of the file that configures it.
     `source` is the mirror's configuration with it filled in. `shown`: it mirrors, else it is there
     for its heartbeats alone. `restart_max` as in `restarts.Restarts`.
     """
@@ -32,10 +35,16 @@ class FlowPlan:
     source: Mapping[str, str] = field(repr=False)
     shown: bool
     restart_max: int
+    file: str = commands.MM2_FILE
 
     @property
     def name(self) -> str:
         return str(self.ends)
+
+    @property
+    def resume(self) -> str:
+        """The command that resumes it after a pause or stop."""
+        return commands.Operator(file=self.file).go_on(self.name, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +110,7 @@ def _plan(
         connectors=connectors,
         source=flat.resolve(connectors[SOURCE]),
         shown=str(ends) in mirroring,
+        file=os.path.abspath(settings.file),
     )
 
 

@@ -62,7 +62,7 @@ class Seen:
     the connector that is shown; `handed_out`: the group's last round was about these tasks.
     `taken_up`: tasks that run here run with it. `unreachable`: why a cluster of the flow cannot be
     reached, "" while all answer. `stopped_ms`: when its connector was stopped. `refused`: why
-    something of what the file says is not so. `given_up`: why the flow will not go on, "" while it
+    something of what the file says is not so. `resume`: the command that ends a stop. `given_up`: why the flow will not go on, "" while it
     may. `checkpoint_tasks` as in `flow_status.FlowStatus`.
     """
 
@@ -74,6 +74,7 @@ class Seen:
     unreachable: str = ""
     refused: str = ""
     stopped_ms: int = -1
+    resume: str = ""
     connector: Told = Told()
     tasks: Mapping[int, Told] = field(default_factory=dict)
     configured: Mapping[int, frozenset[ids.TopicPartition]] = field(default_factory=dict)
@@ -218,13 +219,14 @@ def not_serving(seen: Seen, made: flow_status.FlowStatus, begun: Collection[int]
     return "all its tasks wait for a Spark slot" if waiting and all(waiting) else ""
 
 
-def stopped_reason(flow: str, at_ms: int) -> str:
-    """Of a flow whose connector was stopped, at `at_ms`, -1 where that is not known."""
+def stopped_reason(resume: str, at_ms: int) -> str:
+    """Of a flow whose connector was stopped, at `at_ms`, -1 where that is not known, with the command
+    that resumes it."""
     when = ""
     if at_ms >= 0:
         moment = datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC)
         when = f" at {moment:%Y-%m-%dT%H:%M:%SZ}"
-    return f"stopped by failover or REST{when}; resume with: mm2 resume '{flow}'"
+    return f"stopped by failover or REST{when}; resume with: {resume}"
 
 
 def first_line(trace: str | None) -> str:
@@ -249,7 +251,7 @@ def _state(seen: Seen, before: flow_status.FlowStatus | None) -> tuple[State, st
     if seen.holds.stopped:
         if seen.tasks_shown:
             return State.STOPPING, "its tasks stop"
-        return State.STOPPED, stopped_reason(seen.flow, seen.stopped_ms)
+        return State.STOPPED, stopped_reason(seen.resume, seen.stopped_ms)
     failed, beside = _failed(seen), _beside_java(seen)
     if before is not None and before.state is State.RUNNING:
         return State.RUNNING, failed or seen.refused or beside

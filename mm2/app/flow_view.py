@@ -89,6 +89,7 @@ class FlowView:
             given_up=given_up,
             unreachable=unreachable,
             stopped_ms=config.target_state_ms(flow_plan.SOURCE),
+            resume=plan.resume,
             refused=refused,
             connector=_told(statuses.connector(flow_plan.SOURCE), here=flow_plan.SOURCE in mine),
             tasks={

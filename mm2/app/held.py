@@ -31,12 +31,18 @@ def beside(config: cluster_config.ClusterConfig) -> Mapping[str, holding.By]:
     return {name: each for name, each in found.items() if each is not None}
 
 
-def in_words(flow: str, holds: holding.Holds) -> list[str]:
-    """A line for each connector beside the source's that is held; none of a flow that is stopped,
-    where nothing else is to be expected."""
+def paused_reason(resume: str, beside: str = "") -> str:
+    """Of a flow that an operator paused, with the command that resumes it; `beside` is what else is
+    to be said of its state."""
+    return "; ".join(filter(None, ("paused by an operator", beside, f"resume with: {resume}")))
+
+
+def in_words(holds: holding.Holds, *, resume: str) -> list[str]:
+    """A line for each connector beside the source's that is held, with the command that resumes the
+    flow; none of a flow that is stopped, where nothing else is to be expected."""
     if holds.stopped:
         return []
-    way_on = commands.to_go_on(f"mm2 resume '{flow}'")
+    way_on = commands.to_go_on(resume)
     return [
         f"{name} is {each.value}, by an operator: {_UNDONE[name]}. {way_on}"
         for name, each in sorted(holds.beside.items())

@@ -21,7 +21,7 @@ from mm2.app.looks import mirrors, sides
 from mm2.app.reports import flow_report, from_process, history, source_looks, source_losses
 from mm2.app.settings import settings as app_settings
 from mm2.connectors import board, flow_status
-from mm2.core import flows, health, reachability
+from mm2.core import commands, flows, health, reachability
 
 TURN_S = 1.0
 LOOK_EVERY_S = 5.0
@@ -126,6 +126,7 @@ class LossWatch:
         wall_ms = self._clock.wall_ms()
         with self._lock:
             self._history.observe(list(statuses.values()), wall_ms)
+            operator = commands.Operator(file=os.path.abspath(self._running.settings.file))
             looks, crossed = self._fresh(), self._crossed(statuses.values(), wall_ms)
             return [
                 from_process.report(
@@ -136,6 +137,7 @@ class LossWatch:
                     looks_recent=self._is_recent(flow),
                     unreachable=self._unreachable(flow),
                     crossed=crossed[flow.name],
+                    resume=operator.go_on(flow.name, None),
                     process=os.getpid(),
                     wall_ms=wall_ms,
                 )

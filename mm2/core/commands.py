@@ -21,7 +21,6 @@ MM2_FILE = "clusters.yaml"
 WORKER = "http://WORKER:8083"
 """Stands for the REST API of a Connect worker, which knows its address no better."""
 _POSITIONS = {"earliest": "everything the source holds", "latest": "only new records"}
-_TRIED_AGAIN = " (it is tried again"
 
 
 def to_go_on(*lines: str) -> str:
@@ -31,8 +30,14 @@ def to_go_on(*lines: str) -> str:
 
 def found_in(message: str) -> str:
     """The command line at the end of a message, "" for none."""
-    _, _, line = message.rpartition(TO_GO_ON) if TO_GO_ON in message else ("", "", "")
-    return line.partition(_TRIED_AGAIN)[0]
+    _, mark, line = message.rpartition(TO_GO_ON)
+    return line if mark else ""
+
+
+def with_note(message: str, note: str) -> str:
+    """The message with one sentence more, ahead of its remedy: that ends every message."""
+    text, mark, line = message.rpartition(TO_GO_ON)
+    return f"{text}{note} {mark}{line}" if mark else f"{message} {note}"
 
 
 def move(verb: str, origin: str, destination: str, *more: str, file: str = MM2_FILE) -> str:

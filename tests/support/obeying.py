@@ -10,18 +10,15 @@ from mm2.core import commands
 from tests.interop import java_tools
 from tests.support import mirror
 
-_LOGGER = re.compile(r" \(mm2\.[\w.]+\)$")
-"""Log lines end with it."""
-
 
 def obey(remedy: str, *, folder: Path) -> str:
     """Every command of a remedy (`commands.found_in`), each of which must succeed; what they print.
 
     Kafka's tools look for an administrator's properties in `folder`.
     """
-    said, bare = "", _LOGGER.sub("", remedy)
-    assert bare, "no remedy"
-    for line in bare.split(" && "):
+    said = ""
+    assert remedy, "no remedy"
+    for line in remedy.split(" && "):
         program, *arguments = shlex.split(line)
         if program == "mm2":
             done = mirror.mm2(*arguments)

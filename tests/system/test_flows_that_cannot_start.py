@@ -81,7 +81,7 @@ def test_each_cause_is_logged_at_once_and_named_at_the_end(tmp_path, east, own_c
         warned = f" WARNING .*{cause.removeprefix('source ').removeprefix('target ')}"
         assert logged_at(done.stderr, warned) < KNOWN_S, done.stderr
     assert "diagnose with: mm2 check" in done.stdout
-    assert len(re.findall("WARNING north unreachable since", done.stderr)) == 1
+    assert len(re.findall(r"WARNING \S+: north unreachable since", done.stderr)) == 1
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_an_expired_certificate_is_named_as_what_it_is(tmp_path, east, own_clust
     cause = "unreachable since .*: TLS: the broker's certificate .*: certificate has expired"
     for flow, cluster in {"east->west": "source east", "north->south": "target south"}.items():
         assert re.search(f"^mm2: {flow}: {cluster} {cause}", done.stderr, re.MULTILINE), done.stderr
-    assert logged_at(done.stderr, f" WARNING east {cause}") < KNOWN_S
+    assert logged_at(done.stderr, rf" WARNING \S+: east {cause}") < KNOWN_S
 
 
 @pytest.mark.full
@@ -122,7 +122,7 @@ def test_while_a_cluster_is_away_that_is_shown_everywhere_and_gone_when_it_answe
     )
     cause = f"connection refused ({away.bootstrap}), retrying; diagnose with: mm2 check"
     with mirror.Mirror(tmp_path, given) as running:
-        running.await_log(rf"WARNING east unreachable since \S+Z: {re.escape(cause)}")
+        running.await_log(rf"WARNING \S+: east unreachable since \S+Z: {re.escape(cause)}")
 
         def status() -> dict[str, Any]:
             told = mirror.mm2("status", running.settings_path, "--json")
@@ -138,7 +138,7 @@ def test_while_a_cluster_is_away_that_is_shown_everywhere_and_gone_when_it_answe
         assert flow["code"] != 0
         assert cause in ready(running)
         away.start()
-        running.await_log("INFO east answers again")
+        running.await_log(r"INFO \S+: east answers again")
         eventually.eventually(lambda: status()["state"] == "RUNNING", 60.0)
         assert "refused" not in status()["reason"]
         eventually.eventually(lambda: '"status": "ok"' in ready(running), 60.0)
@@ -228,8 +228,8 @@ def test_what_operators_do_is_logged_with_who_did_it_and_a_stop_can_be_resumed(
         }.items():
             done = mirror.mm2(*arguments, *config)
             assert done.returncode == exits.DONE, done.stderr
-            running.await_log(rf"INFO {who}: {re.escape(logged)} \(")
-            logged_by[logged] = re.findall(rf"({who}): {re.escape(logged)} \(", running.log)[-1]
+            running.await_log(rf"INFO \S+: {who}: {re.escape(logged)}\n")
+            logged_by[logged] = re.findall(rf"({who}): {re.escape(logged)}\n", running.log)[-1]
         expected = {
             f"operator-action-{action}": f"{logged_by[words]}: {words}"
             for action, words in {
@@ -251,7 +251,8 @@ def test_what_operators_do_is_logged_with_who_did_it_and_a_stop_can_be_resumed(
         running.await_log(rf"{FLOW} is STOPPED: stopped by failover or REST at \S+Z; resume with: ")
         told = json.loads(mirror.mm2("status", *config, "--json").stdout)["flows"][0]
         assert told["state"] == "STOPPED"
-        assert told["reason"].endswith(f"; resume with: mm2 resume '{FLOW}'")
+        way_on = f"mm2 resume '{FLOW}' --config {running.settings_path}"
+        assert told["reason"].endswith(f"; resume with: {way_on}")
         eventually.eventually(
             lambda: "operator-action-stop" in recorded(), 30.0, lambda: f"{recorded()}"
         )

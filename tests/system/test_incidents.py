@@ -207,16 +207,16 @@ def without_cause(expected: incidents.Expectation) -> incidents.Expectation:
 PAUSED = incidents.Expectation(
     health="suspended",
     state="PAUSED",
-    reason="paused by an operator",
+    reason="paused by an operator; resume with: mm2 resume 'east->west' --config ",
     lag=5,
     lag_code=exits.FAILED,
-    why="paused: an operator paused the flow. Remedy: mm2 resume 'east->west'",
+    why="paused: an operator paused the flow. Remedy: mm2 resume 'east->west' --config ",
     failover=r"RPO: 5 records[\s\S]*verdict: GO",
 )
 STOPPED = incidents.Expectation(
     health="suspended",
     state="STOPPED",
-    reason=r"stopped by failover or REST at .*Z; resume with: mm2 resume 'east->west'",
+    reason=r"stopped by failover or REST at .*Z; resume with: mm2 resume 'east->west' --config ",
     lag=5,
     lag_code=exits.FAILED,
     why="the flow is STOPPED",

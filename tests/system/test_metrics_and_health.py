@@ -336,7 +336,8 @@ def what_is_paused_says_so(scene: Scene) -> None:
     """It is ready, as it is meant to be so; it does not replicate."""
     scene.tell("pause")
     finding = scene.await_health("replicating", 503)["findings"][0]
-    assert finding["reason"] == "paused by an operator; resume: mm2 resume 'east->west'"
+    way_on = f"mm2 resume '{FLOW}' --config {scene.run.settings_path}"
+    assert finding["reason"] == f"paused by an operator; resume with: {way_on}"
     eventually.eventually(
         lambda: series(scene, measures.HELD, flow=FLOW, by="paused") == [1.0], SOON_S
     )

@@ -168,7 +168,7 @@ def stops_are_shown(scene: Scene, browser: browsers.Browser) -> None:
     assert browser.text("#standing-part") == ""
     operations.delete_records(scene.source, scene.ledger, KEPT_FROM)
     scene.run.await_stopped(scene.ledger, "source-gap", SOON_S)
-    line = scene.run.await_log(rf"{scene.ledger}-0 is halted: (.*) \(mm2\.")[1]
+    line = scene.run.await_log(rf"{scene.ledger}-0 is halted: (.*)\n")[1]
     browser.await_text("#standing-part", "on.source.gap is fail")
     assert browser.text("#standing-part .chip") == "stopped"
     assert browser.text("#standing-part .command") == commands.found_in(line)

@@ -190,7 +190,7 @@ def test_what_operators_hold_and_that_nothing_matches_is_said_in_words(browser: 
     shown = seen_flows.flow(
         seen_flows.part(),
         status=statuses.flow(statuses.partition(), holds=held),
-        warnings=tuple(words.in_words("east->west", held)),
+        warnings=tuple(words.in_words(held, resume="mm2 resume x")),
     )
     made = made_up_page.MadeUp(flows=[shown])
     with made_up_page.served(made) as url:

@@ -5,6 +5,7 @@ be done again: after a crash it goes on where it was.
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,6 +24,7 @@ from mm2.app.failover import (
     waiting,
 )
 from mm2.app.looks import mirrors
+from mm2.core import commands
 from mm2.core.failover import (
     details,
     fences,
@@ -87,7 +89,9 @@ class Mover:
                 detail = self._hook(step) if step in steps.HOOKS else self._do[step]()
             except errors.ConnectError as error:
                 self._note(journal.failed(step, str(error), at_ms=about.clock.wall_ms()))
-                if given_up := going_on.give_up(found, path=str(self._file.path)):
+                if given_up := going_on.give_up(
+                    found, path=str(self._file.path), resume=self._resume
+                ):
                     about.tell(given_up)
                 go_on = self._wanted.command("--resume", "--journal", str(self._file.path))
                 about.tell(f"{step.value} failed; the move goes on from there with: {go_on}")
@@ -98,6 +102,12 @@ class Mover:
     def _text(self, step: Step) -> str:
         one_name = not self._tools.both.flow.policy.renames_topics
         return steps.text(step, self._wanted, self._begun.flow, one_name=one_name)
+
+    @property
+    def _resume(self) -> str:
+        """The command that lets the flow go on."""
+        file = os.path.abspath(self._tools.file)
+        return commands.Operator(file=file).go_on(self._begun.flow, None)
 
     def _note(self, line: str) -> None:
         self._file.append(line)
@@ -118,7 +128,7 @@ class Mover:
         elif Step.STOP_FLOW in found.started_ms:
             about.tell(
                 "the flow may be stopped already: if something is left to copy, let it go on with "
-                f"mm2 resume '{self._begun.flow}'"
+                f"{self._resume}"
             )
         for step in going_on.outdated(found):
             about.tell(f"{step.value} is done again: nobody knows what was done meanwhile")
@@ -234,8 +244,7 @@ class Mover:
         )
         if moved:
             return said
-        resume = f"mm2 resume '{self._begun.flow}'"
-        return f"{said}; or let the flow go on ({resume}) and begin anew later"
+        return f"{said}; or let the flow go on ({self._resume}) and begin anew later"
 
     def _move_groups(self) -> Detail:
         moved = self._file.found.moved

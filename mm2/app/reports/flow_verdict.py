@@ -156,7 +156,7 @@ def _state(report: flow_report.FlowReport) -> Iterator[_Found]:
         case State.UNKNOWN:
             yield Health.UNKNOWN, reason or "its target cluster does not answer"
         case State.PAUSED:
-            yield Health.SUSPENDED, f"paused by an operator; resume: mm2 resume '{report.flow}'"
+            yield Health.SUSPENDED, reason or "paused by an operator"
         case State.STOPPED:
             yield Health.SUSPENDED, reason or "stopped"
         case State.PLANNING | State.STOPPING:

@@ -118,7 +118,7 @@ def make(
         tasks=tasks,
         partitions=partitions,
         troubles=tuple(_troubles(group)),
-        warnings=tuple(_warnings(flow, group, found, holds=holds, partitions=partitions)),
+        warnings=tuple(_warnings(plan, group, found, holds=holds, partitions=partitions)),
         unreachable=(_unreachable(reachability.Side.SOURCE, flow.source, found.silent),)
         if found.silent
         else (),
@@ -153,11 +153,11 @@ def _state(plan: flow_plan.FlowPlan, group: workers.Workers) -> tuple[_State, st
     if target is cluster_config.TargetState.STOPPED:
         key = config_records.Kind.TARGET_STATE.value + flow_plan.SOURCE
         at_ms = group.changed_ms.get(key, -1)
-        return _State.STOPPED, flow_statuses.stopped_reason(plan.name, at_ms)
+        return _State.STOPPED, flow_statuses.stopped_reason(plan.resume, at_ms)
     if group.hosts is not None and not group.hosts:
         return _State.NOT_RUNNING, _NO_GROUP.format(group=plan.worker_props["group.id"])
     if target is cluster_config.TargetState.PAUSED:
-        return _State.PAUSED, ""
+        return _State.PAUSED, held.paused_reason(plan.resume)
     status = group.statuses.connector(flow_plan.SOURCE)
     if status is None or status.state not in (_Status.RUNNING, _Status.FAILED):
         word = "of no state yet" if status is None else status.state.value
@@ -286,7 +286,7 @@ def _wrong(each: seen.Mirrored, outlook: time_to_loss.Outlook) -> str:
 
 
 def _warnings(
-    flow: flows.Flow,
+    plan: flow_plan.FlowPlan,
     group: workers.Workers,
     found: mirrors.Mirrors,
     *,
@@ -297,7 +297,7 @@ def _warnings(
         yield "whether anybody is in its group may not be asked (DESCRIBE on the group)"
     if not partitions and not found.silent:
         yield overview.NO_TOPIC
-    yield from held.in_words(flow.name, holds)
+    yield from held.in_words(holds, resume=plan.resume)
     if found.losses:
         told = amounts.counted(found.losses, "receipt", "say")
         yield f"{told} that records were lost; mm2 receipts lists them"

@@ -23,11 +23,12 @@ def report(
     looks_recent: bool = True,
     unreachable: tuple[reachability.Unreachable, ...] = (),
     crossed: health.Crossed | None = None,
+    resume: str,
     process: int,
     wall_ms: int,
 ) -> flow_report.FlowReport:
     """`looks` are at partitions of the source that are not copied as they come: of these alone the
-    process itself knows nothing, or nothing new. Not `looks_recent`, they say nothing of where logs
+    process itself knows nothing, or nothing new. `resume` is the command that resumes the flow. Not `looks_recent`, they say nothing of where logs
     end now. While the source is among the `unreachable` clusters no end is known."""
     source_lost = _is_lost(unreachable, reachability.Side.SOURCE)
     if source_lost:
@@ -38,7 +39,7 @@ def report(
         seen_by=(f"process {process}",),
         at_ms=wall_ms,
         state=flow_report.State.PAUSED if paused else flow_report.State[status.state.value],
-        reason=status.reason,
+        reason=held.paused_reason(resume, status.reason) if paused else status.reason,
         since_ms=past.since_ms(flow.name),
         nodes=tuple(sorted({each.node for each in status.places} - {""})),
         tasks=_tasks(status, stale=_is_lost(unreachable, reachability.Side.TARGET)),
@@ -56,7 +57,7 @@ def report(
         ),
         elsewhere=status.elsewhere,
         troubles=past.troubles(flow.name),
-        warnings=(*_warnings(status), *status.warnings),
+        warnings=(*_warnings(status, resume=resume), *status.warnings),
         unreachable=unreachable,
         crossed=crossed,
     )
@@ -130,7 +131,7 @@ def _partition(
     return found if looked is None else source_looks.with_look(found, looked, recent=recent)
 
 
-def _warnings(status: flow_status.FlowStatus) -> list[str]:
+def _warnings(status: flow_status.FlowStatus, *, resume: str) -> list[str]:
     """What does not keep it from running, and should be known."""
     found = []
     if status.fencing:
@@ -143,7 +144,7 @@ def _warnings(status: flow_status.FlowStatus) -> list[str]:
         found.append(f"its tasks need {amounts.counted(status.slots_missing, 'more Spark slot')}")
     if status.empty:
         found.append(overview.NO_TOPIC)
-    found.extend(held.in_words(status.flow, status.holds))
+    found.extend(held.in_words(status.holds, resume=resume))
     found.extend(overview.throttled(status.holds.budgets.flow))
     receipts = Counter[str]()
     for task in status.tasks:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from connect_runtime.base import backoff
+from mm2.core import commands
 from mm2.core.copy import recurrence, stops
 
 BACKOFF_FIRST_S = 0.1
@@ -126,7 +127,8 @@ class Standing:
             wait_s = min(stop.retry_after_s * 2.0**doublings, RETRY_MAX_S)
             self.wake_at_s = now_s + wait_s
             self._stops.rest_until(self.wake_at_s)
-            self.reason += f" (it is tried again after {wait_s:.0f} s)"
+            note = f"It is tried again after {wait_s:.0f} s."
+            self.reason = commands.with_note(self.reason, note)
 
     def stored(self) -> None:
         """A batch is stored: what comes from now on begins with short waits again."""

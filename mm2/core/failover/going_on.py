@@ -40,13 +40,12 @@ def of_others(found: plan.Plan, moved: Collection[str]) -> plan.Plan:
     )
 
 
-def give_up(found: journal.Journal, *, path: str) -> str:
-    """How to leave it at that, in words; "" where groups were moved, which cannot be undone."""
+def give_up(found: journal.Journal, *, path: str, resume: str) -> str:
+    """How to leave it at that, in words, with the command that resumes the flow; "" where groups were moved, which cannot be undone."""
     assert found.begun is not None, "it was begun"
     if found.moved:
         return ""
-    flow = f"mm2 resume '{found.begun.flow}'"
-    lets_go_on = f"let the flow go on ({flow}), " if Step.STOP_FLOW in found.started_ms else ""
+    lets_go_on = f"let the flow go on ({resume}), " if Step.STOP_FLOW in found.started_ms else ""
     return f"to give it up: {lets_go_on}start again what was stopped, and move {path} away"
 
 

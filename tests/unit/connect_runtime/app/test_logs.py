@@ -41,12 +41,12 @@ def test_text_lines(stream):
     with log_context.within(flow="east->west", task=3):
         LOGGER.info("caught up at %d", 7)
     line = stream.getvalue()
-    assert line.endswith("Z INFO [east->west|task 3] caught up at 7 (tests.logs)\n")
+    assert line.endswith("Z INFO tests.logs: [east->west|task 3] caught up at 7\n")
 
 
 def test_a_line_without_context_needs_no_filter():
     line = logs.formatter(logs.TEXT).format(record())
-    assert line == "1970-01-01T00:00:00.000Z INFO hello (a.b)"
+    assert line == "1970-01-01T00:00:00.000Z INFO a.b: hello"
 
 
 def test_json_lines(stream):

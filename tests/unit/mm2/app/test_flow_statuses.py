@@ -253,6 +253,7 @@ def test_what_an_operator_has_stopped_says_when_and_how_it_goes_on():
         connector=flow_statuses.Told(state="STOPPED", here=True),
         holds=holds.Holds(paused=True, stopped=True),
         stopped_ms=1_700_000_000_000,
+        resume="mm2 resume 'a->b' --config /f.yaml",
     )
     stops = flow_statuses.status(stopped, before)
     assert (stops.state, stops.reason) == (FlowState.STOPPING, "its tasks stop")
@@ -260,11 +261,12 @@ def test_what_an_operator_has_stopped_says_when_and_how_it_goes_on():
     for found in (flow_statuses.status(ended), flow_statuses.status(ended, before)):
         assert (found.state, found.reason) == (
             FlowState.STOPPED,
-            "stopped by failover or REST at 2023-11-14T22:13:20Z; resume with: mm2 resume 'a->b'",
+            "stopped by failover or REST at 2023-11-14T22:13:20Z; "
+            "resume with: mm2 resume 'a->b' --config /f.yaml",
         )
         assert not found.final, "it can be resumed: mm2 run goes on"
     undated = flow_statuses.status(dataclasses.replace(ended, stopped_ms=-1))
-    assert undated.reason == "stopped by failover or REST; resume with: mm2 resume 'a->b'"
+    assert undated.reason == "stopped by failover or REST; resume with: mm2 resume 'a->b' --config /f.yaml"
 
 
 def test_while_a_cluster_cannot_be_reached_that_is_the_reason():

@@ -9,6 +9,7 @@ from mm2.app import flow_plan, held
 from mm2.core import holds
 
 State = cluster_config.TargetState
+RESUME = "mm2 resume x"
 SOURCE, HEARTBEAT, CHECKPOINT = flow_plan.SOURCE, flow_plan.HEARTBEAT, flow_plan.CHECKPOINT
 
 
@@ -47,15 +48,22 @@ def test_those_beside_the_source_connector():
 
 def test_what_is_held_is_told_with_what_is_not_done_and_the_way_on():
     both = {HEARTBEAT: holds.By.STOPPED, CHECKPOINT: holds.By.PAUSED}
-    assert held.in_words("east->west", holds.Holds(paused=True, beside=both)) == [
+    assert held.in_words(holds.Holds(paused=True, beside=both), resume=RESUME) == [
         "MirrorCheckpointConnector is paused, by an operator: no checkpoints are made; groups that "
-        "move go on where they were then. Remedy: mm2 resume 'east->west'",
+        "move go on where they were then. Remedy: mm2 resume x",
         "MirrorHeartbeatConnector is stopped, by an operator: no heartbeats are written to its "
-        "target. Remedy: mm2 resume 'east->west'",
+        "target. Remedy: mm2 resume x",
     ]
-    assert held.in_words("east->west", holds.NOTHING) == []
+    assert held.in_words(holds.NOTHING, resume=RESUME) == []
+
+
+def test_a_pause_is_told_with_the_command_that_ends_it():
+    assert held.paused_reason(RESUME) == "paused by an operator; resume with: mm2 resume x"
+    told = held.paused_reason(RESUME, "task 0 failed")
+    assert told == "paused by an operator; task 0 failed; resume with: mm2 resume x"
 
 
 def test_of_a_flow_that_is_stopped_nothing_else_is_expected():
     beside = {CHECKPOINT: holds.By.STOPPED}
-    assert held.in_words("east->west", holds.Holds(paused=True, stopped=True, beside=beside)) == []
+    stopped = holds.Holds(paused=True, stopped=True, beside=beside)
+    assert held.in_words(stopped, resume=RESUME) == []

@@ -141,7 +141,7 @@ def test_a_secured_cluster_is_reached_with_an_administrators_properties():
         ("All is well.", ""),
         (f"Bad. {commands.to_go_on('a b')}", "a b"),
         (f"Bad. {commands.to_go_on('a b', 'c d')}", "a b && c d"),
-        (f"Bad. {commands.to_go_on('a b')} (it is tried again after 30 s)", "a b"),
+        (commands.with_note(f"Bad. {commands.to_go_on('a b')}", "It is tried again."), "a b"),
         (f"{commands.to_go_on('not this')}. {commands.to_go_on('a (b)')}", "a (b)"),
     ],
 )

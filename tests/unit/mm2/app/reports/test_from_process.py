@@ -23,7 +23,9 @@ LOOK = source_looks.Seen(
 def report(status, **more):
     past = history.History()
     past.observe([status], 5)
-    return from_process.report(FLOW, status, past, process=7, wall_ms=9_000, **more)
+    return from_process.report(
+        FLOW, status, past, resume="mm2 resume x", process=7, wall_ms=9_000, **more
+    )
 
 
 def test_a_running_flow():

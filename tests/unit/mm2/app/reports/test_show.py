@@ -93,6 +93,7 @@ def test_warnings_the_last_troubles_and_notes():
         show.status(
             found(
                 state=flow_report.State.PAUSED,
+                reason="paused by an operator; resume with: mm2 resume x",
                 warnings=("w",),
                 troubles=troubles,
                 notes=("note",),
@@ -100,7 +101,7 @@ def test_warnings_the_last_troubles_and_notes():
         )
     )
     assert lines[0] == (
-        "east->west  PAUSED, suspended: paused by an operator; resume: mm2 resume 'east->west'  "
+        "east->west  PAUSED, suspended: paused by an operator; resume with: mm2 resume x  "
         "(seen by process 7)"
     )
     assert "  warning: w" in lines

@@ -148,8 +148,8 @@ def test_only_so_many_standstills_are_shown_and_the_others_counted():
     assert len(detail(seen_flows.flow(*parts))["standing"]) == flow_documents.STANDING_MAX
 
 
-def test_a_retry_behind_the_command_is_no_part_of_it():
-    why = f"x. {commands.to_go_on('mm2 run')} (it is tried again in 5 s)"
+def test_the_command_is_no_part_of_the_reason():
+    why = f"x. {commands.to_go_on('mm2 run')}"
     (told,) = overview(seen_flows.flow(stopped(0, reason=why)))["standing"]
     assert (told["reason"], told["command"]) == ("x", "mm2 run")
 

@@ -149,7 +149,7 @@ def test_what_is_said_of_groups_that_were_moved_is_past():
         (
             (Step.STOP_FLOW,),
             set(),
-            "to give it up: let the flow go on (mm2 resume 'east->west'), start again what was "
+            "to give it up: let the flow go on (mm2 resume x), start again what was "
             "stopped, and move m away",
         ),
         ((Step.STOP_FLOW,), {"billing"}, ""),
@@ -161,4 +161,4 @@ def test_it_is_given_up_as_long_as_no_group_was_moved(begun, moved, said):
         started_ms=dict.fromkeys(begun, 1),
         moved=moved,
     )
-    assert going_on.give_up(found, path="m") == said
+    assert going_on.give_up(found, path="m", resume="mm2 resume x") == said
