@@ -67,9 +67,10 @@ class Changes:
             self._unfenced.add(row.flow)
             yield Line(
                 logging.WARNING,
-                f"{row.flow}: its transactional ids may not be used, so nobody can be fenced: "
-                f"{amounts.counted(row.unfenced, 'partition')} copied at least once. With the "
-                f"right to them it copies exactly once from its next start on. "
+                f"{row.flow}: its principal is not authorized for its transactional ids, so zombie "
+                f"writers cannot be fenced: {amounts.counted(row.unfenced, 'partition')} "
+                "replicated at least once. The remedy grants the right and restarts the tasks, "
+                "which then replicate exactly once. "
                 f"{commands.to_go_on(row.fencing)}",
             )
 

@@ -26,7 +26,7 @@ from mm2.formats import receipt
 
 OLD = "its records are old, and brokers forget who wrote such"
 _UNKNOWN = flow_report.State.UNKNOWN
-DENIED = "the transactional id may not be used, so nobody is fenced"
+DENIED = "not authorized for the transactional id, so zombie writers cannot be fenced"
 
 
 _NOTHING_LISTED: Mapping[str, bool] = {}
@@ -382,7 +382,7 @@ def _part(
         state="copying",
         reason=reason,
         ways=(*_ways(flow, each), *_limits(topic, holds)),
-        way_on=remedies.fencing(flow.name, operator) if denied else "",
+        way_on=remedies.fencing_from_now_on(flow.name, operator) if denied else "",
     )
 
 

@@ -24,6 +24,11 @@ CONFIGS = {
 }
 
 
+class MisconfiguredTopicError(errors.FatalError):
+    """A topic must not be used as it is; the message ends with the remedy. Nothing but the remedy
+    is needed where the check is repeated."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogTopics:
     """Creates and checks through `target`; `where` and `bootstrap` name it in messages.
@@ -45,7 +50,7 @@ class LogTopics:
     def ensure(self, names: Collection[str], timeout_s: float) -> None:
         """Create those of `names` that are missing, then check all of them.
 
-        Raises `FatalError` for a topic that must not be used as it is, or that we may not create.
+        Raises `MisconfiguredTopicError`, and `FatalError` for a topic that we may not create.
         """
         end = base_deadline.Deadline.after(timeout_s, now_s=self.clock.now_s())
         described = self.target.describe_topics(names, end.left_s(self.clock.now_s()))
@@ -105,7 +110,7 @@ class LogTopics:
 
     def _check_partitions(self, topic: admin.TopicDescription) -> None:
         if topic.partitions != 1:
-            raise errors.FatalError(
+            raise MisconfiguredTopicError(
                 f"checking topic {topic.name} on {self.where}: it has {topic.partitions} "
                 "partitions, and must have exactly 1, or the order of a flow's facts is lost. "
                 "Partitions cannot be taken away: if this flow has never run, delete the topic, "
@@ -132,7 +137,7 @@ class LogTopics:
         for name, entries in configs.done.items():
             policy = entries["cleanup.policy"].value
             if policy != "compact":
-                raise errors.FatalError(
+                raise MisconfiguredTopicError(
                     f"checking topic {name} on {self.where}: cleanup.policy is {policy}, and must "
                     "be compact, or facts of this flow are deleted by age. "
                     f"{commands.to_go_on(self._tools.set_topic(name, compact))}"

@@ -52,7 +52,7 @@ class KafkaAcls:
         asked = group_calls.Question(
             to=targets.AnyNode(),
             message=acl_requests.describe_topics(),
-            doing=f"reading the ACLs of topics on {self._where}",
+            doing="reading the ACLs of topics",
         )
         answer = self._calls.ask(asked, timeout_s)
         return sorted(map(_acl, acl_requests.described(answer)))
@@ -79,7 +79,7 @@ class KafkaAcls:
         return group_calls.Question(
             to=targets.Controller(),
             message=acl_requests.create(map(_binding, chunk)),
-            doing=f"creating {len(chunk)} ACLs on {self._where}",
+            doing=f"creating {len(chunk)} ACLs",
             error=_of_each,
         )
 

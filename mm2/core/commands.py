@@ -30,14 +30,19 @@ def to_go_on(*lines: str) -> str:
 
 def found_in(message: str) -> str:
     """The command line at the end of a message, "" for none."""
-    _, mark, line = message.rpartition(TO_GO_ON)
-    return line if mark else ""
+    return split(message)[1]
+
+
+def split(message: str) -> tuple[str, str]:
+    """A message without its remedy, and the remedy's command line, "" for none."""
+    text, mark, line = message.rpartition(TO_GO_ON)
+    return (text.rstrip(), line) if mark else (message, "")
 
 
 def with_note(message: str, note: str) -> str:
     """The message with one sentence more, ahead of its remedy: that ends every message."""
     text, mark, line = message.rpartition(TO_GO_ON)
-    return f"{text}{note} {mark}{line}" if mark else f"{message} {note}"
+    return f"{text}{note} {mark}{line}" if mark else f"{message.removesuffix('.')}. {note}"
 
 
 def move(verb: str, origin: str, destination: str, *more: str, file: str = MM2_FILE) -> str:

@@ -9,7 +9,7 @@ from connect_runtime.base import amounts, ids
 from mm2.app import held, overview
 from mm2.app.reports import flow_report, history, source_looks
 from mm2.connectors import flow_status
-from mm2.core import flows, health, reachability
+from mm2.core import commands, flows, health, reachability
 
 _NOTHING: Mapping[ids.TopicPartition, source_looks.Seen] = {}
 
@@ -137,8 +137,8 @@ def _warnings(status: flow_status.FlowStatus, *, resume: str) -> list[str]:
     if status.fencing:
         count = sum(not each.fenced for each in status.partitions)
         found.append(
-            f"{amounts.counted(count, 'partition', 'are')} copied at least once, for nobody can be "
-            f"fenced. Remedy: {status.fencing}"
+            f"{amounts.counted(count, 'partition', 'are')} replicated at least once, since zombie "
+            f"writers cannot be fenced. {commands.to_go_on(status.fencing)}"
         )
     if status.slots_missing:
         found.append(f"its tasks need {amounts.counted(status.slots_missing, 'more Spark slot')}")

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from connect_runtime.base import amounts
 from mm2.app import columns, figures
 from mm2.app.reports import asking, flow_report, flow_verdict, words
+from mm2.core import commands
 
 TROUBLES_MAX = 5
 STANDING_MAX = 20
@@ -93,10 +94,11 @@ def _flow(each: flow_report.FlowReport, *, within_s: float) -> Iterator[str]:
     for line in flow_verdict.judge(each, within_s=within_s).notes:
         yield f"  warning: {line}"
     for trouble in flow_report.past_troubles(each)[:TROUBLES_MAX]:
-        resolved = (
-            "" if trouble.resolved_ms is None else f" (resolved {moment(trouble.resolved_ms)})"
-        )
-        yield f"  {moment(trouble.at_ms)}: {trouble.text}{resolved}"
+        if trouble.resolved_ms is None:
+            yield f"  {moment(trouble.at_ms)}: {trouble.text}"
+            continue
+        text, _ = commands.split(trouble.text)  # nothing is left for its remedy to do
+        yield f"  {moment(trouble.at_ms)}: {text.rstrip('.')} (resolved {moment(trouble.resolved_ms)})"
 
 
 def _tasks(each: flow_report.FlowReport) -> Iterator[str]:

@@ -24,6 +24,8 @@ TIMES_S = 5.0
 TIMES_MAX = 500
 SETTINGS_S = 300.0
 """So long settings of topics are taken as they were, and positions in the flow's map."""
+TOLD_SETTINGS_S = 15.0
+"""The same of topics that were warned of, whose settings somebody may be changing."""
 LINES_MAX = 5
 """So many topics are told of one by one, those first that lose first."""
 AGAIN_S = 3600.0
@@ -53,6 +55,7 @@ class _Aged:
 
     at_s: float = float("-inf")
     retentions: dict[str, time_to_loss.Retention | None] = field(default_factory=dict)
+    told_at_s: float = float("-inf")
     positions: Mapping[ids.TopicPartition, int] = field(default_factory=dict)
     has_positions: bool = False
 
@@ -162,7 +165,11 @@ class SourceLosses:
         return {each: at for each, at in found.items() if at >= 0}
 
     def _retentions(self, topics: Collection[str]) -> Mapping[str, time_to_loss.Retention | None]:
-        known = self._known.retentions
+        known, now_s = self._known.retentions, self._clock.now_s()
+        if now_s - self._known.told_at_s >= TOLD_SETTINGS_S:
+            self._known.told_at_s = now_s
+            for topic in self._told.keys() & known.keys():
+                del known[topic]
         fresh = sorted(set(topics) - known.keys())
         if fresh:
             answered = self._source.admin.topic_configs(fresh, ASK_S).done

@@ -8,8 +8,10 @@ from random import Random
 
 from connect_runtime.base import backoff, errors
 from connect_runtime.base import clock as base_clock
+from mm2.cluster import flow_log_topics
 from mm2.connectors import complaints
 from mm2.connectors.share import flow_ledger
+from mm2.core import commands
 from mm2.core.offsets import offset_map
 
 ATTEMPT_S = 4.0
@@ -53,7 +55,7 @@ class ShareLedger:
                 self.ledger.open(ATTEMPT_S)
                 self._stage = _Stage.READING
             self.ledger.catch_up(ATTEMPT_S)
-        except errors.RetriableError as error:
+        except (errors.RetriableError, flow_log_topics.MisconfiguredTopicError) as error:
             if flow_ledger.is_broken_by(error):
                 self._stage = _Stage.CLOSED
             self._wait(error)
@@ -90,7 +92,7 @@ class ShareLedger:
         before, self.trouble = self.trouble, f"{TROUBLE}: {error}"
         self._due_s = self._clock.now_s() + self._backoff.next_delay_s(self._random)
         if not self._closing:
-            self._complaints.say(TROUBLE, f"{error}; it is tried again")
+            self._complaints.say(TROUBLE, commands.with_note(str(error), "It is tried again."))
         elif self.trouble != before:  # each record says so
             _LOG.info("who goes on finds out what was copied last: %s", error)
 

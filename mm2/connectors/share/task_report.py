@@ -96,7 +96,7 @@ def fencing(
     where = copy.settings.partitions[0]
     if where.delivery is setup.Delivery.AT_LEAST_ONCE:
         return ""
-    return remedies.fencing(where.flow, where.operator)
+    return remedies.fencing_from_now_on(where.flow, where.operator)
 
 
 def task_status(copy: copy_supervisor.CopySupervisor) -> flow_status.TaskStatus:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline, errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
-from mm2.cluster import admin, flow_log
+from mm2.cluster import admin, flow_log, flow_log_topics
 from mm2.connectors import internal_topics
 from mm2.connectors.source import acl_sync, source_clients
 from mm2.connectors.topics import mirror_topics, partition_setups
-from mm2.core import flows
+from mm2.core import commands, flows
 from mm2.core.configs import connector_configs
 from mm2.core.configs import connector_keys as keys
 from mm2.core.topics import handout
@@ -81,8 +81,8 @@ class SourceLooks:
 
     def create_topics(self, waits: Callable[[str], object]) -> None:
         """Offset syncs, and the flow's own topics. While a cluster does not answer it is asked
-        again, and `waits` is told why. Raises `FatalError` where one is refused, or must not be
-        used as it is."""
+        again, and while a topic must not be used as it is, it is checked again; `waits` is told
+        why. Raises `FatalError` where one is refused."""
         config = self._config
         if config.syncs_topic is not None:
             _create_syncs(config, self._clients.syncs_admin(), wait=self._wait, waits=waits)
@@ -93,12 +93,15 @@ class SourceLooks:
             try:
                 return topics.ensure(names, config.common.admin_timeout_s)
             except errors.RetriableError as error:
-                if str(error) != logged:
-                    logged = str(error)
-                    _LOG.warning("%s; retrying", error)
-                waits(f"{error}; retrying")
-                if self._wait(internal_topics.AGAIN_S):
-                    return None
+                told = f"{error}; retrying"
+            except flow_log_topics.MisconfiguredTopicError as error:
+                told = commands.with_note(str(error), "Until then the flow waits.")
+            if told != logged:
+                logged = told
+                _LOG.warning("%s", told)
+            waits(told)
+            if self._wait(internal_topics.AGAIN_S):
+                return None
 
     def look(self, held: Collection[str], *, settings: bool) -> Found:
         """See to it that the flow's topics have mirrors as large as they are, with `settings` ones

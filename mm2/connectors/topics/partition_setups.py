@@ -192,7 +192,11 @@ class PartitionSetups:
     ) -> list[Finding]:
         """The restart has it tried at once, not minutes later."""
         lines = [*filter(None, (problem.remedy,)), self._operator.restart(self._flow.name)]
-        told = f"{problem.message}{self._when()}. {commands.to_go_on(*lines)}"
+        left_out = ""
+        if problem.cause == mirror_findings.TOPIC_REFUSED and not problem.remedy:
+            reload = self._operator.reload()
+            left_out = f"Resolve that, or exclude the topic with topics.exclude ({reload}). "
+        told = f"{problem.message}{self._when()}. {left_out}{commands.to_go_on(*lines)}"
         return [
             Finding(
                 partition=ids.TopicPartition(name, number),

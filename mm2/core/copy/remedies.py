@@ -55,6 +55,11 @@ def fencing(flow: str, operator: commands.Operator) -> str:
     return operator.target.allow_transactional_ids(f"mm2-{flow}-")
 
 
+def fencing_from_now_on(flow: str, operator: commands.Operator) -> str:
+    """The same of a flow that runs without: its tasks look for the right when they start."""
+    return f"{fencing(flow, operator)} && {operator.restart(flow)}"
+
+
 def _too_large(where: setup.PartitionSetup, size: int) -> str:
     wanted = {"max.message.bytes": str(size)}
     line = where.operator.target.set_topic(where.remote_topic, wanted)
@@ -109,13 +114,6 @@ def _id_right(where: setup.PartitionSetup, size: int) -> str:
     )
 
 
-def _policy(where: setup.PartitionSetup, size: int) -> str:
-    return (
-        "change the target cluster's policy for this topic, or add it to topics.exclude. "
-        f"{commands.to_go_on(where.operator.reload())}"
-    )
-
-
 def _malformed(where: setup.PartitionSetup, size: int) -> str:
     line = where.operator.target.show_settings(where.remote_topic)
     return (
@@ -166,7 +164,6 @@ _OF_TARGET: Mapping[int, Remedy] = {
     30: _group_right,
     31: _cluster_right,
     32: _timestamp,
-    44: _policy,
     53: _id_right,
     76: _codec,
     87: _malformed,

@@ -123,9 +123,9 @@ def test_partitions_that_nobody_may_fence_are_told_once_with_the_right_they_lack
     unfenced = dataclasses.replace(statuses.flow(*partitions), fencing="kafka-acls.sh x")
     lines = watched.see(unfenced)
     assert [text for level, text in lines if level == logging.WARNING] == [
-        "east->west: its transactional ids may not be used, so nobody can be fenced: 2 partitions "
-        "copied at least once. With the right to them it copies exactly once from its next start "
-        "on. Remedy: kafka-acls.sh x"
+        "east->west: its principal is not authorized for its transactional ids, so zombie writers "
+        "cannot be fenced: 2 partitions replicated at least once. The remedy grants the right and "
+        "restarts the tasks, which then replicate exactly once. Remedy: kafka-acls.sh x"
     ]
     assert watched.see(unfenced) == []
     assert watched.see(statuses.flow(*partitions)) == []

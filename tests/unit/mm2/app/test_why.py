@@ -45,7 +45,7 @@ TABLE = [
         f"passed through, at least once ({why.DENIED}). Remedy: kafka-acls.sh "
         "--bootstrap-server w:1 --add --allow-principal User:ANONYMOUS --operation Write "
         "--operation Describe --transactional-id 'mm2-east->west-' "
-        "--resource-pattern-type prefixed",
+        "--resource-pattern-type prefixed && mm2 restart 'east->west' --config /c.yaml",
     ),
     ({"phase": "waiting", "reason": "a leader moved"}, "waiting: a leader moved"),
     (

@@ -150,7 +150,7 @@ def test_warnings():
     status = dataclasses.replace(status, fencing="kafka-acls.sh …", warnings=("a mirror is short",))
     told = "\n".join(report(status).warnings)
     for words in (
-        "1 partition is copied at least once",
+        "1 partition is replicated at least once",
         "Remedy: kafka-acls.sh …",
         "need 2 more Spark slots",
         "receipts since the start: 2 source-gone",

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from mm2.app.reports import asking, flow_report, show
-from mm2.core import reachability, time_to_loss
+from mm2.core import commands, reachability, time_to_loss
 
 SHORT = time_to_loss.Outlook(
     kind=time_to_loss.Kind.RUNS_OUT, left_ms=90_000, by=time_to_loss.By.TIME, share=0.1
@@ -112,7 +112,9 @@ def test_warnings_the_last_troubles_and_notes():
 
 def test_what_is_over_says_since_when_and_what_lasts_is_shown_once():
     troubles = (
-        flow_report.Trouble(text="task 0: killed", at_ms=AT_MS - 9_000, resolved_ms=AT_MS),
+        flow_report.Trouble(
+            text=f"task 0: killed. {commands.to_go_on('x')}", at_ms=AT_MS - 9_000, resolved_ms=AT_MS
+        ),
         flow_report.Trouble(text="orders: deleted", at_ms=AT_MS - 9_000),
     )
     halted = part(state="stopped", reason="orders-0: deleted")

@@ -142,6 +142,18 @@ def test_who_should_know_is_told_once_an_hour_and_when_it_is_over(scene, caplog)
     assert "orders: what waits is in time again" in caplog.text
 
 
+def test_a_retention_that_is_raised_as_the_remedy_says_is_seen_soon(scene, caplog):
+    caplog.set_level(logging.INFO)
+    scene.clock.advance(40.0)
+    scene.look()
+    (line,) = caplog.messages
+    assert commands.found_in(line).endswith(f"--add-config retention.ms={2 * KEPT_MS}")
+    scene.source.cluster.topics["orders"].overrides["retention.ms"] = str(2 * KEPT_MS)
+    scene.clock.advance(source_losses.TOLD_SETTINGS_S)
+    scene.look()
+    assert "orders: what waits is in time again" in caplog.text
+
+
 def test_of_many_topics_those_are_named_that_lose_first(scene, caplog):
     caplog.set_level(logging.INFO)
     many = source_losses.LINES_MAX + 3

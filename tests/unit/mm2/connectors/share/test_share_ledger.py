@@ -9,7 +9,7 @@ import pytest
 from connect_runtime.base import errors, ids
 from mm2.cluster import errors as cluster_errors
 from mm2.connectors.share import flow_ledger, share_ledger
-from mm2.core import naming
+from mm2.core import commands, naming
 from tests.fakes import admin, flow_log, plugin_contexts
 
 T0 = ids.TopicPartition("orders", 0)
@@ -52,12 +52,15 @@ def test_while_the_target_is_away_it_is_tried_again_later(caplog):
     assert len(caplog.records) >= 1
 
 
-def test_a_target_that_refuses_us_fails_the_task():
+def test_a_topic_that_must_not_be_used_is_waited_for_with_its_remedy(caplog):
     made = Kept()
     name = naming.map_topic("A")
     made.cluster.create(name, partitions=2, cleanup_policy="compact")
-    with pytest.raises(errors.FatalError, match=name):
-        made.tend()
+    assert not made.tend()
+    assert commands.found_in(made.kept.trouble).endswith(f"--delete --topic {name}")
+    assert commands.found_in(caplog.messages[-1]).endswith(f"--delete --topic {name}")
+    del made.cluster.topics[name]
+    assert made.tend(60.0)
 
 
 def test_what_broke_is_opened_anew():

@@ -15,12 +15,12 @@ from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.ports import plugins
 from connect_runtime.runtime import plugin_facts
-from connect_runtime.system import clock, polling
+from connect_runtime.system import clock, polling, threads
 from mm2.connectors import board, flow_status
 from mm2.connectors.share import task_report
 from mm2.connectors.source import mirror_source_connector, source_watch
 from mm2.connectors.topics import mirror_topics, partition_setups
-from mm2.core import naming
+from mm2.core import commands, naming
 from mm2.core.offsets import offset_map
 from mm2.core.topics import acls
 from mm2.formats import map_record
@@ -166,10 +166,24 @@ def test_no_topics_no_tasks(running):
     assert running.connector.task_configs(2) == []
 
 
-def test_an_internal_topic_that_would_lose_facts_fails_the_start(running):
+def test_an_internal_topic_that_would_lose_facts_is_waited_for(running):
     running.target.create("mm2-offset-map.A.internal", cleanup_policy="delete")
-    with pytest.raises(errors.FatalError, match="must be compact"):
-        running.start()
+    starting = threads.OwnedThread(
+        "start", lambda _: running.start(), on_unasked_end=lambda end: None
+    )
+
+    def waits() -> bool:
+        shown = running.shown()
+        return shown is not None and "must be compact" in shown.reason
+
+    assert polling.until(waits, timeout_s=WAIT_S)
+    topic = running.target.topics["mm2-offset-map.A.internal"]
+    assert commands.found_in(running.shown().reason).endswith(
+        "--entity-name mm2-offset-map.A.internal --add-config cleanup.policy=compact"
+    )
+    topic.overrides["cleanup.policy"] = "compact"
+    starting.join(WAIT_S)
+    assert running.tasks() == ["orders-0", "orders-1"]
 
 
 def test_who_is_refused_fails_at_start(running):

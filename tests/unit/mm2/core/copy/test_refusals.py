@@ -42,7 +42,6 @@ FEW = "(fewer replicas are in sync than its min.insync.replicas asks for)"
         (29, STOP, "TOPIC_AUTHORIZATION_FAILED"),
         (31, STOP, "CLUSTER_AUTHORIZATION_FAILED"),
         (32, STOP, "INVALID_TIMESTAMP"),
-        (44, STOP, "POLICY_VIOLATION"),
         (45, BACK_OFF, "a.orders-7: OUT_OF_ORDER_SEQUENCE_NUMBER"),
         (46, BACK_OFF, "a.orders-7: DUPLICATE_SEQUENCE_NUMBER"),
         (47, CHECK_FENCE, "INVALID_PRODUCER_EPOCH"),
@@ -94,7 +93,6 @@ def test_what_can_be_divided_is_taken_again_at_once(code, name):
         (29, "--operation Write"),
         (31, "IDEMPOTENT_WRITE"),
         (32, "message.timestamp.before.max.ms"),
-        (44, "change the target cluster's policy"),
         (53, "transactional ids"),
         (76, "compression.type=gzip"),
         (87, "see the broker's log"),
@@ -193,7 +191,7 @@ def test_only_where_the_batch_itself_may_be_at_fault_it_may_be_left_out(code, of
     assert ("skip it" in stop.message) == offered
 
 
-@pytest.mark.parametrize("code", [*UNCLEAR, 10, 18, 29, 31, 32, 44, 53, 87])
+@pytest.mark.parametrize("code", [*UNCLEAR, 10, 18, 29, 31, 32, 53, 87])
 def test_a_refusal_ends_with_a_command(code):
     assert produce(code).stop.message.endswith(commands.found_in(produce(code).stop.message))
     assert commands.found_in(produce(code).stop.message)
