@@ -13,12 +13,19 @@ from typing import Any
 from connect_runtime.adapters.http import peers as http_peers
 from connect_runtime.base import errors, ids
 from connect_runtime.ports import peers
+from connect_runtime.system import polling
 from mm2.core.configs import dedicated, live
 from mm2.core.topics import assigned
 
 SOURCE = next(iter(dedicated.CONNECTORS))
 ANSWER_S = 95.0
 """A little longer than a worker waits before it turns a request away."""
+
+
+BUSY_S = 20.0
+"""How long a request is repeated that a worker turns away because its group just changes."""
+BUSY_AGAIN_S = 0.5
+_CONFLICT = 409
 
 
 class ApiError(errors.FatalError):
@@ -128,10 +135,24 @@ class FlowApi:
             body=None if body is None else json.dumps(body).encode(),
             authorization=self._authorization,
         )
+        answer: list[Any] = []
+        refused: list[peers.PeerRefused] = []
+
+        def is_answered() -> bool:
+            try:
+                answer.append(self._peers.send_and_wait(call).value)
+            except peers.PeerRefused as error:
+                if error.status != _CONFLICT:
+                    raise
+                refused.append(error)
+            return bool(answer)
+
         try:
-            return self._peers.send_and_wait(call).value
+            if not polling.until(is_answered, timeout_s=BUSY_S, interval_s=BUSY_AGAIN_S):
+                raise refused[-1]
         except (peers.PeerRefused, peers.PeerFailed) as error:
             raise ApiError(f"{self._flow}: {error}") from error
+        return answer[0]
 
 
 def _path(*rest: str) -> str:

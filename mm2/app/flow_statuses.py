@@ -62,8 +62,8 @@ class Seen:
     the connector that is shown; `handed_out`: the group's last round was about these tasks.
     `taken_up`: tasks that run here run with it. `unreachable`: why a cluster of the flow cannot be
     reached, "" while all answer. `stopped_ms`: when its connector was stopped. `refused`: why
-    something of what the file says is not so. `resume`: the command that ends a stop. `given_up`: why the flow will not go on, "" while it
-    may. `checkpoint_tasks` as in `flow_status.FlowStatus`.
+    something of what the file says is not so. `resume`: the command that ends a stop. `given_up`:
+    why the flow will not go on, "" while it may. `checkpoint_tasks` as in `flow_status.FlowStatus`.
     """
 
     flow: str
@@ -220,8 +220,8 @@ def not_serving(seen: Seen, made: flow_status.FlowStatus, begun: Collection[int]
 
 
 def stopped_reason(resume: str, at_ms: int) -> str:
-    """Of a flow whose connector was stopped, at `at_ms`, -1 where that is not known, with the command
-    that resumes it."""
+    """Of a flow whose connector was stopped, at `at_ms`, -1 where that is not known; `resume` is
+    the command that resumes it."""
     when = ""
     if at_ms >= 0:
         moment = datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC)

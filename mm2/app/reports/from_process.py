@@ -28,8 +28,9 @@ def report(
     wall_ms: int,
 ) -> flow_report.FlowReport:
     """`looks` are at partitions of the source that are not copied as they come: of these alone the
-    process itself knows nothing, or nothing new. `resume` is the command that resumes the flow. Not `looks_recent`, they say nothing of where logs
-    end now. While the source is among the `unreachable` clusters no end is known."""
+    process itself knows nothing, or nothing new. Not `looks_recent`, they say nothing of where logs
+    end now. While the source is among the `unreachable` clusters no end is known. `resume` is the
+    command that resumes the flow."""
     source_lost = _is_lost(unreachable, reachability.Side.SOURCE)
     if source_lost:
         looks = _NOTHING

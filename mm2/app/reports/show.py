@@ -97,8 +97,8 @@ def _flow(each: flow_report.FlowReport, *, within_s: float) -> Iterator[str]:
         if trouble.resolved_ms is None:
             yield f"  {moment(trouble.at_ms)}: {trouble.text}"
             continue
-        text, _ = commands.split(trouble.text)  # nothing is left for its remedy to do
-        yield f"  {moment(trouble.at_ms)}: {text.rstrip('.')} (resolved {moment(trouble.resolved_ms)})"
+        text = commands.split(trouble.text)[0].rstrip(".")  # its remedy has nothing left to do
+        yield f"  {moment(trouble.at_ms)}: {text} (resolved {moment(trouble.resolved_ms)})"
 
 
 def _tasks(each: flow_report.FlowReport) -> Iterator[str]:

@@ -41,7 +41,8 @@ def of_others(found: plan.Plan, moved: Collection[str]) -> plan.Plan:
 
 
 def give_up(found: journal.Journal, *, path: str, resume: str) -> str:
-    """How to leave it at that, in words, with the command that resumes the flow; "" where groups were moved, which cannot be undone."""
+    """How to leave it at that, in words, with the command that resumes the flow; "" where groups
+    were moved, which cannot be undone."""
     assert found.begun is not None, "it was begun"
     if found.moved:
         return ""

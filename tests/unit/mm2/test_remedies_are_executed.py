@@ -26,6 +26,10 @@ CHANGES = (
 )
 HANGING = "tests/interop/test_hanging_transactions.py::test_its_partition_stops_until_it_is_aborted"
 OPERATORS = f"{SYSTEM}test_operators.py::test_what_is_said_to_any_node_is_done_on_all"
+SETUPS = f"{SYSTEM}test_remedies_of_setups.py"
+OWN_TOPICS = f"{SETUPS}::test_topics_of_the_flow_that_were_made_otherwise_are_mended"
+LACKING = f"{SETUPS}::test_what_a_right_is_lacking_for_is_done_once_it_is_granted"
+WARNED = f"{SETUPS}::test_what_is_warned_of_is_over_once_its_remedy_is_typed"
 NO_IDS = (
     f"{SYSTEM}test_topics_without_ids.py::test_a_source_topic_that_was_made_again_stops_for_good"
 )
@@ -57,6 +61,19 @@ REPLICATES_AGAIN = {
     "core.copy.remedies._topic_right": RIGHTS,
     "core.copy.remedies._read_right": RIGHTS,
     "connectors.topics.partition_setups.PartitionSetups._findings": REJECTED,
+    "core.copy.remedies._gone": f"{SETUPS}::test_a_topic_that_is_gone_is_left_out",
+    "core.copy.remedies._codec": (f"{SETUPS}::test_a_target_that_lacks_a_codec_is_given_another"),
+    "cluster.flow_log_topics.LogTopics._check_partitions": OWN_TOPICS,
+    "cluster.flow_log_topics.LogTopics._check_cleanup": OWN_TOPICS,
+    "connectors.topics.partition_setups.PartitionSetups.common": LACKING,
+    "connectors.source.acl_sync.AclSync._of_source": LACKING,
+    "connectors.source.acl_sync.AclSync._create": LACKING,
+    "app.changes.Changes._flow": LACKING,
+    "app.reports.from_process._warnings": LACKING,
+    "app.why.Part.line": LACKING,
+    "connectors.topics.mirror_findings.warnings": WARNED,
+    "app.held.in_words": WARNED,
+    "app.reports.source_losses.SourceLosses._tell": WARNED,
     "app.why._part": OPERATORS,
 }
 """Typed while the flow runs; afterwards records are replicated."""
@@ -82,19 +99,6 @@ RUNS_ALONE = {
     "core.copy.remedies._group_right": (PRINTED, "no request of a copy needs it any more"),
     "core.copy.remedies._cluster_right": (PRINTED, "brokers before 2.8 with ACLs"),
     "core.copy.remedies._id_right": (PRINTED, "the right taken away while it copies"),
-    "core.copy.remedies._policy": (f"{SYSTEM}test_reload.py", "a policy class in the broker"),
-    "core.copy.remedies._gone": (f"{SYSTEM}test_reload.py", "the file is edited by hand"),
-    "core.copy.remedies._codec": (PRINTED, "brokers that lack a codec"),
-    "connectors.topics.partition_setups.PartitionSetups.common": (PRINTED, "a warning"),
-    "connectors.topics.mirror_findings.warnings": (PRINTED, "a warning"),
-    "connectors.source.acl_sync.AclSync._of_source": (PRINTED, "a warning"),
-    "connectors.source.acl_sync.AclSync._create": (PRINTED, "a warning"),
-    "cluster.flow_log_topics.LogTopics._check_partitions": (PRINTED, "our own topics, spoilt"),
-    "cluster.flow_log_topics.LogTopics._check_cleanup": (PRINTED, "our own topics, spoilt"),
-    "app.why.Part.line": (OPERATORS, "passes on what others print"),
-    "app.held.in_words": (OPERATORS, "a warning"),
-    "app.changes.Changes._flow": (PRINTED, "a warning"),
-    "app.reports.source_losses.SourceLosses._tell": (PRINTED, "a warning"),
 }
 """The command runs in a test, but not from the state that prints it, and why."""
 

@@ -9,6 +9,7 @@ import pytest
 from connect_runtime.base import ids
 from connect_runtime.core.herder import requests
 from connect_runtime.core.state import cluster_config, config_records
+from connect_runtime.ports import peers
 from mm2.app import flow_api
 from mm2.core.configs import live
 from tests.fakes import rest_herder
@@ -110,6 +111,24 @@ def test_refusals_and_silence_say_which_flow(herder):
     gone = flow_api.FlowApi("a->b", url=url, user="mm2", password="secret")
     with pytest.raises(flow_api.ApiError, match="a->b: "):
         gone.pause()
+
+
+def test_what_a_group_that_changes_turns_away_is_asked_again(herder, api, monkeypatch):
+    send, refusals = api._peers.send_and_wait, [409, 409]
+
+    def busy_at_first(call):
+        if call.path.endswith("/pause") and refusals:
+            raise peers.PeerRefused("stale", status=refusals.pop(), error_code=409)
+        return send(call)
+
+    monkeypatch.setattr(flow_api, "BUSY_AGAIN_S", 0.01)
+    monkeypatch.setattr(api._peers, "send_and_wait", busy_at_first)
+    api.pause()
+    assert herder.config().target_state(NAME) is cluster_config.TargetState.PAUSED
+    monkeypatch.setattr(flow_api, "BUSY_S", 0.0)
+    refusals.append(409)
+    with pytest.raises(flow_api.ApiError, match="a->b: stale"):
+        api.pause()
 
 
 def test_the_tasks_that_have_partitions_are_restarted_and_no_others(herder, api):

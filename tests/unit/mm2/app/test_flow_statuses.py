@@ -266,7 +266,10 @@ def test_what_an_operator_has_stopped_says_when_and_how_it_goes_on():
         )
         assert not found.final, "it can be resumed: mm2 run goes on"
     undated = flow_statuses.status(dataclasses.replace(ended, stopped_ms=-1))
-    assert undated.reason == "stopped by failover or REST; resume with: mm2 resume 'a->b' --config /f.yaml"
+    assert (
+        undated.reason
+        == "stopped by failover or REST; resume with: mm2 resume 'a->b' --config /f.yaml"
+    )
 
 
 def test_while_a_cluster_cannot_be_reached_that_is_the_reason():
