@@ -35,7 +35,6 @@ TARGET = [
         f"{CONFIGS}message.timestamp.type=CreateTime,message.timestamp.before.max.ms={WIDEST},"
         f"message.timestamp.after.max.ms={WIDEST}",
     ),
-    (44, "topics.exclude", "mm2 reload --config c.yaml"),
     (
         53,
         "transactional ids",
