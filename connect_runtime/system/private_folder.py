@@ -40,13 +40,18 @@ def check(folder: Path, *, uid: int, by_root: bool = False) -> None:
         raise ForeignFolderError(f"{folder} belongs to user id {other}, not to {uid}: remove it")
 
 
-def others_can_write(folder: Path) -> bool:
-    """Could a user other than this one and root have changed what is in it? Of a group that has the
-    user's own name and no other members, nobody else is. Raises `OSError`."""
-    found = folder.stat()
-    if found.st_uid not in (0, os.geteuid()) or found.st_mode & stat.S_IWOTH:
+def others_can_write(path: Path) -> bool:
+    """Could a user other than its owner and root change a folder or a file? A group that has this
+    user's own name and no other members is nobody else. Raises `OSError`."""
+    found = path.stat()
+    if found.st_mode & stat.S_IWOTH:
         return True
     return bool(found.st_mode & stat.S_IWGRP) and not _is_own_group(found.st_gid)
+
+
+def is_trusted(folder: Path) -> bool:
+    """Is what is in it from this user, or from root? Raises `OSError`."""
+    return folder.stat().st_uid in (0, os.geteuid()) and not others_can_write(folder)
 
 
 def _is_own_group(group_id: int) -> bool:

@@ -175,7 +175,7 @@ def _stamp(folder: Path, digests: Mapping[str, str]) -> dict[str, object]:
 def _stamp_holds(folder: Path, digests: Mapping[str, str]) -> bool:
     """False also where another user could have written both the stamp and the jars."""
     try:
-        if any(map(private_folder.others_can_write, (folder, folder.parent))):
+        if not all(map(private_folder.is_trusted, (folder, folder.parent))):
             return False
         remembered = json.loads(_stamp_path(folder).read_text())
         return bool(remembered == _stamp(folder, digests))

@@ -57,3 +57,13 @@ def test_a_group_counts_unless_it_is_the_users_own(tmp_path, monkeypatch):
     assert private_folder.others_can_write(tmp_path)
     Group.gr_name, Group.gr_mem = "staff", []
     assert private_folder.others_can_write(tmp_path)
+
+
+def test_only_folders_of_this_user_and_root_are_trusted(tmp_path, monkeypatch):
+    tmp_path.chmod(0o755)
+    assert private_folder.is_trusted(tmp_path)
+    tmp_path.chmod(0o757)
+    assert not private_folder.is_trusted(tmp_path)
+    tmp_path.chmod(0o755)
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    assert private_folder.is_trusted(tmp_path) is (tmp_path.stat().st_uid == 0)
