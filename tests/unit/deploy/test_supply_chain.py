@@ -6,6 +6,7 @@ import http.server
 import json
 import re
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -67,8 +68,12 @@ def database():
         def log_message(self, *_: object) -> None:
             pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.answer = lambda queries: {"results": [{} for _ in queries]}
+    class Server(http.server.ThreadingHTTPServer):
+        answer: Callable[..., object] = staticmethod(
+            lambda queries: {"results": [{} for _ in queries]}
+        )
+
+    server = Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever)  # noqa: TID251 - it ends with the test
     thread.start()
     yield server

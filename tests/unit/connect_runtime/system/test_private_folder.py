@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import grp
 import os
 import pwd
 
@@ -51,7 +52,7 @@ def test_a_group_counts_unless_it_is_the_users_own(tmp_path, monkeypatch):
         gr_name = name
         gr_mem: list[str] = []  # noqa: RUF012 - as in `grp`
 
-    monkeypatch.setattr(private_folder.grp, "getgrgid", lambda _: Group)
+    monkeypatch.setattr(grp, "getgrgid", lambda _: Group)
     assert not private_folder.others_can_write(tmp_path)
     Group.gr_mem = ["another"]
     assert private_folder.others_can_write(tmp_path)
