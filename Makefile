@@ -2,6 +2,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 FAST := not integration and not system and not chaos and not full and not bench
 QUICK := not full and not bench
 UNITS := tests/unit tests/model
@@ -20,7 +21,7 @@ ROWS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full check bench clean
+.PHONY: help setup demo test test-full check bench sbom audit clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,8 +74,14 @@ check-style: $(READY)
 bench: $(READY) ## this and Java MirrorMaker 2 side by side (long; one row: make bench ROWS=tiny)
 	@$(BIN)/python -m tests.bench.run $(addprefix --row ,$(ROWS)) $(BENCH_ARGS)
 
+sbom: $(READY) ## sbom.json: all that an installed mm2 consists of, from its locks (CycloneDX)
+	@$(BIN)/python -m deploy.locks.sbom > sbom.json && echo "sbom.json: written"
+
+audit: $(READY) ## known vulnerabilities of all that is locked (asks api.osv.dev)
+	@$(BIN)/python -m deploy.locks.audit
+
 clean: ## remove .venv, caches and build output (downloads stay in the user's cache)
-	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	@rm -rf $(VENV) build dist sbom.json *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 	  .import_linter_cache spark-warehouse metastore_db artifacts
 	@find connect_runtime mm2 tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -88,11 +95,14 @@ java_is_new = $(shell [ "0$(java_major)" -ge 17 ] && echo yes)
 get_python = Python 3.11 or newer with its venv module is missing: apt install python3-venv, brew install python, or see python.org
 get_java = Java 17 or newer is missing (found: $(or $(java_major),none)): apt install default-jre-headless, brew install openjdk@21, or set JAVA_HOME
 
-$(READY): pyproject.toml requirements.lock
+# What builds packages has hashes, too: without build isolation, in which pip would fetch the newest.
+BUILD_LOCK := deploy/locks/build.lock
+$(READY): pyproject.toml requirements.lock $(BUILD_LOCK)
 	$(if $(find_python),,$(error $(get_python)))
 	$(if $(java_is_new),,$(error $(get_java)))
 	@echo "setup: installing into $(VENV) (a minute or two, once)"
 	@$(BIN)/python -c '' 2>/dev/null || $(find_python) -m venv --clear $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@$(PIP) --require-hashes -r $(BUILD_LOCK)
+	@$(PIP) --no-build-isolation --require-hashes -r requirements.lock
+	@$(PIP) --no-build-isolation --no-deps -e .
 	@touch $@

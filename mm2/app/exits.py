@@ -116,6 +116,11 @@ COMMANDS: Mapping[str, Mapping[int, str]] = {
         FAILED: "a partition could not be rebuilt, or not completely",
         UNREACHABLE: _NO_CLUSTER,
     },
+    "offsets skip": {
+        DONE: "the record is skipped, and a receipt names it",
+        BAD_INPUT: "wrong usage, or no unreadable record is at that offset; nothing was done",
+        UNREACHABLE: _NO_CLUSTER,
+    },
     "offsets translate": {
         DONE: "every position has a target offset",
         FAILED: "a position has no target offset, or is beyond the log end",

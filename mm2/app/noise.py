@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import pathlib
-import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,8 +12,11 @@ import click
 
 from connect_runtime.app import logs
 from connect_runtime.base import errors
+from mm2.pipeline import run_directory
 
 NOISY_LOGGERS = ("librdkafka", "py4j")
+KEPT = 5
+"""As many logs of runs that failed; each run removes the older ones."""
 
 _log = logging.getLogger(__name__)
 
@@ -31,9 +32,9 @@ class NoiseFile:
 @contextlib.contextmanager
 def to_file() -> Iterator[NoiseFile]:
     """In a temporary folder of our own, mode 0700. It is removed at the end unless it is to be
-    kept, as after a crash or where debug messages are logged."""
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="mm2-run-"))
-    made = NoiseFile(folder / "libraries.log")
+    kept, as after a crash or where debug messages are logged; then until `KEPT` newer ones are."""
+    folder = run_directory.make("mm2-log-", kept=KEPT)
+    made = NoiseFile(folder.path / "libraries.log")
     send_noise_to(made.path)
     quiet = _NotFromRoot()
     handlers = list(logging.getLogger().handlers)
@@ -53,8 +54,9 @@ def to_file() -> Iterator[NoiseFile]:
         kept = made.keep or crashed or logging.getLogger().isEnabledFor(logging.DEBUG)
         if kept and made.path.stat().st_size:
             _log.info("the log of the Kafka and Spark libraries is in %s", made.path)
+            folder.leave()
         else:
-            shutil.rmtree(folder, ignore_errors=True)
+            folder.remove()
 
 
 def send_noise_to(file: pathlib.Path) -> None:

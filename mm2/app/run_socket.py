@@ -17,7 +17,6 @@ import pwd
 import select
 import shlex
 import socket
-import stat
 import struct
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +24,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from connect_runtime.base import errors
+from connect_runtime.system import private_folder
 from mm2.app import exits
 
 VERSION = 2
@@ -235,17 +235,13 @@ def _check(where: pathlib.Path, *, uid: int, ours: bool = False) -> None:
     ours: the folder has to belong to user `uid`. Else root may ask in a folder of whom it runs
     processes as, but not where anybody could have made one of that name.
     """
-    found = where.stat()
-    if stat.S_IMODE(found.st_mode) & 0o077:
-        raise RunSocketError(f"{where} has to be its user's alone: chmod 700 {where}")
-    owners = {found.st_uid, where.lstat().st_uid}  # a link is as good as who made it
-    trusted = uid == 0 and not ours and not where.parent.stat().st_mode & stat.S_IWOTH
-    if owners != {uid} and not trusted:
-        other = min(owners - {uid})
+    try:
+        private_folder.check(where, uid=uid, by_root=not ours)
+    except private_folder.ForeignFolderError as error:
         raise RunSocketError(
-            f"{where} belongs to user id {other}, who could answer in the place of user id {uid}: "
-            "remove it, or name another folder, to both sides, in MM2_RUN_DIR"
-        )
+            f"{error}, or name another folder, to both sides, in MM2_RUN_DIR: whoever can enter it "
+            f"could answer in the place of user id {uid}"
+        ) from error
 
 
 def _write(connection: socket.socket, message: Mapping[str, Any]) -> None:

@@ -1,11 +1,11 @@
 """Reading the map topic of a flow: once, or again and again as it grows.
 
-What cannot be read is never passed over: what it replaces would be taken for the truth.
+What cannot be read is passed over only once a record behind it has replaced it: else what it
+replaces would be taken for the truth.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 
 from connect_runtime.base import errors
@@ -13,6 +13,15 @@ from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.cluster import state_topics
 from mm2.core.offsets import offset_map
 from mm2.formats import map_record
+
+
+def in_words(found: offset_map.Unreadable, *, topic: str) -> str:
+    """An error's text."""
+    return (
+        f"reading {topic}: the record at offset {found.offset} cannot be read: {found.why}. "
+        "Another release of mm2, or another program, wrote it: run that release, or skip the "
+        f"record with mm2 offsets skip FLOW --offset {found.offset}"
+    )
 
 
 class MapReader:
@@ -31,6 +40,7 @@ class MapReader:
         self._connect = connect
         self._where = where
         self._keeps = keeps
+        self._topic = ""
         self._tail: state_topics.TopicTail | None = None
         self._known = offset_map.OffsetMap(keeps=keeps)
 
@@ -51,6 +61,8 @@ class MapReader:
         except errors.ConnectError:
             self.close()
             raise
+        for each in self._known.unreadable():
+            raise errors.FatalError(in_words(each, topic=f"{self._topic} of {self._where}"))
         return self._known
 
     def close(self) -> None:
@@ -60,10 +72,5 @@ class MapReader:
             tail.close()
 
     def _take(self, record: state_topics.TopicRecord) -> None:
-        try:
-            self._known.apply(record.key or b"", record.value)
-        except (map_record.UnknownVersionError, struct.error, ValueError, IndexError) as error:
-            raise errors.FatalError(
-                f"reading {record.topic} of {self._where} at offset {record.offset}: {error}. "
-                "Another release, or another program, wrote it: use that release"
-            ) from error
+        self._topic = record.topic
+        self._known.fold(record.key or b"", record.value, offset=record.offset)

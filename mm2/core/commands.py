@@ -259,6 +259,12 @@ class Operator:
         words = ["mm2", "offsets", "rebuild", "--flow", flow, "--topic", topic]
         return shlex.join([*words, "--config", self.file])
 
+    def skip_map_record(self, flow: str, offset: int) -> str:
+        """Skip a record of the flow's offset map that cannot be read. On a plain Connect worker,
+        the file is one that has both clusters and the flow."""
+        words = ["mm2", "offsets", "skip", flow, "--offset", str(offset)]
+        return shlex.join([*words, "--config", self.file])
+
     def go_on(self, flow: str, topic: str | None) -> str:
         """Resume after `mm2 pause`, the whole flow or a topic."""
         words = ["mm2", "resume", flow, *([] if topic is None else ["--topic", topic])]

@@ -241,6 +241,19 @@ def decode_key(data: bytes) -> MapKey:
     return RequestKey(topic=topic, partition=partition)
 
 
+def partition_of(key: bytes) -> tuple[str, int] | None:
+    """The topic and partition of a key whose kind or rest may be unreadable; None where they are
+    unreadable, too: only keys of this version are known to have them here."""
+    try:
+        if key[0] != VERSION:
+            return None
+        topic, at = _read_text(key, _HEAD.size)
+        (partition,) = _I32.unpack_from(key, at)
+    except (struct.error, ValueError, IndexError):
+        return None
+    return topic, partition
+
+
 def encode_value(value: MapValue) -> bytes:
     match value:
         case Era():

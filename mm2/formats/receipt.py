@@ -44,6 +44,9 @@ class ReceiptKind(enum.Enum):
     OPERATOR_ACTION = "operator-action"
     """An operator paused, resumed, throttled, restarted or reconfigured the flow, or a topic of it;
     the text says who. It has no ranges, and says nothing about what was copied."""
+    MAP_RECORD_SKIPPED = "map-record-skipped"
+    """An operator skipped a record of the offset map that could not be read; the text says where.
+    Its partition is the one that the record names, or else that of the map's topic. No ranges."""
 
 
 Range = tuple[int, int]

@@ -34,10 +34,11 @@ class RunDirectory:
             self._lock_fd = None
 
 
-def make(kind: str, *, parent: Path | None = None) -> RunDirectory:
-    """Make `<kind>XXXXXXXX` under `parent` or the temporary directory, and clear old ones away."""
+def make(kind: str, *, parent: Path | None = None, kept: int = 0) -> RunDirectory:
+    """Make `<kind>XXXXXXXX` under `parent` or the temporary directory, and clear old ones away but
+    for the newest `kept`."""
     where = parent or Path(tempfile.gettempdir())
-    clear(kind, where)
+    clear(kind, where, kept=kept)
     path = Path(tempfile.mkdtemp(prefix=kind, dir=where))
     # Named only once it is locked: nobody can take it for one that was left behind.
     unnamed = path / f"{_LOCK}.new"
@@ -47,9 +48,11 @@ def make(kind: str, *, parent: Path | None = None) -> RunDirectory:
     return RunDirectory(path, lock_fd)
 
 
-def clear(kind: str, where: Path) -> None:
-    """Remove the directories of that kind whose process has ended; others' are left in peace."""
-    for lock in where.glob(f"{kind}*/{_LOCK}"):
+def clear(kind: str, where: Path, *, kept: int = 0) -> None:
+    """Remove the directories of that kind whose process has ended, but for the newest `kept`;
+    others' are left in peace."""
+    locks = sorted(where.glob(f"{kind}*/{_LOCK}"), key=_made_ns, reverse=True)
+    for lock in locks[kept:]:
         try:
             lock_fd = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
@@ -62,3 +65,11 @@ def clear(kind: str, where: Path) -> None:
             pass
         finally:
             os.close(lock_fd)
+
+
+def _made_ns(lock: Path) -> int:
+    """0 for one that has just been removed, or that we may not look at."""
+    try:
+        return lock.lstat().st_mtime_ns
+    except OSError:
+        return 0

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from connect_runtime.system import polling, user_cache
-from mm2.sandbox import failures, ivy
+from connect_runtime.system import polling, private_folder
+from mm2.sandbox import failures, folders, ivy
 
 Report = Callable[[str], None]
 
@@ -82,7 +82,7 @@ def jars(
     repository that serves other bytes than ours.
     """
     say = to_stderr if report is None else report
-    base = user_cache.folder() if cache is None else cache
+    base = folders.cache() if cache is None else cache
     folder = base / artefacts.name
     digests = artefacts.digests()
     if _stamp_holds(folder, digests):
@@ -173,7 +173,10 @@ def _stamp(folder: Path, digests: Mapping[str, str]) -> dict[str, object]:
 
 
 def _stamp_holds(folder: Path, digests: Mapping[str, str]) -> bool:
+    """False also where another user could have written both the stamp and the jars."""
     try:
+        if not all(map(private_folder.is_trusted, (folder, folder.parent))):
+            return False
         remembered = json.loads(_stamp_path(folder).read_text())
         return bool(remembered == _stamp(folder, digests))
     except (OSError, ValueError):

@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from connect_runtime.system import polling
+from connect_runtime.system import polling, private_folder, user_cache
 from mm2.sandbox import failures
 
 _OWNER = "owner.lock"
@@ -32,8 +32,7 @@ class Temporary:
 
 def temporary(name: str) -> Temporary:
     """Make an empty folder with `name` in its name, readable by this user alone."""
-    base = Path(tempfile.gettempdir()) / f"mm2-clusters-{os.getuid()}"
-    base.mkdir(mode=0o700, exist_ok=True)
+    base = private("mm2-clusters")
     making_fd = _lock_soon(base / "making.lock")
     try:
         _sweep(base)
@@ -42,6 +41,24 @@ def temporary(name: str) -> Temporary:
     finally:
         os.close(making_fd)
     return Temporary(path, owner_fd)
+
+
+def private(kind: str) -> Path:
+    """`<kind>-<uid>` in the temporary directory. Raises `SandboxError` where somebody else made it
+    first."""
+    folder = Path(tempfile.gettempdir()) / f"{kind}-{os.geteuid()}"
+    try:
+        return private_folder.enter(folder)
+    except OSError as error:
+        raise failures.SandboxError(f"a folder for this user alone: {error}") from error
+
+
+def cache() -> Path:
+    """`user_cache.folder`. Raises `SandboxError` where it cannot be trusted."""
+    try:
+        return user_cache.folder()
+    except OSError as error:
+        raise failures.SandboxError(f"{error}, or set MM2_CACHE") from error
 
 
 def _sweep(base: Path) -> None:

@@ -11,12 +11,10 @@ import fcntl
 import os
 import random
 import socket
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-from mm2.sandbox import failures
+from mm2.sandbox import failures, folders
 
 FIRST = 10_000
 LAST = 32_767
@@ -53,7 +51,9 @@ def _candidates(preferred: int | None, rng: random.Random) -> Iterator[int]:
 
 
 def _try(port: int) -> Reservation | None:
-    lock_fd = os.open(_folder() / str(port), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    lock_fd = os.open(
+        folders.private("mm2-ports") / str(port), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600
+    )
     try:
         fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
@@ -63,9 +63,3 @@ def _try(port: int) -> Reservation | None:
         os.close(lock_fd)
         return None
     return Reservation(port, lock_fd)
-
-
-def _folder() -> Path:
-    folder = Path(tempfile.gettempdir()) / f"mm2-ports-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder

@@ -66,8 +66,8 @@ def receipts(target: clients.Properties, alias: str) -> list[receipt.Receipt]:
                         found.pop(key, None)
                     else:
                         found[key] = receipt.decode(key, value)
-    actions = receipt.ReceiptKind.OPERATOR_ACTION
-    return [each for each in found.values() if each.kind is not actions]
+    actions = {receipt.ReceiptKind.OPERATOR_ACTION, receipt.ReceiptKind.MAP_RECORD_SKIPPED}
+    return [each for each in found.values() if each.kind not in actions]
 
 
 def compare(

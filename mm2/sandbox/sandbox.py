@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from connect_runtime.system import java, polling, processes, user_cache
+from connect_runtime.system import java, polling, processes
 from mm2.sandbox import (
     artefacts,
     containers,
     failures,
+    folders,
     kafka_tools,
     releases,
     shell_variables,
@@ -35,7 +36,7 @@ _PACKAGES = Path(__file__).parents[2]
 
 def default_folder() -> Path:
     """Where the sandbox of this user lives unless another folder is named."""
-    return user_cache.folder() / "sandbox"
+    return folders.cache() / "sandbox"
 
 
 def up(

@@ -13,7 +13,17 @@ from dataclasses import dataclass, field
 from mm2.app.reports import words
 from mm2.connectors.topics import mirror_findings
 from mm2.core import commands, flows, time_to_loss
-from mm2.core.copy import eras, instructions, refusals, remedies, setup, source_batches, stops, tail
+from mm2.core.copy import (
+    eras,
+    facts,
+    instructions,
+    refusals,
+    remedies,
+    setup,
+    source_batches,
+    stops,
+    tail,
+)
 from mm2.core.topics import plan, snapshot
 from mm2.formats import map_record
 
@@ -122,6 +132,7 @@ def _stops(where: setup.PartitionSetup, *, hanging: int) -> Iterator[stops.Stop]
     yield stops.ahead_of_source(where, "it is ahead", copied=3, retry_after_s=1.0)
     yield stops.source_missing(where, "it is gone")
     yield stops.opposite_unknown(where, "no right")
+    yield stops.map_unreadable(where, facts.UnreadableRecord(offset=7, why="of version 9"))
     yield eras._not_empty(where, "it holds records")
 
 

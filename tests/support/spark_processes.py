@@ -1,10 +1,12 @@
-"""Running `tests/system/spark_process.py`: a Spark engine in a process that may be killed."""
+"""A Spark engine in a process that may be killed (`tests/system/spark_process.py`), and what the
+status API of a running driver says."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,3 +46,21 @@ def answer(process: subprocess.Popen[str], line: str | None = None) -> dict[str,
         process.stdin.flush()
     told: dict[str, Any] = json.loads(process.stdout.readline())
     return told
+
+
+def ask(ui_address: str | None, path: str) -> Any:
+    """Spark's status API about its one application."""
+    with urllib.request.urlopen(f"{ui_address}/api/v1/applications", timeout=60) as found:
+        application = json.load(found)[0]["id"]
+    url = f"{ui_address}/api/v1/applications/{application}/{path}"
+    with urllib.request.urlopen(url, timeout=60) as found:
+        return json.load(found)
+
+
+def driver_ports(ui_address: str | None) -> dict[str, int]:
+    """Where the RPC of a local driver and its block manager listen."""
+    rpc = dict(ask(ui_address, "environment")["sparkProperties"])["spark.driver.port"]
+    (executor,) = ask(ui_address, "executors")
+    host, _, blocks = executor["hostPort"].rpartition(":")
+    assert host == "127.0.0.1"
+    return {"rpc": int(rpc), "block manager": int(blocks)}

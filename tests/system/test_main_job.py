@@ -128,6 +128,7 @@ def cluster_settings(master: str, ui_port: int) -> dict[str, Any]:
     return {
         "master": master,
         "control.host": "127.0.0.1",
+        "ui": True,
         "conf": {
             "spark.driver.host": "127.0.0.1",
             "spark.authenticate.secret": SECRET,

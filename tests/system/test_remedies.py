@@ -15,7 +15,7 @@ import pytest
 
 from mm2.app import exits
 from mm2.core import commands
-from mm2.formats import record_sets
+from mm2.formats import map_record, record_sets
 from mm2.sandbox import cluster
 from tests.support import (
     content,
@@ -318,3 +318,37 @@ ON_TARGET: granted.Rights = {
     ("TRANSACTIONAL_ID", "mm2-east->west-"): ("DESCRIBE", "WRITE"),
     ("BROKER", "kafka-cluster"): ("ALTER", "DESCRIBE", "DESCRIBE_CONFIGS"),
 }
+
+
+@pytest.mark.full
+def test_a_record_of_the_map_that_nobody_can_read_is_skipped(tmp_path, pair):
+    """Its key is garbage, so all partitions are halted; one that names a partition halts that."""
+    east, west = (each.client_properties() for each in pair)
+    topics = ("orders", "payments")
+    for topic in topics:
+        kafka.create_topic(east, topic)
+        kafka.produce(east, topic, [kafka.Outgoing(value=b"before")])
+    given = settings(east, west, *topics)
+    mirror.catch_up(tmp_path, given)
+    named = map_record.encode_key(map_record.RequestKey(topic="payments", partition=0))
+    kafka.produce(
+        west,
+        "mm2-offset-map.east.internal",
+        [kafka.Outgoing(key=b"\x01\x03garbage", value=b"?"), kafka.Outgoing(key=named, value=b"?")],
+    )
+    with mirror.Mirror(tmp_path, given) as run:
+        for topic in topics:
+            run.await_stopped(topic, "offset-map-unreadable", SOON_S)
+        obeying.obey(obeying.remedy_of(run, "orders", "offset-map-unreadable"), folder=tmp_path)
+        replicates(east, west, "orders")
+        assert {topic for topic, _ in run.stopped()} == {"payments"}
+        said = obeying.obey(
+            obeying.remedy_of(run, "payments", "offset-map-unreadable"), folder=tmp_path
+        )
+        assert "which halted payments-0 of east->west" in said
+        replicates(east, west, "payments")
+        assert sent(west, "orders") == [b"before", b"after the remedy"]
+        assert run.stopped() == set()
+        receipts = mirror.mm2("receipts", run.settings_path)
+        assert receipts.stdout.count("map-record-skipped") == 2, receipts.stdout
+        assert run.stop() == 143

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import sys
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from connect_runtime.system import clock, processes
 from mm2.pipeline import control_server, engine
 from mm2.pipeline.spark import engine as spark_engine
 from mm2.pipeline.spark import settings as spark_settings
-from tests.support import copies, eventually
+from tests.support import copies, eventually, spark_processes, strange_rpc
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
 
@@ -56,11 +55,7 @@ def start(spark, server):
 
 
 def ask_spark(spark, path: str):
-    with urllib.request.urlopen(f"{spark.ui_address}/api/v1/applications", timeout=60) as answer:
-        application = json.load(answer)[0]["id"]
-    url = f"{spark.ui_address}/api/v1/applications/{application}/{path}"
-    with urllib.request.urlopen(url, timeout=60) as answer:
-        return json.load(answer)
+    return spark_processes.ask(spark.ui_address, path)
 
 
 def test_each_copy_is_a_running_job_that_spark_describes(start, spark):
@@ -98,6 +93,15 @@ def test_spark_knows_no_secret(start, spark):
         for what in ("cmdline", "environ")
     ]
     assert not [form for form in forms for text in texts if form in text]
+
+
+def test_other_users_of_the_machine_cannot_call_the_driver(spark):
+    for what, port in spark_processes.driver_ports(spark.ui_address).items():
+        answer = strange_rpc.ask(port)
+        assert "Expected SaslMessage" in answer, f"{what}: {answer}"
+        assert "ObjectInputStream" not in answer
+    shown = ask_spark(spark, "environment")["sparkProperties"]
+    assert not [name for name, _ in shown if "secret" in name]
 
 
 def test_a_copy_runs_our_interpreter_and_loads_no_worker(start):

@@ -13,7 +13,7 @@ from connect_runtime.system import clock, processes
 from mm2.pipeline import control_server, engine
 from mm2.pipeline.spark import engine as spark_engine
 from mm2.pipeline.spark import settings as spark_settings
-from tests.support import copies, eventually, spark_processes
+from tests.support import copies, eventually, spark_processes, strange_rpc
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
 
@@ -155,3 +155,24 @@ def test_an_open_cluster_is_refused_before_it_is_asked():
     failure = failure_of(spark_settings.SparkSettings(master="spark://127.0.0.1:1"))
     assert "spark.authenticate.secret is not set" in failure
     assert "allow.insecure.spark" in failure
+
+
+@pytest.mark.full  # test_spark_engine.py has what is refused; this is what it would see else
+def test_without_authentication_the_driver_reads_the_objects_of_other_users():
+    conf = {"spark.ui.port": "14060", "spark.authenticate": "false"}
+    refused = spark_engine.SparkEngine(spark_settings.SparkSettings(conf=conf), now=CLOCK)
+    refused.open()
+    try:
+        eventually.eventually(lambda: refused.failure, 60.0)
+        assert "spark.authenticate is not true" in str(refused.failure)
+    finally:
+        refused.stop(5.0)
+    settings = spark_settings.SparkSettings(ui=True, conf=conf, allow_insecure=True)
+    spark = spark_engine.SparkEngine(settings, now=CLOCK)
+    spark.open()
+    try:
+        eventually.eventually(lambda: spark.warm, 60.0, lambda: str(spark.failure))
+        rpc = spark_processes.driver_ports(spark.ui_address)["rpc"]
+        assert "java.io.ObjectInputStream" in strange_rpc.ask(rpc)
+    finally:
+        spark.stop(5.0)

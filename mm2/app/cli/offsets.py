@@ -14,7 +14,7 @@ import click
 from connect_runtime.base import ids
 from connect_runtime.system import clock as system_clock
 from mm2.app import exits
-from mm2.app.cli import config_file, flow_names, offsets_rebuild, usual
+from mm2.app.cli import config_file, flow_names, offsets_rebuild, offsets_skip, usual
 from mm2.app.settings import load
 from mm2.core import flows
 from mm2.core.configs import kinds, own_values
@@ -201,3 +201,4 @@ def _print(question: Question, answer: show.Answer) -> None:
 
 
 group.add_command(offsets_rebuild.command)
+group.add_command(offsets_skip.command)

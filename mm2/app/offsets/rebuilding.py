@@ -16,6 +16,7 @@ from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors, ids
 from mm2.app.looks import sides, workers
 from mm2.app.offsets import comparing, locking, storing
+from mm2.cluster import map_reader
 from mm2.connectors.share import flow_ledger
 from mm2.connectors.topics import partition_setups
 from mm2.core.configs import engine_settings
@@ -107,6 +108,8 @@ class Rebuilding:
         tools = self._tools
         tools.ledger.open(LOOK_S)
         known = tools.ledger.catch_up(LOOK_S)
+        for unread in known.unreadable():
+            raise errors.FatalError(map_reader.in_words(unread, topic="the flow's offset map"))
         self._look(topics)
         for each in sorted(self._setups):
             wanted = rebuild_plan.wanted(known.partition(each))

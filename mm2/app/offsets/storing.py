@@ -1,4 +1,4 @@
-"""Records of a map that was made anew, on their way into its topic."""
+"""Records of commands on their way into a flow's own topics."""
 
 from __future__ import annotations
 
@@ -27,17 +27,21 @@ def append(
 
     Raises `RetriableError` when that takes longer than `STORE_S`, and what the cluster answers.
     """
-    *before, last = records
-    _append_all(ledger, before, clock=clock)
-    _append_all(ledger, [last], clock=clock)
+    items = [
+        instructions.LogItem(key=map_record.encode_key(key), value=map_record.encode_value(value))
+        for key, value in records
+    ]
+    append_all(ledger, items[:-1], clock=clock)
+    append_all(ledger, items[-1:], clock=clock)
 
 
-def _append_all(
+def append_all(
     ledger: flow_ledger.FlowLedger,
-    records: Sequence[rebuilt_map.Record],
+    items: Sequence[instructions.LogItem],
     *,
     clock: base_clock.Clock,
 ) -> None:
+    """Until the target has acknowledged all of them. Raises as `append`."""
     end = base_deadline.Deadline.after(STORE_S, now_s=clock.now_s())
     failed: list[errors.ConnectError] = []
     stored = [0]
@@ -49,20 +53,17 @@ def _append_all(
 
     def turn() -> None:
         if end.passed(clock.now_s()):
-            raise errors.RetriableError("storing the map: not acknowledged in time")
+            raise errors.RetriableError(f"not acknowledged by the target within {STORE_S:g} s")
         ledger.work(_TURN_S)
 
-    for key, value in records:
-        item = instructions.LogItem(
-            key=map_record.encode_key(key), value=map_record.encode_value(value)
-        )
+    for item in items:
         while not failed:
             try:
                 ledger.append(item, on_recorded=recorded)
                 break
             except cluster_errors.FlowLogFullError:
                 turn()
-    while stored[0] < len(records) and not failed:
+    while stored[0] < len(items) and not failed:
         turn()
     if failed:
         raise failed[0]

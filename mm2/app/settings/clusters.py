@@ -28,6 +28,8 @@ _PLACES = {
     "ssl.keystore": ("ssl.keystore.certificate.chain", "ssl.keystore.location"),
 }
 """Where certificates come from: of both, the first is what counts."""
+_SENDS_SECRET = {"PLAIN": "the password", "OAUTHBEARER": "tokens"}
+"""By SASL mechanism, what brokers are told as it is."""
 _PEM = "PEM as openssl writes it, from -----BEGIN to -----END"
 
 Role = settings.Role
@@ -263,20 +265,37 @@ def _security(
     usable = parsed.security is not None and _are_usable(
         account, parsed.security, path=path, line=line, found=found
     )
-    if parsed.security is not None and parsed.security.oauth is not None:
-        _warn_in_clear(account, parsed.security.oauth, line=line, found=found)
+    if parsed.security is not None:
+        _warn_unsafe(account, parsed.security, line=line, found=found)
     return parsed.security if usable and not unread else None
 
 
-def _warn_in_clear(
-    account: reader.Account, oauth: security_settings.OAuth, *, line: int, found: _Properties
+def _warn_unsafe(
+    account: reader.Account,
+    security: security_settings.Security,
+    *,
+    line: int,
+    found: _Properties,
 ) -> None:
-    if oauth.in_clear:
-        name = oauth_settings.ENDPOINT
-        text = (
+    """Of what is allowed and gives a secret, or a connection, to whoever is on the network."""
+    unsafe: dict[str, str] = {}
+    if security.oauth is not None and security.oauth.in_clear:
+        unsafe[oauth_settings.ENDPOINT] = (
             "sends the client's secret, and gets tokens, unencrypted over the network: write "
             "https:// if the issuer can"
         )
+    if security.protocol == "SASL_PLAINTEXT" and security.mechanism in _SENDS_SECRET:
+        unsafe["security.protocol"] = (
+            f"SASL_PLAINTEXT with {security.mechanism} sends {_SENDS_SECRET[security.mechanism]} "
+            "unencrypted over the network: use SASL_SSL"
+        )
+    if security.uses_tls and not security.check_hostname:
+        unsafe["ssl.endpoint.identification.algorithm"] = (
+            "is empty, so host names of brokers are not checked: whoever has any certificate of a "
+            "trusted authority can pose as a broker. Remove it, and have the brokers' names in "
+            "their certificates"
+        )
+    for name, text in unsafe.items():
         account.warn(found.lines.get(name, line), found.keys.get(name, name), text)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from connect_runtime.app.settings import (
     properties_file,
     worker_reader,
 )
-from connect_runtime.system import file_bytes
+from connect_runtime.system import file_bytes, private_folder
 from mm2.app.settings import (
     clusters,
     cross_checks,
@@ -59,10 +60,29 @@ def load(path: pathlib.Path, *, environment: Mapping[str, str]) -> settings.Sett
     """
     text = read_text(path)
     if is_properties(path):
-        return parse_properties(
+        found = parse_properties(
             text, file=str(path), folder=pathlib.Path.cwd(), environment=environment
         )
-    return parse(text, file=str(path), folder=path.parent, environment=environment)
+    else:
+        found = parse(text, file=str(path), folder=path.parent, environment=environment)
+    return _guarded(found, path)
+
+
+def _guarded(found: settings.Settings, path: pathlib.Path) -> settings.Settings:
+    """Refuse commands from a file that other users can change; else warn of such a file. Raises
+    `SettingsError`."""
+    try:
+        if not private_folder.others_can_write(path):
+            return found
+    except OSError:
+        return found  # removed since it was read
+    remedy = f"chmod go-w {shlex.quote(str(path))}"
+    if found.hooks:
+        text = f"has commands, and other users can write to this file: {remedy}"
+        raise problems.SettingsError(str(path), [problems.Problem(line=0, key="hooks", text=text)])
+    text = f"other users can write to this file, and so decide what mm2 does: {remedy}"
+    warning = problems.Problem(line=0, key="", text=text)
+    return dataclasses.replace(found, warnings=(warning, *found.warnings))
 
 
 def is_properties(path: pathlib.Path) -> bool:

@@ -83,12 +83,13 @@ SPARK: Mapping[str, str] = {
     "engine": "What runs the copies: processes of Spark, or threads of mm2's own process.",
     "master": "Which Spark: on this machine, or a cluster.",
     "app.name": "What it is called there.",
-    "ui": "Whether Spark serves its own pages.",
+    "ui": "Whether Spark serves its own pages. They ask for no password; for a cluster, they "
+    "listen on every interface unless the variable `SPARK_LOCAL_IP` names an address.",
     "control.host": "Name or address under which executors reach mm2.",
     "control.port": "At which port; 0: any free one.",
     "python": "Interpreter of the executors.",
-    "allow.insecure.spark": "Whether a Spark cluster is used without authentication and "
-    "encryption.",
+    "allow.insecure.spark": "Whether Spark may run without authentication and, on a cluster, "
+    "without encryption.",
     "driver.host": "Name or address under which executors reach Spark's driver.",
     "driver.bindAddress": "Where the driver listens.",
     "driver.port": "At which port; left out: any free one.",

@@ -20,13 +20,12 @@ _MASTER = reader.Option(
     default=engine_settings.LOCAL_MASTER,
 )
 _APP_NAME = reader.Option(name="app.name", kind=kinds.text(), default="mm2")
-_UI = reader.Option(name="ui", kind=kinds.boolean(), default=None)
+_UI = reader.Option(name="ui", kind=kinds.boolean(), default="false")
 _CONTROL_HOST = reader.Option(name="control.host", kind=engine_settings.HOST, default=None)
 _CONTROL_PORT = reader.Option(name="control.port", kind=engine_settings.PORT, default="0")
 _PYTHON = reader.Option(name="python", kind=kinds.text("the path of an interpreter"), default=None)
 _INSECURE = reader.Option(name="allow.insecure.spark", kind=kinds.boolean(), default="false")
 _CONF = "conf"
-_SECURE = ("spark.authenticate", "spark.network.crypto.enabled")
 # As Spark's own `spark.redaction.regex`.
 _SENSITIVE = re.compile("(?i)secret|password|token|access[.]?key")
 
@@ -42,7 +41,7 @@ def read(
         master=found.get(_MASTER),
         app_name=found.get(_APP_NAME),
         conf={**{name: given.text for name, given in conf.items()}, **_read_driver(found)},
-        ui=found.optional(_UI),
+        ui=found.get(_UI),
         control_host=found.optional(_CONTROL_HOST),
         control_port=found.get(_CONTROL_PORT),
         python=found.optional(_PYTHON),
@@ -93,18 +92,13 @@ def _option(name: str, kind: kinds.Kind[T]) -> reader.Option[T]:
 def _check_security(
     account: reader.Account, spark: engine_settings.EngineSettings, conf: Mapping[str, reader.Text]
 ) -> None:
-    """Across machines, Spark's connections carry what gives access to the control channel.
-
-    The engine switches authentication and encryption on; here nobody may have switched them off.
-    """
-    if spark.on_this_machine or spark.allow_insecure_spark:
-        return
-    for name in _SECURE:
+    """Report where the file switches off what the engine switches on."""
+    for name in spark.required_security:
         if name in conf and conf[name].text.lower() != "true":
             account.note(
                 conf[name].line,
                 f"spark.{_CONF}.{name}",
-                "would leave a Spark cluster open to others",
+                f"would leave {spark.name} open to others",
                 given=problems.HIDDEN if conf[name].secret else conf[name].text,
                 allowed="true, or allow.insecure.spark: true",
             )

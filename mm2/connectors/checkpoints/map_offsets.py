@@ -7,14 +7,13 @@ as Java's: both are said once, and looked for again.
 from __future__ import annotations
 
 import logging
-import struct
 from collections.abc import Callable
 
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.cluster import errors as cluster_errors
-from mm2.cluster import state_topics
+from mm2.cluster import map_reader, state_topics
 from mm2.core.offsets import map_translation, offset_map, translation
 from mm2.formats import map_record, offset_sync
 
@@ -57,6 +56,7 @@ class MapOffsets:
             found = self._tail.read_to_end(timeout_s)
             for each in found:
                 self._apply(each)
+            self._refuse_unreadable()
             if found:
                 self._forget()
         except cluster_errors.LogTruncatedError as error:
@@ -124,12 +124,11 @@ class MapOffsets:
     def _apply(self, record: state_topics.TopicRecord) -> None:
         if record.key is None:
             raise errors.FatalError(f"{record.topic}: what stands at {record.offset} has no key")
-        try:
-            self._map.apply(record.key, record.value)
-        except (map_record.UnknownVersionError, struct.error, ValueError, IndexError) as error:
-            raise errors.FatalError(
-                f"{record.topic}: what stands at {record.offset} cannot be read ({error})"
-            ) from error
+        self._map.fold(record.key, record.value, offset=record.offset)
+
+    def _refuse_unreadable(self) -> None:
+        for each in self._map.unreadable():
+            raise errors.FatalError(map_reader.in_words(each, topic="the offset map"))
 
     def _give_up(self, why: str, *, again_s: float) -> None:
         """Until then, and from there on anew."""

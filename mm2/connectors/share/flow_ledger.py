@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import struct
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
@@ -35,10 +34,6 @@ class FactsWanted:
 JavaProgress = Mapping[ids.TopicPartition, facts.JavaProgress]
 ReadJava = Callable[[Collection[ids.TopicPartition]], JavaProgress]
 """What Java's topics say of partitions, as of now; raises `RetriableError` and `FatalError`."""
-
-
-class UnreadableError(errors.FatalError):
-    """The map topic holds what this release cannot read; it is refused, never guessed."""
 
 
 def is_broken_by(error: errors.ConnectError) -> bool:
@@ -113,29 +108,25 @@ class FlowLedger:
                 each.answer(None, f"reading what Java mirrored: {error}")
             return
         for each in wanted:
-            self._clear_superseded(each.partition)
-            found = facts.from_map(self._map.partition(each.partition), target=each.target)
-            each.answer(dataclasses.replace(found, java=java.get(each.partition)), "")
+            each.answer(self._facts(each, java.get(each.partition)), "")
+
+    def _facts(self, wanted: FactsWanted, java: facts.JavaProgress | None) -> facts.Facts:
+        for each in self._map.unreadable(wanted.partition):
+            return facts.Facts(unreadable=facts.UnreadableRecord(offset=each.offset, why=each.why))
+        self._clear_superseded(wanted.partition)
+        found = facts.from_map(self._map.partition(wanted.partition), target=wanted.target)
+        return dataclasses.replace(found, java=java)
 
     def catch_up(self, timeout_s: float = READ_S) -> offset_map.OffsetMap:
-        """The map as of now; for readers on the ledger's own thread.
+        """The map as of now; for readers on the ledger's own thread. What it says of a partition
+        counts only where nothing `unreadable` may concern it.
 
-        Raises `RetriableError` as `flow_log.FlowLog.read_to_end`, and `UnreadableError`.
+        Raises `RetriableError` as `flow_log.FlowLog.read_to_end`.
         """
         for record in self._log.read_to_end(timeout_s):
             if record.topic is flow_log.LogTopic.MAP:
-                self._apply(record)
+                self._map.fold(record.key, record.value, offset=record.offset)
         return self._map
-
-    def _apply(self, record: flow_log.LogRecord) -> None:
-        try:
-            self._map.apply(record.key, record.value)
-        except (map_record.UnknownVersionError, struct.error, ValueError, IndexError) as error:
-            raise UnreadableError(
-                f"reading the flow's offset map at offset {record.offset}: {error}. Another "
-                "release, or another program, wrote to that topic: run the release that did, or "
-                "delete that record's key"
-            ) from error
 
     def _clear_superseded(self, partition: ids.TopicPartition) -> None:
         """Delete older owners' segments above where the newest anchor's Take began."""

@@ -62,7 +62,7 @@ class MapKeeper:
         self._log_starts.clear()
 
     def work(self, now_s: float) -> None:
-        """A step of the round, if one is due. Raises as `ShareLedger.known`."""
+        """A step of the round, if one is due."""
         if now_s < self._due_s or self._unrecorded:
             return
         if not self._waiting:
@@ -79,7 +79,7 @@ class MapKeeper:
         for _ in range(len(self._waiting)):
             name = self._waiting.popleft()
             log_start = self._log_starts.get(name)
-            if log_start is None:
+            if log_start is None or known.unreadable(name):
                 continue
             changes = map_upkeep.plan(
                 known.partition(name),

@@ -40,6 +40,7 @@ class OppositeMap:
         self._admin: admin.Admin | None = None
         self._tail: state_topics.TopicTail | None = None
         self._ids: set[int] = set()
+        self._unreadable: dict[bytes, str] = {}
         self._seen = False
         self._missing_since_s: float | None = None
 
@@ -85,21 +86,26 @@ class OppositeMap:
             found = self._tail.read_to_end(timeout_s)
         except (cluster_errors.LogTruncatedError, kafka_errors.TopicMissingError) as error:
             self._disconnect()
+            self._unreadable.clear()
             raise errors.RetriableError(str(error)) from error
         self._seen = True
         for record in found:
             self._fold(record)
+        for why in self._unreadable.values():
+            raise errors.FatalError(why)
 
     def _fold(self, record: state_topics.TopicRecord) -> None:
+        self._unreadable.pop(record.key or b"", None)
         try:
             key = map_record.decode_key(record.key or b"")
         except (map_record.UnknownVersionError, struct.error, ValueError, IndexError) as error:
-            self._disconnect()  # it is read again from the beginning, and refused again
-            raise errors.FatalError(
-                f"reading {self._topic} of the source at offset {record.offset}: {error}. Another "
-                "release, or another program, wrote to that topic: run the release that did, or "
-                "delete that record's key"
-            ) from error
+            if record.value is not None:
+                self._unreadable[record.key or b""] = (
+                    f"the record at offset {record.offset} cannot be read: {error}. Another "
+                    "release of mm2, or another program, wrote it: run that release, or skip the "
+                    f"record with mm2 offsets skip REVERSE-FLOW --offset {record.offset}"
+                )
+            return
         if isinstance(key, map_record.ProducerKey):
             self._ids.add(key.producer_id)
 

@@ -66,14 +66,14 @@ class ShareLedger:
         self._complaints.over(TROUBLE)
 
     def work(self) -> None:
-        """Answer questions, run callbacks. Raises `FatalError` where it is refused."""
+        """Answer questions, run callbacks."""
         try:
             self.ledger.work(0.0)
         except errors.ConnectError as error:
             self.broken(error)
 
     def known(self, timeout_s: float = ATTEMPT_S) -> offset_map.OffsetMap | None:
-        """The map as of now; None when it cannot be read now. Raises as `work`."""
+        """The map as of now; None when it cannot be read now."""
         try:
             return self.ledger.catch_up(timeout_s)
         except errors.ConnectError as error:
@@ -82,9 +82,7 @@ class ShareLedger:
             return None
 
     def broken(self, error: errors.ConnectError) -> None:
-        """It must be opened again. Raises `error` where what was read is refused for good."""
-        if isinstance(error, flow_ledger.UnreadableError):
-            raise error
+        """It must be opened again."""
         self._stage = _Stage.CLOSED
         self._wait(error)
 

@@ -12,13 +12,15 @@ topics that come later are mirrored from their first record on, whatever the flo
 
 from __future__ import annotations
 
+import itertools
 import logging
 import secrets
 from collections.abc import Mapping, Sequence
 
 from connect_runtime.api import config_def, connector, records, task
-from connect_runtime.base import ids
+from connect_runtime.base import errors, ids
 from connect_runtime.system import clock as system_clock
+from mm2.cluster import map_reader
 from mm2.connectors.share import mirror_source_task
 from mm2.connectors.source import era_requests, source_clients, source_watch
 from mm2.core import connect_offsets
@@ -101,6 +103,8 @@ class MirrorSourceConnector(connector.SourceConnector):
         try:
             ledger.open(timeout_s)
             known = ledger.catch_up(timeout_s)
+            for each in itertools.chain.from_iterable(map(known.unreadable, positions)):
+                raise errors.FatalError(map_reader.in_words(each, topic="the flow's offset map"))
             begun = {
                 name: position
                 for name, position in positions.items()

@@ -42,7 +42,8 @@ OWN_CONF: Mapping[str, str] = {
 Spark task that runs once, or has a shorter key."""
 
 _CONF = "conf."
-_SECURE = ("spark.authenticate", "spark.network.crypto.enabled")
+_AUTHENTICATION = "spark.authenticate"
+_SECURE = (_AUTHENTICATION, "spark.network.crypto.enabled")
 _KINDS: Mapping[str, tuple[str, kinds.Kind[Any]]] = {
     "master": ("master", MASTER),
     "app.name": ("app_name", kinds.text()),
@@ -62,17 +63,16 @@ _DRIVER: Mapping[str, kinds.Kind[Any]] = {
 class EngineSettings:
     """`engine` is `spark` or `inline`; all else is for Spark.
 
-    `conf` holds Spark properties by their full names. `ui` None: on for a cluster, off on this
-    machine. `control_host` and `control_port` (None and 0: we choose) are where copies on other
-    machines reach this process. `python` None: our interpreter. `hidden_environment` names
-    variables that no process of Spark may inherit.
+    `conf` holds Spark properties by their full names. `control_host` and `control_port` (None and
+    0: we choose) are where copies on other machines reach this process. `python` None: our
+    interpreter. `hidden_environment` names variables that no process of Spark may inherit.
     """
 
     engine: str = SPARK
     master: str = LOCAL_MASTER
     app_name: str = "mm2"
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
-    ui: bool | None = None
+    ui: bool = False
     control_host: str | None = None
     control_port: int = 0
     python: str | None = None
@@ -82,6 +82,17 @@ class EngineSettings:
     @property
     def on_this_machine(self) -> bool:
         return self.engine == INLINE or is_local(self.master)
+
+    @property
+    def required_security(self) -> tuple[str, ...]:
+        """Spark properties that may not be false.
+
+        On a cluster, Spark's connections carry what gives access to the control channel. On this
+        machine, every local user can connect to the driver, which deserializes Java objects.
+        """
+        if self.engine == INLINE or self.allow_insecure_spark:
+            return ()
+        return (_AUTHENTICATION,) if is_local(self.master) else _SECURE
 
     @property
     def name(self) -> str:
@@ -156,13 +167,10 @@ def _conf_name(key: str, name: str) -> str:
 
 
 def _check_security(made: EngineSettings) -> None:
-    """Across machines, Spark's connections carry what gives access to the control channel."""
-    if made.on_this_machine or made.allow_insecure_spark:
-        return
-    for name in _SECURE:
+    for name in made.required_security:
         if made.conf.get(name, "true").lower() != "true":
             key = f"{own_keys.SPARK_PREFIX}{_CONF}{name}"
             raise errors.ConfigError(
-                f"{key} would leave a Spark cluster open to others: write true, or "
+                f"{key} would leave {made.name} open to others: write true, or "
                 f"{own_keys.SPARK_PREFIX}allow.insecure.spark=true"
             )

@@ -23,16 +23,26 @@ class JavaProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableRecord:
+    """`offset` is that of the map topic."""
+
+    offset: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """The partition's newest era and anchor, every producer id of ours, an unanswered request.
 
     `untaken`: the era was begun by a newer owner than the anchor's, and holds nothing yet.
-    `era_ordinal` is the place of the newest owner that began one, 0 for none.
-    `producers` maps producer id to its ordinal. `source_position` answers the target offset that
-    was asked about: the source offset to go on from when the target's log ends there. What is at
-    `target_position` is to be compared from there on: mostly that is the same target offset, and an
-    earlier one where the map is thin. `java` is None where neither Java nor we ever stored progress
-    as Java does.
+    `unreadable`: a record of the map that may concern the partition and cannot be read, so that
+    all else may be wrong. `era_ordinal` is the place of the newest owner that began one, 0 for
+    none. `producers` maps producer id to its ordinal.
+
+    `source_position` answers the target offset that was asked about: the source offset to go on
+    from when the target's log ends there. What is at `target_position` is to be compared from
+    there on: mostly that is the same target offset, and an earlier one where the map is thin.
+    `java` is None where neither Java nor we ever stored progress as Java does.
     """
 
     era_number: int = 0
@@ -45,6 +55,7 @@ class Facts:
     source_position: int | None = None
     target_position: int | None = None
     java: JavaProgress | None = None
+    unreadable: UnreadableRecord | None = None
 
 
 def from_map(partition: offset_map.PartitionMap, *, target: int | None) -> Facts:

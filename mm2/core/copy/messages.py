@@ -188,6 +188,7 @@ def read_facts(message: Message) -> facts.Facts | instructions.Unanswered:
     era_key = map_record.EraKey(topic="", partition=0, era=plain["era_number"], ordinal=0, epoch=0)
     era = plain["era"]
     request = plain["request"]
+    unreadable = plain["unreadable"]
     return facts.Facts(
         era_number=plain["era_number"],
         era=_as(map_record.Era, map_record.decode_value(era_key, _bytes(era))) if era else None,
@@ -199,6 +200,7 @@ def read_facts(message: Message) -> facts.Facts | instructions.Unanswered:
         source_position=plain["source_position"],
         target_position=plain["target_position"],
         java=_read_java(plain["java"]),
+        unreadable=facts.UnreadableRecord(**unreadable) if unreadable is not None else None,
     )
 
 
@@ -240,6 +242,7 @@ def _facts(found: facts.Facts) -> Message:
         "source_position": found.source_position,
         "target_position": found.target_position,
         "java": dataclasses.asdict(found.java) if found.java is not None else None,
+        "unreadable": dataclasses.asdict(found.unreadable) if found.unreadable else None,
     }
 
 

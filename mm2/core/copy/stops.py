@@ -6,12 +6,13 @@ import base64
 import enum
 from dataclasses import dataclass
 
-from mm2.core import commands
-from mm2.core.copy import instructions, remedies, setup, source_batches, tail
+from mm2.core import commands, naming
+from mm2.core.copy import facts, instructions, remedies, setup, source_batches, tail
 from mm2.formats import map_record
 
 DAMAGED_RETRY_S = 30.0
 OPPOSITE_RETRY_S = 15.0
+MAP_RETRY_S = 15.0
 
 
 class Cause(enum.Enum):
@@ -32,6 +33,7 @@ class Cause(enum.Enum):
     SOURCE_REFUSED = "refused-by-source"
     FENCED = "fenced-by-another-owner"
     OPPOSITE_UNKNOWN = "opposite-flow-unreadable"
+    MAP_UNREADABLE = "offset-map-unreadable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +118,23 @@ def opposite_unknown(where: setup.PartitionSetup, why: str) -> Stop:
             f"replicated back. {commands.to_go_on(line)}"
         ),
         retry_after_s=OPPOSITE_RETRY_S,
+    )
+
+
+def map_unreadable(where: setup.PartitionSetup, found: facts.UnreadableRecord) -> Stop:
+    """What the flow's offset map says of the partition is not known."""
+    topic = naming.map_topic(where.flow.partition("->")[0])
+    line = where.operator.skip_map_record(where.flow, found.offset)
+    return Stop(
+        cause=Cause.MAP_UNREADABLE,
+        message=(
+            f"{where.name}: the flow's offset map, {topic} on the target, has a record at offset "
+            f"{found.offset} that cannot be read: {found.why}. Another release of mm2, or another "
+            "program, wrote it. If it was a newer release, run that release. If it was another "
+            "program, find out why it may write there; the remedy then skips the record and "
+            f"leaves a receipt. {commands.to_go_on(line)}"
+        ),
+        retry_after_s=MAP_RETRY_S,
     )
 
 

@@ -35,6 +35,8 @@ def take(context: outcomes.Context) -> instructions.Script[outcomes.Outcome]:
     known = yield instructions.ReadFacts()
     if not isinstance(known, facts.Facts):
         return outcomes.again("reading the offset map", known)
+    if known.unreadable is not None:
+        return stops.map_unreadable(context.where, known.unreadable)
     attempt = outcomes.Attempt(context=context, fence=fenced, known=known)
     context.ours.update(known.producers)
     asked = known.request is not None

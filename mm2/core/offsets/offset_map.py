@@ -6,8 +6,9 @@ Segments of an older owner count only below the source offset at which a newer o
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -135,18 +136,57 @@ class PartitionMap:
             assert segment.through >= key.first_source, key
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """A record of the map topic that this release cannot read, and that nothing has replaced.
+
+    `partition` is the source partition that it concerns; None: that is unreadable, too, so that it
+    may concern any.
+    """
+
+    offset: int
+    key: bytes
+    why: str
+    partition: ids.TopicPartition | None
+
+
 @dataclass(slots=True)
 class OffsetMap:
-    """All partitions of one flow; `apply` takes the map topic's records in order.
+    """All partitions of one flow; `fold` takes the map topic's records in order.
 
     `keeps`: what else is there is passed over.
     """
 
     keeps: Callable[[map_record.MapKey], bool] = lambda _: True
     _partitions: dict[ids.TopicPartition, PartitionMap] = field(default_factory=dict)
+    _unreadable: dict[bytes, Unreadable] = field(default_factory=dict)
+
+    def fold(self, key: bytes, value: bytes | None, *, offset: int) -> None:
+        """As `apply`, but an unreadable record is kept in `unreadable` until another record, or a
+        tombstone, replaces it: only then is it known to mean nothing."""
+        self._unreadable.pop(key, None)
+        try:
+            self.apply(key, value)
+        except (map_record.UnknownVersionError, struct.error, ValueError, IndexError) as error:
+            if value is None:
+                return
+            named = map_record.partition_of(key)
+            self._unreadable[key] = Unreadable(
+                offset=offset,
+                key=key,
+                why=str(error),
+                partition=None if named is None else ids.TopicPartition(*named),
+            )
+
+    def unreadable(self, partition: ids.TopicPartition | None = None) -> Sequence[Unreadable]:
+        """By offset; with `partition`, those that may concern it."""
+        found = sorted(self._unreadable.values(), key=lambda each: each.offset)
+        if partition is None:
+            return found
+        return [each for each in found if each.partition in (None, partition)]
 
     def apply(self, key: bytes, value: bytes | None) -> None:
-        """Fold one record in; None is a tombstone. Raises `map_record.UnknownVersionError`."""
+        """Fold one record in; None is a tombstone. Raises as `map_record.decode_key`."""
         name = map_record.decode_key(key)
         if not self.keeps(name):
             return

@@ -148,12 +148,12 @@ def connect(machine: jvm.Jvm, settings: spark_settings.SparkSettings) -> Driver:
     try:
         gateway = _gateway(machine)
         effective = dict(pyspark.SparkConf(_jvm=gateway.jvm).getAll())
-        open_door = None if settings.local else spark_settings.insecurity(effective)
+        open_door = spark_settings.insecurity(effective)
         if open_door is not None and not settings.allow_insecure:
             raise failures.StartError(
                 f"starting Spark at {settings.master}: {open_door}; "
-                "on a cluster tasks and their tokens must travel encrypted. "
-                "`allow.insecure.spark` in the `spark` section lifts this"
+                "other users must not reach the driver, and on a cluster tasks and their tokens "
+                "must travel encrypted. `allow.insecure.spark` in the `spark` section lifts this"
             )
         context = pyspark.SparkContext(
             gateway=gateway,

@@ -18,7 +18,7 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from connect_runtime.system import java, polling
+from connect_runtime.system import java, polling, private_folder
 from mm2.pipeline import run_directory
 from mm2.pipeline.spark import class_archive, failures, logs
 from mm2.pipeline.spark import settings as spark_settings
@@ -119,12 +119,13 @@ def launch(settings: spark_settings.SparkSettings) -> Jvm:
 
 
 def _archive(settings: spark_settings.SparkSettings) -> class_archive.ClassArchive | None:
-    """None where the user has one, and without a Java: Spark's launcher says so better."""
+    """None where the user has one, without a cache of this user alone, and without a Java: Spark's
+    launcher says so better."""
     given = [settings.conf.get("spark.driver.extraJavaOptions", "")]
     given += [os.environ.get(name, "") for name in _OPTIONS_OF_USERS]
     if class_archive.OPTION in " ".join(given):
         return None
-    with suppress(java.JavaMissingError):
+    with suppress(java.JavaMissingError, private_folder.ForeignFolderError):
         return class_archive.ClassArchive(java.find().banner, spark_home())
     return None
 

@@ -30,11 +30,15 @@ _DEFAULTS = {
     "spark.ui.liveUpdate.period": "0",  # else a started task shows up at the next heartbeat only
     "spark.python.task.killTimeout": "0s",  # who is cancelled was asked before
     "spark.ui.showConsoleProgress": "false",
+    "spark.ui.killEnabled": "false",  # its pages ask for no password
     "spark.logConf": "false",
 }
 _LOCAL_DEFAULTS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    # Every user of this machine can connect to the driver. For a local master Spark makes a random
+    # secret for each run, and keeps it in memory alone.
+    "spark.authenticate": "true",
     "spark.driver.memory": "512m",
     "spark.rpc.netty.dispatcher.numThreads": "2",  # else one for each of the 512 slots
     "spark.python.daemon.module": "mm2.pipeline.spark.warm_daemon",
@@ -42,6 +46,7 @@ _LOCAL_DEFAULTS = {
 _SECURE = {
     "spark.authenticate": "true",
     "spark.network.crypto.enabled": "true",
+    "spark.network.crypto.saslFallback": "false",  # else one altered answer ends encryption
     "spark.io.encryption.enabled": "true",
 }
 NEEDS_QUOTES = re.compile(r"""[\s"'\\]""")
@@ -64,7 +69,7 @@ class SparkSettings:
     master: str = LOCAL_MASTER
     app_name: str = "mm2"
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
-    ui: bool | None = None
+    ui: bool = False
     python: str = sys.executable
     allow_insecure: bool = False
     hidden_environment: frozenset[str] = frozenset()
@@ -78,12 +83,14 @@ class SparkSettings:
 
 
 def insecurity(effective: Mapping[str, str]) -> str | None:
-    """Why Spark's own traffic on a cluster is open to others; None when it is not.
+    """Why Spark's own traffic is open to others; None when it is not.
 
     `effective` are all properties, those of `spark-defaults.conf` included.
     """
     if effective.get("spark.authenticate") != "true":
         return "spark.authenticate is not true"
+    if engine_settings.is_local(effective.get("spark.master", "")):
+        return None
     encrypted = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
     if not any(effective.get(key) == "true" for key in encrypted):
         return f"neither {encrypted[0]} nor {encrypted[1]} is true"
@@ -111,8 +118,7 @@ def properties(settings: SparkSettings, *, scratch: Path) -> dict[str, str]:
     merged |= FIXED
     merged["spark.master"] = settings.master
     merged["spark.app.name"] = settings.app_name
-    ui = settings.ui if settings.ui is not None else not settings.local
-    merged["spark.ui.enabled"] = "true" if ui else "false"
+    merged["spark.ui.enabled"] = "true" if settings.ui else "false"
     return merged
 
 

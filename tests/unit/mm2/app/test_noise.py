@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import shutil
+import tempfile
 
 import click
 import pytest
@@ -84,3 +85,13 @@ def test_noise_goes_to_the_newest_file_alone(caplog, tmp_path):
     assert caplog.messages == []
     assert "broker gone" in (tmp_path / "noise.log").read_text()
     assert (tmp_path / "first.log").read_text() == ""
+
+
+def test_no_more_than_a_few_logs_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for _ in range(2 * noise.KEPT):
+        with noise.to_file() as made:
+            logging.getLogger("librdkafka").warning("broker gone")
+            made.keep = True
+    assert made.path.exists()
+    assert len(list(tmp_path.iterdir())) == noise.KEPT + 1

@@ -56,6 +56,7 @@ def test_golden_bytes():
         (receipt.ReceiptKind.TAKEN_FROM_JAVA, "taken-from-java"),
         (receipt.ReceiptKind.NEW_ERA_REQUESTED, "new-era-requested"),
         (receipt.ReceiptKind.OPERATOR_ACTION, "operator-action"),
+        (receipt.ReceiptKind.MAP_RECORD_SKIPPED, "map-record-skipped"),
     ],
 )
 def test_the_names_of_kinds_are_durable(kind, name):
@@ -64,7 +65,7 @@ def test_the_names_of_kinds_are_durable(kind, name):
 
 
 def test_no_kind_is_left_out_of_the_table_above():
-    assert len(receipt.ReceiptKind) == 7
+    assert len(receipt.ReceiptKind) == 8
 
 
 @given(receipts)

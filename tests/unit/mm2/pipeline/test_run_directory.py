@@ -53,3 +53,15 @@ def test_what_has_no_lock_is_not_ours(tmp_path):
     os.symlink("/etc/passwd", tmp_path / "mm2-x-link" / "lock")
     run_directory.clear("mm2-x-", tmp_path)
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_the_newest_that_were_left_may_be_kept(tmp_path):
+    left = []
+    for at_s in range(4):
+        each = run_directory.make("run-", parent=tmp_path, kept=2)
+        os.utime(each.path / "lock", (at_s, at_s))
+        each.leave()
+        left.append(each.path)
+    running = run_directory.make("run-", parent=tmp_path, kept=2)
+    assert [each.exists() for each in left] == [False, False, True, True]
+    running.remove()

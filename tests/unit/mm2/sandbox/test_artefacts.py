@@ -153,3 +153,18 @@ def test_the_stamp_saves_reading_but_not_looking(tmp_path, serve):
     _jars(tmp_path)
 
     assert repository.asked == 1
+
+
+@pytest.mark.parametrize("whose", ["the folder", "the one around it"])
+def test_where_others_can_write_the_stamp_is_not_believed(tmp_path, serve, whose):
+    serve(_CONTENT)
+    folder, _ = _jars(tmp_path)
+    before = (folder / "a.jar").stat()
+    (folder / "a.jar").write_bytes(b"b" * before.st_size)
+    os.utime(folder / "a.jar", ns=(before.st_atime_ns, before.st_mtime_ns))
+    _, said = _jars(tmp_path)
+    assert said == []
+    (folder if whose == "the folder" else tmp_path).chmod(0o777)
+    _, said = _jars(tmp_path)
+    assert "altered: a.jar" in said[0]
+    assert (folder / "a.jar").read_bytes() == _CONTENT["a.jar"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mm2.sandbox import folders
+from mm2.sandbox import failures, folders, ports
 from tests.support import processes
 
 
@@ -31,6 +31,25 @@ def test_folders_of_the_living_stay_and_a_removed_one_is_gone(base):
     first.remove()
     assert _folders(base) == {second.path}
     second.remove()
+
+
+def test_a_folder_that_somebody_else_made_first_is_refused(base):
+    """Through a link in it, files would be made elsewhere with our rights."""
+    for kind, use in (
+        ("mm2-clusters", lambda: folders.temporary("east")),
+        ("mm2-ports", ports.reserve),
+    ):
+        folder = base.parent / f"{kind}-{os.geteuid()}"
+        folder.mkdir()
+        (folder / "making.lock").symlink_to(base.parent / "elsewhere")
+        if os.geteuid() == 0:
+            folder.chmod(0o700)
+            os.chown(folder, 4242, -1)
+        else:
+            folder.chmod(0o777)
+        with pytest.raises(failures.SandboxError, match=r"user id 4242|chmod 700"):
+            use()
+        assert not (base.parent / "elsewhere").exists()
 
 
 _OWNER = """

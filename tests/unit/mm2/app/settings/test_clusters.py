@@ -256,3 +256,39 @@ def test_properties_of_one_kind_of_client(read):
 def test_a_mistake_of_one_kind_of_client_is_told_once(wrong):
     (problem,) = wrong(clusters("bootstrap.servers: a:1\nconsumer.security.protocol: SLL"))
     assert (problem.line, problem.key) == (4, "clusters.a.consumer.security.protocol")
+
+
+@pytest.mark.parametrize(
+    ("properties", "warned"),
+    [
+        (
+            "security.protocol: SASL_PLAINTEXT, sasl.mechanism: PLAIN, LOGIN",
+            "clusters.a.security.protocol: SASL_PLAINTEXT with PLAIN sends the password "
+            "unencrypted over the network: use SASL_SSL",
+        ),
+        ("security.protocol: SASL_SSL, sasl.mechanism: PLAIN, LOGIN", None),
+        (
+            "security.protocol: SSL, ssl.endpoint.identification.algorithm: ''",
+            "clusters.a.ssl.endpoint.identification.algorithm: is empty, so host names of brokers "
+            "are not checked",
+        ),
+        ("security.protocol: SSL", None),
+        ("security.protocol: PLAINTEXT, ssl.endpoint.identification.algorithm: ''", None),
+    ],
+)
+def test_what_gives_passwords_or_connections_away_is_warned_of_once(read, properties, warned):
+    login = (
+        "sasl.jaas.config: 'org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="u" password="hunter2";\''
+    )
+    text = f"""
+clusters:
+  a: {{bootstrap.servers: 'a:1', {properties.replace("LOGIN", login)}, consumer.fetch.min.bytes: 1}}
+  b: {{bootstrap.servers: 'b:1'}}
+flows: [{{from: a, to: b}}]
+"""
+    lines = [each for each in read(text).warning_lines() if "a secret in clear" not in each]
+    assert len(lines) == (warned is not None)
+    for line in lines:
+        assert warned in line
+        assert "hunter2" not in line

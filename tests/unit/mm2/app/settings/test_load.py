@@ -159,3 +159,33 @@ spec:
     assert (found.line, found.key) == (2, "kind")
     assert "Strimzi" in found.text
     assert "clusters.yaml" in found.text
+
+
+WITH_HOOKS = """
+clusters: {a: {bootstrap.servers: 'a:1'}, b: {bootstrap.servers: 'b:1'}}
+flows: [{from: a, to: b}]
+hooks: {stop-producers: {command: [/bin/true]}}
+"""
+
+
+def test_commands_of_a_file_that_others_can_write_are_refused(tmp_path):
+    path = tmp_path / "c.yaml"
+    path.write_text(WITH_HOOKS)
+    path.chmod(0o644)
+    assert load.load(path, environment={}).warnings == ()
+    path.chmod(0o646)
+    with pytest.raises(problems.SettingsError) as raised:
+        load.load(path, environment={})
+    assert str(raised.value).splitlines()[0] == (
+        f"{path}: hooks: has commands, and other users can write to this file: chmod go-w {path}"
+    )
+
+
+def test_a_file_that_others_can_write_is_warned_of(tmp_path):
+    path = tmp_path / "c.yaml"
+    path.write_text(WITH_HOOKS.replace("hooks:", "#"))
+    path.chmod(0o666)
+    assert load.load(path, environment={}).warning_lines() == [
+        f"{path}: other users can write to this file, and so decide what mm2 does: "
+        f"chmod go-w {path}"
+    ]

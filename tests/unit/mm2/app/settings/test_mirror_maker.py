@@ -244,7 +244,7 @@ LOGIN = (
 
 def test_a_login_at_the_top_is_for_clusters_that_name_a_protocol(read):
     """A worked example of MirrorMaker 2: one cluster is secured, the other is not."""
-    found = read("b.security.protocol = SASL_PLAINTEXT", *LOGIN)
+    found = read("b.security.protocol = SASL_SSL", *LOGIN)
     assert found.clusters["b"].security.username == "u"
     assert found.clusters["a"].security.protocol == "PLAINTEXT"
     assert "sasl.jaas.config" not in found.clusters["a"].properties

@@ -15,7 +15,7 @@ def test_without_a_section_everything_is_local(read):
     assert (spark.engine, spark.master, spark.app_name) == ("spark", "local[512,1]", "mm2")
     assert spark.on_this_machine
     assert spark.conf == {}
-    assert spark.ui is None
+    assert spark.ui is False
     assert not spark.allow_insecure_spark
 
 
@@ -34,7 +34,7 @@ spark:
   control.host: me.example
   control.port: 7003
   python: /usr/bin/python3
-  ui: false
+  ui: true
   allow.insecure.spark: true
   conf:
     spark.cores.max: 4
@@ -54,7 +54,7 @@ spark:
     }
     assert (spark.control_host, spark.control_port) == ("me.example", 7003)
     assert spark.python == "/usr/bin/python3"
-    assert spark.ui is False
+    assert spark.ui is True
     assert spark.allow_insecure_spark
     assert "hunter2" not in repr(found)
     assert "hunter2" not in repr(found.effective)
@@ -127,4 +127,11 @@ def test_security_of_a_cluster_is_not_switched_off_by_the_way(read, wrong, name)
     assert problem.key == f"spark.conf.{name}"
     for way in ("allow.insecure.spark: true", "engine: inline"):
         assert read(f"{BASE}spark: {{{spark}, {way}}}\n").spark.conf == {name: "false"}
-    assert read(f"{BASE}spark: {{conf: {{{name}: false}}}}\n").spark.on_this_machine
+
+
+def test_nobody_switches_off_that_other_users_are_kept_from_a_local_driver(read, wrong):
+    conf = "conf: {spark.authenticate: false}"
+    (problem,) = wrong(f"{BASE}spark: {{{conf}}}\n")
+    assert problem.text == "would leave spark on local[512,1] open to others"
+    assert read(f"{BASE}spark: {{{conf}, allow.insecure.spark: true}}\n").spark.on_this_machine
+    assert read(f"{BASE}spark: {{conf: {{spark.network.crypto.enabled: false}}}}\n").spark

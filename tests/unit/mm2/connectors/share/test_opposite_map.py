@@ -118,8 +118,10 @@ def test_what_nobody_can_read_is_refused_and_not_passed_over(source, found, key)
     source.log.append((key, b"v"))
     source.writes(4)
     for _ in range(2):
-        with pytest.raises(errors.FatalError, match=f"{TOPIC} of the source at offset 0"):
-            found.whose([4], 1.0)
+        with pytest.raises(errors.FatalError, match=r"offset 0 cannot be read: .* --offset 0"):
+            found.whose([4, 5], 1.0)
+    source.log.append((key, None))
+    assert found.whose([4, 5], 1.0) == {4}
 
 
 def test_a_deleted_id_is_still_theirs(source, found):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Collection
 
 import pytest
 
@@ -10,18 +11,20 @@ from connect_runtime.base import errors, ids
 from mm2.cluster import errors as cluster_errors
 from mm2.connectors.share import flow_ledger, share_ledger
 from mm2.core import commands, naming
+from mm2.core.copy import facts
+from mm2.formats import map_record
 from tests.fakes import admin, flow_log, plugin_contexts
 
 T0 = ids.TopicPartition("orders", 0)
 
 
 class Kept:
-    def __init__(self) -> None:
+    def __init__(self, share: Collection[ids.TopicPartition] = (T0,)) -> None:
         self.cluster = admin.FakeCluster()
         self.clock = plugin_contexts.Clock()
         self.log = flow_log.FakeFlowLog(self.cluster, source_alias="A")
         self.kept = share_ledger.ShareLedger(
-            flow_ledger.FlowLedger(self.log, share=[T0]),
+            flow_ledger.FlowLedger(self.log, share=share),
             clock=self.clock,
             random=random.Random(1),
         )
@@ -84,12 +87,52 @@ def test_what_is_not_stored_when_it_closes_is_no_trouble(caplog):
     assert "closed before 5" in line.getMessage()
 
 
-def test_a_map_that_cannot_be_understood_fails_the_task():
+def segment(number: int) -> bytes:
+    """The key of one that a newer release wrote, of a partition of orders."""
+    key = map_record.SegmentKey(
+        topic="orders", partition=number, era=1, ordinal=1, epoch=0, first_source=0
+    )
+    return map_record.encode_key(key)
+
+
+def ask(made: Kept, number: int) -> facts.Facts:
+    told: list[tuple[facts.Facts | None, str]] = []
+    wanted = flow_ledger.FactsWanted(
+        partition=ids.TopicPartition("orders", number),
+        target=None,
+        answer=lambda *answer: told.append(answer),
+    )
+    made.kept.ledger.want(wanted)
+    made.kept.work()
+    ((found, failure),) = told
+    assert failure == ""
+    assert found is not None
+    return found
+
+
+def test_a_record_that_nobody_can_read_concerns_all_partitions_until_it_is_replaced():
     made = Kept()
-    made.tend()
-    made.cluster.topics[naming.map_topic("A")].log.append((b"\xff\xffwhat", b"this"))
-    with pytest.raises(flow_ledger.UnreadableError):
-        made.kept.known()
+    log = made.cluster.create(naming.map_topic("A"), cleanup_policy="compact").log
+    log.append((b"\x01\x03garbage", b"\x01\x02"))
+    assert made.tend()
+    for _ in range(2):
+        found = ask(made, 0).unreadable
+        assert found is not None
+        assert (found.offset, found.why) == (0, "string of 26465 bytes ends after 5")
+    log.append((b"\x01\x03garbage", None))
+    assert ask(made, 0) == facts.Facts()
+
+
+@pytest.mark.parametrize("value", [b"", b"\x63newer", b"\x01cut"])
+def test_one_whose_partition_can_be_read_concerns_that_alone(value):
+    made = Kept(share=[T0, ids.TopicPartition("orders", 1)])
+    log = made.cluster.create(naming.map_topic("A"), cleanup_policy="compact").log
+    log.append((segment(1), value))
+    assert made.tend()
+    assert ask(made, 0) == facts.Facts()
+    assert ask(made, 1).unreadable is not None
+    log.append((segment(1), None))
+    assert ask(made, 1) == facts.Facts()
 
 
 def test_reading_that_takes_too_long_breaks_nothing(monkeypatch):

@@ -71,7 +71,11 @@ def test_an_open_cluster_is_refused():
     with pytest.raises(errors.ConfigError, match="open to others"):
         engine_settings.read(props)
     assert engine_settings.read({**props, "mm2.spark.allow.insecure.spark": "true"}) is not None
-    assert engine_settings.read({**props, "mm2.spark.master": "local[2]"}) is not None
+    with pytest.raises(errors.ConfigError, match=r"leave spark on local\[2\] open to others"):
+        engine_settings.read({**props, "mm2.spark.master": "local[2]"})
+    assert engine_settings.read({**props, "mm2.engine": "inline"}) is not None
+    unencrypted = {"mm2.spark.conf.spark.network.crypto.enabled": "false"}
+    assert engine_settings.read({**unencrypted, "mm2.spark.master": "local[2]"}) is not None
 
 
 def test_differences_are_told_by_keys_and_never_by_values():

@@ -118,6 +118,7 @@ known = st.builds(
     request=st.none() | st.builds(map_record.Request, request=TEXTS, position=TEXTS),
     source_position=st.none() | NUMBERS,
     target_position=st.none() | NUMBERS,
+    unreadable=st.none() | st.builds(facts.UnreadableRecord, offset=NUMBERS, why=TEXTS),
     java=st.none()
     | st.builds(
         facts.JavaProgress,

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.copy import fence, instructions, map_writer, outcomes, setup, stops, take
+from mm2.core import commands
+from mm2.core.copy import facts, fence, instructions, map_writer, outcomes, setup, stops, take
 from mm2.formats import map_record, receipt
 from tests.fakes import scripts, taking
 
@@ -47,6 +48,17 @@ def test_an_operators_request_comes_before_everything_else():
 
 
 # Out
+
+
+def test_a_map_that_cannot_be_read_halts_the_partition_with_the_command_that_skips_it():
+    unreadable = facts.UnreadableRecord(offset=17, why="offset-map key of version 9, kind 9")
+    played = taken(taking.known(unreadable=unreadable))
+    assert played.outcome.cause is stops.Cause.MAP_UNREADABLE
+    assert played.outcome.retry_after_s == stops.MAP_RETRY_S
+    assert "offset 17 that cannot be read: offset-map key of version 9" in played.outcome.message
+    remedy = "mm2 offsets skip 'a->b' --offset 17 --config clusters.yaml"
+    assert commands.found_in(played.outcome.message) == remedy
+    assert played.stored == []
 
 
 def test_a_newer_owner_met_at_the_fence_is_told():

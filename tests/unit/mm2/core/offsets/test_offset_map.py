@@ -316,3 +316,31 @@ def test_how_far_was_copied():
     segment = segment_of((10, -5), through=30)
     begun = ((era_key(1), era_of(first_source=10)), (segment_key(10), segment))
     assert fold(*begun).copied_to == 30
+
+
+def test_an_unreadable_record_counts_until_another_one_or_a_tombstone_replaces_it():
+    known = offset_map.OffsetMap()
+    key = map_record.encode_key(segment_key(0))
+    known.fold(b"\x01\x03garbage", b"x", offset=3)
+    known.fold(b"", b"x", offset=4)
+    known.fold(key, b"\x09", offset=5)
+    assert [each.offset for each in known.unreadable()] == [3, 4, 5]
+    assert [each.offset for each in known.unreadable(T7)] == [3, 4, 5]
+    other = ids.TopicPartition("orders", 8)
+    assert [each.offset for each in known.unreadable(other)] == [3, 4]
+    known.fold(key, map_record.encode_value(segment_of((0, 5), through=9)), offset=6)
+    known.fold(b"\x01\x03garbage", None, offset=7)
+    known.fold(b"", None, offset=8)
+    assert known.unreadable() == []
+    assert known.partition(T7).anchor is not None
+
+
+def test_a_kind_of_record_that_is_not_known_yet_concerns_the_partition_it_names():
+    known = offset_map.OffsetMap()
+    key = bytearray(map_record.encode_key(segment_key(0)))
+    key[1] = 77
+    known.fold(bytes(key), b"x", offset=0)
+    assert [each.partition for each in known.unreadable()] == [T7]
+    key[0] = 9
+    known.fold(bytes(key), b"x", offset=1)
+    assert [each.partition for each in known.unreadable()] == [T7, None]

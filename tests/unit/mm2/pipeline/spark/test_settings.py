@@ -40,7 +40,8 @@ def test_a_newcomer_gets_a_local_spark_that_talks_to_nobody():
     made = properties()
     assert made["spark.master"] == "local[512,1]"
     assert made["spark.driver.host"] == made["spark.driver.bindAddress"] == "127.0.0.1"
-    assert made["spark.ui.enabled"] == "false"
+    assert made["spark.authenticate"] == "true"
+    assert made["spark.ui.enabled"] == made["spark.ui.killEnabled"] == "false"
     assert made["spark.python.unix.domain.socket.enabled"] == "true"
     assert made["spark.task.maxFailures"] == "1"
     assert made["spark.speculation"] == "false"
@@ -49,12 +50,13 @@ def test_a_newcomer_gets_a_local_spark_that_talks_to_nobody():
     assert settings().python == sys.executable
 
 
-def test_a_cluster_is_encrypted_and_has_its_ui():
+def test_a_cluster_is_encrypted():
     made = properties(master=CLUSTER)
     assert made["spark.authenticate"] == "true"
     assert made["spark.network.crypto.enabled"] == "true"
     assert made["spark.io.encryption.enabled"] == "true"
-    assert made["spark.ui.enabled"] == "true"
+    assert made["spark.network.crypto.saslFallback"] == "false"
+    assert made["spark.ui.enabled"] == made["spark.ui.killEnabled"] == "false"
     assert "spark.driver.host" not in made
     assert "spark.python.daemon.module" not in made
     assert "spark.authenticate" not in properties(master=CLUSTER, allow_insecure=True)
@@ -90,6 +92,9 @@ SECURE = {
         ({"spark.authenticate.secret": "", "spark.authenticate.secret.file": "/f"}, None),
         ({"spark.authenticate.secret": "", "spark.master": "yarn"}, None),
         ({"spark.authenticate.secret": "", "spark.master": "k8s://h"}, None),
+        ({"spark.authenticate.secret": "", "spark.master": "local[4]"}, None),
+        ({"spark.network.crypto.enabled": "false", "spark.master": "local[4]"}, None),
+        ({"spark.authenticate": "false", "spark.master": "local[4]"}, "spark.authenticate is not"),
     ],
 )
 def test_what_counts_as_open(changes, told):
