@@ -176,11 +176,13 @@ class Member:
 
     def _sign(self, call: peers_port.Call) -> Mapping[str, str]:
         target = f"{call.path}?{parse.urlencode(call.query)}" if call.query else call.path
-        return session_keys.headers(
+        digest = session_keys.body_digest(call.body or b"")
+        signature = session_keys.headers(
             self.herder.config().session_key,
-            session_keys.asked(call.method, target, call.body or b""),
+            session_keys.asked(call.method, target, digest),
             algorithm=self._settings.herder.session_keys.signature_algorithm,
         )
+        return {**signature, session_keys.BODY_HEADER: digest}
 
 
 def _kind(

@@ -19,6 +19,7 @@ from connect_runtime.rest import (
     cors,
     errors,
     header_rules,
+    host_check,
     internal,
     lifecycle,
     loggers,
@@ -65,7 +66,9 @@ def build(parts: Parts, configured: settings.RestSettings) -> Apps:
     alone = _application(admin, parts) if configured.admin_listeners else None
     return Apps(
         main=_main(served, parts, configured),
-        admin=None if alone is None else _outer(_guarded(alone, parts), parts),
+        admin=None
+        if alone is None
+        else _outer(_checked(_guarded(alone, parts), configured), parts),
     )
 
 
@@ -130,6 +133,7 @@ def _main(
     served: Sequence[routing.Endpoint], parts: Parts, configured: settings.RestSettings
 ) -> types.ASGIApp:
     app = _guarded(_application(served, parts), parts)
+    app = _checked(app, configured)
     if configured.access.origins.strip():
         app = cors.Cors(app, access=configured.access)
     rules = header_rules.parse(configured.response_headers)
@@ -147,6 +151,14 @@ def _application(served: Sequence[routing.Endpoint], parts: Parts) -> types.ASGI
 
 def _guarded(app: types.ASGIApp, parts: Parts) -> types.ASGIApp:
     return app if parts.users is None else basic_auth.BasicAuth(app, users=parts.users)
+
+
+def _checked(app: types.ASGIApp, configured: settings.RestSettings) -> types.ASGIApp:
+    return host_check.HostCheck(
+        app,
+        hosts=host_check.hosts(configured),
+        allows_origin=cors.allows(configured.access),
+    )
 
 
 def _outer(app: types.ASGIApp, parts: Parts) -> types.ASGIApp:

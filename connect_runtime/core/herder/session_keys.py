@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from connect_runtime.core.state import cluster_config
 
 SIGNATURE_HEADER = "X-Connect-Authorization"
 ALGORITHM_HEADER = "X-Connect-Request-Signature-Algorithm"
+BODY_HEADER = "X-Connect-Body-SHA256"
+"""Ours, of requests that `asked` signs: `body_digest` of the body that follows."""
 
 FORBIDDEN = 403
 KEY_CHANGE_GRACE_S = 60.0
@@ -113,10 +116,16 @@ def headers(
     return {SIGNATURE_HEADER: sign(key, body, algorithm=algorithm), ALGORITHM_HEADER: algorithm}
 
 
-def asked(method: str, target: str, body: bytes) -> bytes:
-    """What is signed of a user's request that goes from worker to worker: all of it. Java signs
-    the body alone of the two requests that it knows. `target`: path and query."""
-    return f"{method} {target}\n".encode() + body
+def body_digest(body: bytes) -> str:
+    """As `BODY_HEADER` carries it."""
+    return hashlib.sha256(body).hexdigest()
+
+
+def asked(method: str, target: str, digest: str) -> bytes:
+    """What is signed of a user's request that goes from worker to worker: all of it, its body by
+    `body_digest`, so that the head can be verified before the body is read. Java signs the body
+    alone of the two requests that it knows. `target`: path and query."""
+    return f"{method} {target}\n{digest}".encode()
 
 
 @dataclass(frozen=True, slots=True)

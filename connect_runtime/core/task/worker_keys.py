@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from connect_runtime.api import config_def, config_types, config_validators
+from connect_runtime.base import browsers
 from connect_runtime.core.task import metrics_settings
 
 Type = config_def.Type
@@ -103,6 +104,13 @@ def _rest(keys: config_def.ConfigDef) -> None:
         "response.http.headers.config",
     ):
         keys.define(name, Type.STRING, "Of the REST API's answers.", default="")
+    keys.define(
+        browsers.ALLOWED_NAMES,
+        Type.LIST,
+        "Host names under which REST may be asked, besides its own: *.example.org for all below"
+        " one, * for any.",
+        default=[],
+    )
     keys.define("rest.extension.classes", Type.LIST, "Of the REST API.", default=[])
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from connect_runtime.base import browsers
+
 FLOWS: Mapping[str, str] = {
     "from": "Alias of the source cluster.",
     "to": "Alias of the target cluster, near which mm2 best runs.",
@@ -127,6 +129,9 @@ REST: Mapping[str, str] = {
     "rest.advertised.host.name": "Under which name others are told to reach this node.",
     "rest.advertised.port": "At which port.",
     "rest.advertised.listener": "By which protocol.",
+    browsers.ALLOWED_NAMES: "Host names, besides the node's own, under which the status page and "
+    "the REST API may be asked: `*.example.org` for all below one, `*` for any. Addresses, "
+    "`localhost` and names without a dot always may; metrics and health are told under any name.",
     "access.control.allow.origin": "Pages of which origins may read answers.",
     "access.control.allow.methods": "By which methods.",
     "response.http.headers.config": "Headers that answers bear besides.",

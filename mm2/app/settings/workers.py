@@ -16,7 +16,9 @@ from connect_runtime.adapters.config import value_providers
 from connect_runtime.adapters.plugins import discovery
 from connect_runtime.api import errors
 from connect_runtime.app.settings import distributed, internal_rest, problems, worker_reader
+from connect_runtime.base import browsers
 from connect_runtime.ports import plugins
+from connect_runtime.rest import host_check
 from mm2.app.settings import mirror_maker_keys as keys
 from mm2.app.settings import settings
 from mm2.core.configs import dedicated
@@ -62,6 +64,12 @@ def rest(flat: settings.Flat, source: worker_reader.Source) -> internal_rest.Int
     if resolved.get(dedicated.INTERNAL_REST, "false").strip().lower() != "true":
         return None
     return internal_rest.derived(resolved, source)
+
+
+def hosts(flat: settings.Flat, source: worker_reader.Source) -> browsers.AllowedHosts:
+    """Under which host names this process may be asked, also where nodes do not reach each other.
+    Raises `SettingsError`."""
+    return host_check.hosts(internal_rest.derived(flat.resolve(flat.props), source).settings)
 
 
 def source(

@@ -373,10 +373,16 @@ def gauges(
 
 def read_pulse(message: Message, now_s: float) -> crossing.Pulse:
     """The whole copy's, of `gauges`, its moments on the reader's clock, which shows `now_s`."""
-    counts, *others = message["pulse"]
-    found = (crossing.NEVER_S if each is None else each for each in others)
-    pulse, shift_s = crossing.Pulse(tuple(counts), *found), now_s - message["now_s"]
-    return pulse._replace(crossed_s=pulse.crossed_s + shift_s, idle_s=pulse.idle_s + shift_s)
+    counts, sum_ms, ahead_ms, crossed_s, idle_s, life = message["pulse"]
+    shift_s = now_s - message["now_s"]
+    return crossing.Pulse(
+        counts=tuple(counts),
+        sum_ms=sum_ms,
+        ahead_ms=ahead_ms,
+        crossed_s=crossing.NEVER_S if crossed_s is None else crossed_s + shift_s,
+        idle_s=crossing.NEVER_S if idle_s is None else idle_s + shift_s,
+        life=life,
+    )
 
 
 _GAUGE_FIELDS = [each.name for each in dataclasses.fields(Gauge)]

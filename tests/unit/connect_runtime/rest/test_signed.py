@@ -31,11 +31,13 @@ def served(herder):
 
 
 def signed(method, target, body=b"", *, key=KEY):
+    digest = session_keys.body_digest(body)
     return {
         "content-type": "application/json",
         **session_keys.headers(
-            key, session_keys.asked(method, target, body), algorithm="HmacSHA256"
+            key, session_keys.asked(method, target, digest), algorithm="HmacSHA256"
         ),
+        session_keys.BODY_HEADER: digest,
     }
 
 
@@ -77,6 +79,30 @@ def test_a_signature_is_for_one_request_alone(served, herder, headers):
     answer = rest.ask(served, "POST", f"{ONE}/restart", headers=headers)
     assert answer.status_code == 403
     assert herder.submitted == []
+
+
+def test_of_a_request_whose_head_is_not_signed_no_body_is_read(served, herder):
+    """Nobody but a worker of the group makes this one hold a body."""
+    read = []
+
+    async def body():
+        read.append(1)
+        yield b"x" * 1_000
+
+    for headers in (
+        signed("PUT", f"{ONE}/config", BODY, key=OTHER),
+        signed("PUT", f"{ONE}/config", BODY) | {session_keys.BODY_HEADER: "0" * 64},
+        {"content-type": "application/json", session_keys.SIGNATURE_HEADER: "AAAA"},
+    ):
+        answer = rest.ask(served, "PUT", f"{ONE}/config", content=body(), headers=headers)
+        assert answer.status_code in (400, 403), answer.text
+    assert (read, herder.submitted) == ([], [])
+
+
+def test_another_body_than_the_signed_one_is_refused(served, herder):
+    headers = signed("PUT", f"{ONE}/config", BODY)
+    answer = rest.ask(served, "PUT", f"{ONE}/config", content=b"{}", headers=headers)
+    assert (answer.status_code, herder.submitted) == (403, [])
 
 
 def test_without_a_key_nobody_can_be_known(served, herder):

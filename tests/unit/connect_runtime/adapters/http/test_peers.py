@@ -235,9 +235,11 @@ def test_workers_of_several_groups_are_asked_under_their_names() -> None:
     def sign(call: peers.Call) -> dict[str, str]:
         signed.append(call)
         target = "/connectors/c/restart?forward=true"
-        return session_keys.headers(
-            KEY, session_keys.asked("POST", target, b""), algorithm="HmacSHA256"
+        digest = session_keys.body_digest(b"")
+        signature = session_keys.headers(
+            KEY, session_keys.asked("POST", target, digest), algorithm="HmacSHA256"
         )
+        return {**signature, session_keys.BODY_HEADER: digest}
 
     signed: list[peers.Call] = []
     with rest_server.started() as running:

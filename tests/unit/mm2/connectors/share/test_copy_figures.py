@@ -62,7 +62,7 @@ def test_what_another_share_copied_of_the_same_partitions_is_counted_on():
     assert after.gauges == {}
 
 
-def pulse(records: int, **told: float) -> crossing.Pulse:
+def pulse(records: int, **told: Any) -> crossing.Pulse:
     counts = (records, *[0] * (crossing.BUCKETS - 1))
     return crossing.Pulse(counts=counts, sum_ms=10 * records, **told)
 
