@@ -8,6 +8,7 @@ import socket
 import struct
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from connect_runtime.base import connection_limits
@@ -44,8 +45,9 @@ class ServerLoop(asyncio.SelectorEventLoop):
 class _Listening(socket.socket):
     """Turns away who floods it with connections that ask nothing, before they cost anything."""
 
-    def __init__(self, *, fileno: int) -> None:
+    def __init__(self, *, fileno: int, now_s: Callable[[], float] = time.monotonic) -> None:
         super().__init__(fileno=fileno)
+        self._now_s = now_s
         self._come: Counter[str] = Counter()
         self._second = 0
 
@@ -60,7 +62,7 @@ class _Listening(socket.socket):
         raise BlockingIOError
 
     def _may_come(self, come: socket.socket, address: Any) -> bool:
-        second = int(time.monotonic())
+        second = int(self._now_s())
         if second != self._second:
             self._second = second
             self._come.clear()

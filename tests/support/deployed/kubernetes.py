@@ -173,7 +173,7 @@ def _of_ports(
     yield from _of_network(one(manifests, "NetworkPolicy")["spec"], manifests)
 
 
-def _of_network(policy: Manifest, manifests: list[Manifest]) -> Iterator[str]:
+def _of_network(policy: Manifest, manifests: Sequence[Manifest]) -> Iterator[str]:
     """Nobody reaches the pods but who has to, and they reach brokers, names and each other."""
     own = [{"podSelector": policy["podSelector"]}]
     let_in = {

@@ -12,12 +12,21 @@ from connect_runtime.system import server_loop
 from tests.support import eventually
 
 
+class Now:
+    now_s = 7.5
+
+
 @pytest.fixture
-def listening(monkeypatch) -> Iterator[server_loop._Listening]:
+def now() -> Now:
+    return Now()
+
+
+@pytest.fixture
+def listening(monkeypatch, now) -> Iterator[server_loop._Listening]:
     monkeypatch.setattr(server_loop, "SILENT_PER_S", 2)
-    monkeypatch.setattr(server_loop.time, "monotonic", lambda: 7.5)
     with socket.create_server(("127.0.0.1", 0), backlog=64) as opened:
-        made = server_loop._Listening(fileno=opened.dup().detach())
+        fileno = opened.dup().detach()
+        made = server_loop._Listening(fileno=fileno, now_s=lambda: now.now_s)
         made.settimeout(10)
         yield made
         made.close()
@@ -52,10 +61,10 @@ def test_who_has_asked_something_is_accepted_behind_any_number_of_silent_ones(li
             silent[-1].recv(1)
 
 
-def test_a_second_later_silent_ones_may_come_again(listening, monkeypatch):
+def test_a_second_later_silent_ones_may_come_again(listening, now):
     with contextlib.ExitStack() as many:
         for second in (7.5, 8.5):
-            monkeypatch.setattr(server_loop.time, "monotonic", lambda now=second: now)
+            now.now_s = second
             for _ in range(4):
                 many.enter_context(socket.create_connection(listening.getsockname(), timeout=10))
             found = [many.enter_context(each) for each in accepted(listening)]
