@@ -15,7 +15,7 @@ from connect_runtime.adapters.http import peers as http_peers
 from connect_runtime.app import distributed, worker_core
 from connect_runtime.app.settings import distributed as distributed_settings
 from connect_runtime.base import errors, metrics
-from connect_runtime.core.assignment import work
+from connect_runtime.core.assignment import protocol, work
 from connect_runtime.core.herder import session_keys
 from connect_runtime.core.state import status_records
 from connect_runtime.kafka_client import group_calls
@@ -99,7 +99,12 @@ class Member:
             self._served.append(place.own.put(self.namespace, rest_app.build(parts, _API).main))
             if place.shared is not None:
                 keys = self._settings.herder.session_keys
-                shared = rest_app.build_internal(parts, _API, keys)
+                shared = rest_app.build_internal(
+                    parts,
+                    _API,
+                    keys,
+                    must_be_signed=self._settings.offers is protocol.Protocol.SESSIONED,
+                )
                 self._served.append(place.shared.put(self.namespace, shared))
             core.begin()
         except BaseException:

@@ -14,9 +14,14 @@ from connect_runtime.rest import asking, bodies, errors, exchange, routing, shap
 class Internal:
     """The endpoints; they hold no state."""
 
-    def __init__(self, of: herder.Herder, *, asks: asking.Asking) -> None:
+    def __init__(
+        self, of: herder.Herder, *, asks: asking.Asking, must_be_signed: bool = False
+    ) -> None:
+        """`must_be_signed`: refuse unsigned requests even while the group speaks a protocol that
+        signs none."""
         self._herder = of
         self._asks = asks
+        self._must_be_signed = must_be_signed
 
     def endpoints(self) -> list[routing.Endpoint]:
         one = "/connectors/{connector}"
@@ -49,6 +54,8 @@ class Internal:
         return shapes.empty(HTTPStatus.NO_CONTENT)
 
     def _check(self, body: bytes, asked: exchange.Exchange) -> None:
-        verdict = self._herder.verify(body, asked.headers)
+        verdict = self._herder.verify(
+            body, asked.headers, must_be_signed=asked.must_be_signed or self._must_be_signed
+        )
         if isinstance(verdict, session_keys.NotGenuine):
             raise errors.RestError(verdict.status, verdict.message)

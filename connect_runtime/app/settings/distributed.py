@@ -18,6 +18,7 @@ from connect_runtime.core.state import topic_settings
 from connect_runtime.core.task import worker_config, worker_keys
 from connect_runtime.wire.connection import settings as connection_settings
 
+_PROTOCOL, _SESSIONED = "connect.protocol", "sessioned"
 _EXACTLY_ONCE = "exactly.once.source.support"
 _IDLE, _REBALANCE = "connections.max.idle.ms", "rebalance.timeout.ms"
 
@@ -81,6 +82,8 @@ def _judged(given: properties_file.Given, source: worker_reader.Source) -> Setti
     account, parts = worker_reader.read(source, given, worker_keys.DISTRIBUTED)
     topics = _topics(account)
     _judge(account)
+    if parts.rest.settings.basic_auth:
+        _judge_protocol_under_basic_auth(account)
     warnings = account.finish()
     assert topics is not None
     assert parts.safety is not None
@@ -125,6 +128,19 @@ def _judge(account: accounts.Account) -> None:
                 f"is {idle_ms} and less than {_REBALANCE}, {rebalance_ms}: the connection to the"
                 " group's coordinator may be closed while a rebalance goes on",
             )
+
+
+def _judge_protocol_under_basic_auth(account: accounts.Account) -> None:
+    """Older protocols sign no internal requests, which would need no password all the same."""
+    given = account.values.get(_PROTOCOL, _SESSIONED).strip().lower()
+    if given in worker_keys.PROTOCOLS and given != _SESSIONED:
+        account.refuse(
+            _PROTOCOL,
+            "signs no requests between workers, so that anybody could send them without a password:"
+            f" with basic authentication (rest.extension.classes) it must be {_SESSIONED}, on all"
+            " workers of the group",
+            allowed=_SESSIONED,
+        )
 
 
 def _herder(config: worker_config.DistributedConfig) -> memory.HerderSettings:

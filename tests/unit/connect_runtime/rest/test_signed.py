@@ -26,7 +26,10 @@ def herder() -> rest_herder.FakeHerder:
 @pytest.fixture
 def served(herder):
     return app.build_internal(
-        rest.parts(herder), settings.RestSettings(), session_keys.KeySettings()
+        rest.parts(herder),
+        settings.RestSettings(),
+        session_keys.KeySettings(),
+        must_be_signed=True,
     )
 
 

@@ -228,7 +228,10 @@ def test_workers_of_several_groups_are_asked_under_their_names() -> None:
     served.put(
         ("a", "b c"),
         app.build_internal(
-            rest.parts(herder), rest_settings.RestSettings(), session_keys.KeySettings()
+            rest.parts(herder),
+            rest_settings.RestSettings(),
+            session_keys.KeySettings(),
+            must_be_signed=True,
         ),
     )
 
