@@ -10,6 +10,7 @@ from connect_runtime.core.task import metrics_settings
 Type = config_def.Type
 ALGORITHMS = ("HmacSHA1", "HmacSHA224", "HmacSHA256", "HmacSHA384", "HmacSHA512")
 PROTOCOLS = ("eager", "compatible", "sessioned")
+FILE_PATHS = "file.stream.allowed.paths"
 _INT_MAX = 2**31 - 1
 _KEY_BITS_MIN = 40
 """Java's key generators take no less."""
@@ -71,6 +72,13 @@ def _common() -> config_def.ConfigDef:
         validator=config_validators.CaseInsensitiveValidString(
             "only_scan", "hybrid_warn", "hybrid_fail", "service_load"
         ),
+    )
+    keys.define(
+        FILE_PATHS,
+        Type.LIST,
+        "Folders, or files, that FileStream connectors may read and write; without any these"
+        " connectors are off.",
+        default=[],
     )
     keys.define("config.providers", Type.LIST, "Names of providers of values.", default=[])
     keys.define(

@@ -129,10 +129,10 @@ def _placed(
 
 
 @functools.lru_cache(maxsize=8)
-def _looked_up(folders: tuple[str, ...]) -> plugins.Plugins:
-    return discovery.discover(folders)
+def _looked_up(folders: tuple[str, ...], file_paths: tuple[str, ...]) -> plugins.Plugins:
+    return discovery.discover(folders, file_paths)
 
 
-def _discovered(folders: Sequence[str]) -> plugins.Plugins:
+def _discovered(folders: Sequence[str], file_paths: Sequence[str]) -> plugins.Plugins:
     """Once for all workers of this process that name the same folders."""
-    return _looked_up(tuple(folders))
+    return _looked_up(tuple(folders), tuple(file_paths))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -298,3 +299,20 @@ def test_a_connectors_own_converter_is_shown_in_place_of_the_workers(validates, 
     assert shown() == ["JsonConverter"] * 2
     monkeypatch.setattr(odd_plugins.OddSource, "default_converter", "StringConverter")
     assert shown() == ["StringConverter"] * 2
+
+
+@pytest.mark.parametrize(
+    "key", ["connector.class", "key.converter", "value.converter", "header.converter"]
+)
+def test_no_name_of_a_configuration_is_imported(validates, key, monkeypatch):
+    monkeypatch.delitem(sys.modules, "this", raising=False)  # it prints a poem
+    for name in ("this.Poem", "this:Poem"):
+        config = {**SOURCE, key: name}
+        if key == "connector.class":
+            refusal = refused(lambda config=config: validates.validate(config))
+            assert "Failed to find any class that implements Connector" in str(refusal)
+        else:
+            assert wrong(validates.validate(config))[key]
+    with pytest.raises(errors.NotFoundError):
+        validates.plugin_config("this.Poem", None)
+    assert "this" not in sys.modules
