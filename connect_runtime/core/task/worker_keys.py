@@ -100,7 +100,12 @@ def _common() -> config_def.ConfigDef:
 
 
 def _rest(keys: config_def.ConfigDef) -> None:
-    keys.define("listeners", Type.LIST, "Where REST listens.", default=["http://:8083"])
+    keys.define(
+        "listeners",
+        Type.LIST,
+        "Where REST listens. (Java: http://:8083, every interface.)",
+        default=["http://127.0.0.1:8083"],
+    )
     keys.define("admin.listeners", Type.LIST, "Where administrators' REST does.", default=None)
     for name in ("rest.advertised.host.name", "rest.advertised.listener"):
         keys.define(name, Type.STRING, "What other workers are told.", default=None)

@@ -84,7 +84,8 @@ def test_users_of_basic_authentication(in_group, refused, stored):
     (told,) = refused(extension)
     assert "w:8: rest.extension.classes: basic authentication needs a JAAS file" in told
     (stored / "users.properties").write_text("")
-    (warned,) = in_group(extension, KAFKA_OPTS=OPTS).warnings
+    listens = {"listeners": "http://127.0.0.1:8083"}
+    (warned,) = in_group({**extension, **listens}, KAFKA_OPTS=OPTS).warnings
     assert "everybody is let in" in warned
 
 
