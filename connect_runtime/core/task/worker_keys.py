@@ -11,6 +11,55 @@ Type = config_def.Type
 ALGORITHMS = ("HmacSHA1", "HmacSHA224", "HmacSHA256", "HmacSHA384", "HmacSHA512")
 PROTOCOLS = ("eager", "compatible", "sessioned")
 FILE_PATHS = "file.stream.allowed.paths"
+OAUTH_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+OVERRIDES = (
+    # Who the connector is, as under the policy Principal.
+    "sasl.jaas.config",
+    "sasl.mechanism",
+    "security.protocol",
+    # What tunes its clients.
+    "acks",
+    "auto.offset.reset",
+    "batch.size",
+    "buffer.memory",
+    "client.id",
+    "client.rack",
+    "compression.gzip.level",
+    "compression.lz4.level",
+    "compression.type",
+    "compression.zstd.level",
+    "connections.max.idle.ms",
+    "default.api.timeout.ms",
+    "delivery.timeout.ms",
+    "enable.idempotence",
+    "fetch.max.bytes",
+    "fetch.max.wait.ms",
+    "fetch.min.bytes",
+    "group.id",
+    "group.instance.id",
+    "heartbeat.interval.ms",
+    "isolation.level",
+    "linger.ms",
+    "max.block.ms",
+    "max.in.flight.requests.per.connection",
+    "max.partition.fetch.bytes",
+    "max.poll.interval.ms",
+    "max.poll.records",
+    "max.request.size",
+    "metadata.max.age.ms",
+    "receive.buffer.bytes",
+    "reconnect.backoff.max.ms",
+    "reconnect.backoff.ms",
+    "request.timeout.ms",
+    "retries",
+    "retry.backoff.max.ms",
+    "retry.backoff.ms",
+    "send.buffer.bytes",
+    "session.timeout.ms",
+    "transaction.timeout.ms",
+)
+"""What connectors may override by default: nothing that names brokers, other endpoints, classes or
+files of the worker's machine."""
 _INT_MAX = 2**31 - 1
 _KEY_BITS_MIN = 40
 """Java's key generators take no less."""
@@ -84,13 +133,20 @@ def _common() -> config_def.ConfigDef:
     keys.define(
         "connector.client.config.override.policy",
         Type.STRING,
-        "What connectors may set of their clients.",
-        default="All",
+        "What connectors may set of their clients. (Java: All.)",
+        default="Allowlist",
     )
     keys.define(
         "connector.client.config.override.allowlist",
         Type.LIST,
-        "What they may under the policy Allowlist.",
+        "What they may under the policy Allowlist. (Java: nothing.)",
+        default=list(OVERRIDES),
+    )
+    keys.define(
+        OAUTH_URLS,
+        Type.LIST,
+        "Token endpoints that connectors may name, besides those of the worker's own file. (Java: a"
+        " system property.)",
         default=[],
     )
     for name in ("topic.creation.enable", "topic.tracking.enable", "topic.tracking.allow.reset"):

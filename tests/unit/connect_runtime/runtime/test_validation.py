@@ -316,3 +316,12 @@ def test_no_name_of_a_configuration_is_imported(validates, key, monkeypatch):
     with pytest.raises(errors.NotFoundError):
         validates.plugin_config("this.Poem", None)
     assert "this" not in sys.modules
+
+
+def test_an_issuer_of_tokens_that_the_worker_does_not_allow_is_an_error_at_its_key():
+    key = "sasl.oauthbearer.token.endpoint.url"
+    checks = validating(**{"connector.client.config.override.policy": "All"})
+    url = "http://127.0.0.1/latest/meta-data"
+    found = wrong(checks.validate({**SOURCE, f"producer.override.{key}": url, f"x.{key}": url}))
+    assert sorted(found) == [f"producer.override.{key}", f"x.{key}"]
+    assert all("does not allow connectors to get tokens" in each[0] for each in found.values())
