@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import logging
 import random
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib import parse
@@ -31,6 +32,7 @@ from connect_runtime.wire.codec import group_requests, targets
 
 _LOG = logging.getLogger(__name__)
 
+_CLOCK = clock.SystemClock()
 _API = rest_settings.RestSettings()
 """What is served where; the listeners are the fleet's."""
 
@@ -181,9 +183,15 @@ class Member:
 
     def _sign(self, call: peers_port.Call) -> Mapping[str, str]:
         target = f"{call.path}?{parse.urlencode(call.query)}" if call.query else call.path
-        return session_keys.headers(
+        request = session_keys.UserRequest(
+            method=call.method,
+            target=target,
+            body=call.body or b"",
+            signed_ms=_CLOCK.wall_ms(),
+            nonce=secrets.token_hex(16),
+        )
+        return request.headers(
             self.herder.config().session_key,
-            session_keys.asked(call.method, target, call.body or b""),
             algorithm=self._settings.herder.session_keys.signature_algorithm,
         )
 

@@ -84,6 +84,7 @@ def build_internal(
         _application(public_endpoints(parts, configured), parts),
         of=parts.herder,
         keys=keys,
+        clock=parts.clock,
         body_timeout_s=parts.deadlines.request_s,
     )
     own = internal_endpoints(parts, must_be_signed=must_be_signed)

@@ -27,8 +27,8 @@ def warn(account: accounts.Account, rest: rest_reader.Rest, *, in_group: bool) -
         account.warn(
             _LISTENERS,
             f"is not set: the REST API is at {found.listeners[0]} alone, where no other host"
-            " reaches it. Workers of a group on several hosts need listeners=https://HOST:PORT, with a"
-            " login (rest.extension.classes)",
+            " reaches it. Workers of a group on several hosts need listeners=https://HOST:PORT"
+            " with a login (rest.extension.classes)",
         )
 
 

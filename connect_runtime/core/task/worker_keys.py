@@ -61,8 +61,8 @@ OVERRIDES = (
 """What connectors may override by default: nothing that names brokers, other endpoints, classes or
 files of the worker's machine."""
 _INT_MAX = 2**31 - 1
-_KEY_BITS_MIN = 40
-"""Java's key generators take no less."""
+_KEY_BITS_MIN = 128
+"""Java takes 40: who has seen one signed request could then find the key."""
 
 _AT_LEAST_0 = config_validators.Range(at_least=0)
 _AT_LEAST_1 = config_validators.Range(at_least=1)
