@@ -145,7 +145,7 @@ WORKER: Mapping[str, str] = {
     "session.timeout.ms": "After how long without a word a node counts as lost.",
     "heartbeat.interval.ms": "How often a node says that it is there.",
     "rebalance.timeout.ms": "How long a node may take to give work back.",
-    "connect.protocol": "How work is handed out. Only `sessioned` is taken: older ones sign nothing.",
+    "connect.protocol": "How work is handed out; only `sessioned`, as older ones sign nothing.",
     "offset.flush.interval.ms": "How often Connect's own offsets are stored.",
     "offset.flush.timeout.ms": "How long that may take.",
     "inter.worker.key.generation.algorithm": "Of the keys that nodes sign requests with.",
