@@ -73,16 +73,24 @@ def build(parts: Parts, configured: settings.RestSettings) -> Apps:
 
 
 def build_internal(
-    parts: Parts, configured: settings.RestSettings, keys: session_keys.KeySettings
+    parts: Parts,
+    configured: settings.RestSettings,
+    keys: session_keys.KeySettings,
+    *,
+    must_be_signed: bool,
 ) -> types.ASGIApp:
-    """Only what workers ask each other: Java's two requests, and what ours forward, signed."""
+    """Only what workers ask each other: Java's two requests, and what ours forward, signed.
+
+    `must_be_signed`: Java's two, too, even while the group speaks a protocol that signs none.
+    """
     within = signed.Signed(
         _application(public_endpoints(parts, configured), parts),
         of=parts.herder,
         keys=keys,
+        clock=parts.clock,
         body_timeout_s=parts.deadlines.request_s,
     )
-    own = internal_endpoints(parts)
+    own = internal_endpoints(parts, must_be_signed=must_be_signed)
     served = routing.routes(own, body_timeout_s=parts.deadlines.request_s)
     return _outer(_Either(served, within), parts)
 
@@ -117,8 +125,10 @@ def public_endpoints(parts: Parts, configured: settings.RestSettings) -> list[ro
     return served + internal_endpoints(parts)
 
 
-def internal_endpoints(parts: Parts) -> list[routing.Endpoint]:
-    return internal.Internal(parts.herder, asks=_asking(parts)).endpoints()
+def internal_endpoints(parts: Parts, *, must_be_signed: bool = False) -> list[routing.Endpoint]:
+    return internal.Internal(
+        parts.herder, asks=_asking(parts), must_be_signed=must_be_signed
+    ).endpoints()
 
 
 def admin_endpoints(parts: Parts) -> list[routing.Endpoint]:
@@ -150,7 +160,13 @@ def _application(served: Sequence[routing.Endpoint], parts: Parts) -> types.ASGI
 
 
 def _guarded(app: types.ASGIApp, parts: Parts) -> types.ASGIApp:
-    return app if parts.users is None else basic_auth.BasicAuth(app, users=parts.users)
+    if parts.users is None:
+        return app
+    return basic_auth.BasicAuth(
+        app,
+        users=parts.users,
+        signs_internal_requests=parts.herder.signs_internal_requests,
+    )
 
 
 def _checked(app: types.ASGIApp, configured: settings.RestSettings) -> types.ASGIApp:

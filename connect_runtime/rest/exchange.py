@@ -20,6 +20,8 @@ BODY_S = 30.0
 """So long a body may take at most."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
 _INT32_MAX = 2**31 - 1
+MUST_BE_SIGNED = "connect_runtime.must_be_signed"
+"""In an ASGI scope: see `Exchange.must_be_signed`."""
 UNSUPPORTED = "HTTP 415 Unsupported Media Type"
 
 
@@ -63,6 +65,11 @@ class Exchange:
     def forward(self) -> bool | None:
         """`forward`, which one worker says to another: None from a user, see `asking`."""
         return None if self.query("forward") is None else self.flag("forward")
+
+    @property
+    def must_be_signed(self) -> bool:
+        """Did basic authentication let this request in without a password, for its signature?"""
+        return bool(self._request.scope.get(MUST_BE_SIGNED))
 
     @property
     def headers(self) -> Mapping[str, str]:

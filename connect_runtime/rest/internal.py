@@ -17,9 +17,14 @@ BODY_BYTES_MAX = 4 * 1024 * 1024
 class Internal:
     """The endpoints; they hold no state."""
 
-    def __init__(self, of: herder.Herder, *, asks: asking.Asking) -> None:
+    def __init__(
+        self, of: herder.Herder, *, asks: asking.Asking, must_be_signed: bool = False
+    ) -> None:
+        """`must_be_signed`: refuse unsigned requests even while the group speaks a protocol that
+        signs none."""
         self._herder = of
         self._asks = asks
+        self._must_be_signed = must_be_signed
 
     def endpoints(self) -> list[routing.Endpoint]:
         one = "/connectors/{connector}"
@@ -53,7 +58,7 @@ class Internal:
     async def _genuine_body(self, asked: exchange.Exchange) -> bytes:
         """Java's workers sign the body alone, so it has to be read first: not where the head shows
         already that it is not signed, and no more of it than a group's task configs need."""
-        verdict = self._herder.verify(b"", asked.headers)
+        verdict = self._verdict(b"", asked)
         if isinstance(verdict, session_keys.NotGenuine) and (
             verdict.status != session_keys.FORBIDDEN
         ):
@@ -63,6 +68,11 @@ class Internal:
         return data
 
     def _check(self, body: bytes, asked: exchange.Exchange) -> None:
-        verdict = self._herder.verify(body, asked.headers)
+        verdict = self._verdict(body, asked)
         if isinstance(verdict, session_keys.NotGenuine):
             raise errors.RestError(verdict.status, verdict.message)
+
+    def _verdict(self, body: bytes, asked: exchange.Exchange) -> session_keys.Verdict:
+        return self._herder.verify(
+            body, asked.headers, must_be_signed=asked.must_be_signed or self._must_be_signed
+        )

@@ -95,7 +95,7 @@ class RestSettings:
     (`browsers.ALLOWED_NAMES`).
     """
 
-    listeners: tuple[Listener, ...] = (Listener(scheme="http", host="", port=8083),)
+    listeners: tuple[Listener, ...] = (Listener(scheme="http", host="127.0.0.1", port=8083),)
     admin_listeners: tuple[Listener, ...] | None = None
     advertised: Advertised = field(default_factory=Advertised)
     access: Access = field(default_factory=Access)

@@ -2,7 +2,7 @@
 
 In Java's dedicated mode nothing but the two internal requests goes from worker to worker. Here a
 worker forwards what its own users ask, too, to the leader mostly, and signs it with the key of the
-group: what is asked, to what path, and with which body.
+group: what is asked, to what path, with which body, and when. Each is taken once.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from http import HTTPStatus
 
 from starlette import datastructures, requests, types
 
+from connect_runtime.base import clock as base_clock
 from connect_runtime.core.herder import session_keys
 from connect_runtime.ports import herder
 from connect_runtime.rest import body_slots, errors, exchange
@@ -26,11 +27,14 @@ class Signed:
         *,
         of: herder.Herder,
         keys: session_keys.KeySettings,
+        clock: base_clock.Clock,
         body_timeout_s: float,
     ) -> None:
         self._app = app
         self._herder = of
         self._keys = keys
+        self._clock = clock
+        self._replays = session_keys.ReplayGuard()  # used on the server's event loop alone
         self._body_timeout_s = body_timeout_s
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
@@ -59,11 +63,13 @@ class Signed:
         digest = headers.get(session_keys.BODY_HEADER, "")
         query = scope.get("query_string", b"").decode("latin-1")
         target = f"{scope['path']}?{query}" if query else scope["path"]
-        verdict = session_keys.verify(
-            session_keys.asked(scope["method"], target, digest),
+        verdict = self._replays.verify(
+            scope["method"],
+            target,
             headers,
             key=self._herder.config().session_key,
             settings=self._keys,
+            wall_ms=self._clock.wall_ms(),
         )
         if isinstance(verdict, session_keys.NotGenuine):
             raise errors.RestError(verdict.status, verdict.message)

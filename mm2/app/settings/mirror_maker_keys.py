@@ -123,11 +123,15 @@ OF_JAVA_WORKERS: Mapping[str, str] = {
 }
 """What is so in MirrorMaker 2 where nothing is said, and is not so in YAML."""
 
+OVERRIDE_POLICY, ALL_OVERRIDES = "connector.client.config.override.policy", "All"
+"""As in MirrorMaker 2: all connectors of these workers come from the operator's own file."""
+ISSUER = "sasl.oauthbearer.token.endpoint.url"
+
 WORKER_PREFIXES = ("config.storage.", "offset.storage.", "status.storage.", "task.", "worker.")
 WORKER_NAMES = frozenset(
     {
         "connect.protocol",
-        "connector.client.config.override.policy",
+        OVERRIDE_POLICY,
         EXACTLY_ONCE,
         "group.id",
         "heartbeat.interval.ms",

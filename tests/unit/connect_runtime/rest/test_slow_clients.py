@@ -36,7 +36,9 @@ def users_api(herder: rest_herder.FakeHerder) -> types.ASGIApp:
 
 def workers_api(herder: rest_herder.FakeHerder) -> types.ASGIApp:
     keys = session_keys.KeySettings()
-    return app.build_internal(_parts(herder), rest_settings.RestSettings(), keys)
+    return app.build_internal(
+        _parts(herder), rest_settings.RestSettings(), keys, must_be_signed=True
+    )
 
 
 def _parts(herder: rest_herder.FakeHerder) -> app.Parts:
