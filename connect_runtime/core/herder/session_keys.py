@@ -216,10 +216,8 @@ class ReplayGuard:
         return self._take(request, wall_ms)
 
     def _take(self, request: UserRequest, wall_ms: int) -> Verdict:
-        for nonce, expires_ms in list(self._expires_ms.items()):
-            if expires_ms > wall_ms:
-                break
-            del self._expires_ms[nonce]
+        while self._expires_ms and next(iter(self._expires_ms.values())) <= wall_ms:
+            del self._expires_ms[next(iter(self._expires_ms))]
         apart_ms = abs(wall_ms - request.signed_ms)
         if apart_ms > REPLAY_WINDOW_MS:
             return NotGenuine(

@@ -48,6 +48,7 @@ OVERRIDES = (
     "max.poll.records",
     "max.request.size",
     "metadata.max.age.ms",
+    "partition.assignment.strategy",
     "receive.buffer.bytes",
     "reconnect.backoff.max.ms",
     "reconnect.backoff.ms",
