@@ -154,7 +154,10 @@ class ConfigDef:
         return self
 
     def parse(
-        self, props: Mapping[str, Any], *, load: config_types.LoadClass = config_types.load_class
+        self,
+        props: Mapping[str, Any],
+        *,
+        load: config_types.LoadClass = config_types.imported_class,
     ) -> dict[str, Any]:
         """Every defined key with its value, given or default; ConfigError for the first wrong one.
 
@@ -181,12 +184,18 @@ class ConfigDef:
         return value
 
     def validate(
-        self, props: Mapping[str, Any], *, load: config_types.LoadClass = config_types.load_class
+        self,
+        props: Mapping[str, Any],
+        *,
+        load: config_types.LoadClass = config_types.imported_class,
     ) -> list[ConfigValue]:
         return list(self.validate_all(props, load=load).values())
 
     def validate_all(
-        self, props: Mapping[str, Any], *, load: config_types.LoadClass = config_types.load_class
+        self,
+        props: Mapping[str, Any],
+        *,
+        load: config_types.LoadClass = config_types.imported_class,
     ) -> dict[str, ConfigValue]:
         """Every defined key with value, errors and advice.
 

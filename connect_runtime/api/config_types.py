@@ -6,6 +6,7 @@ import enum
 import importlib
 import math
 import re
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -87,22 +88,63 @@ def class_name(of: type) -> str:
 
 
 def load_class(name: str) -> type:
-    """A class by `package.module.Class` or `package.module:Class`."""
-    module_name, colon, path = name.partition(":")
-    if not colon:
-        module_name, _, path = name.rpartition(".")
+    """Import a class by `package.module.Class` or `package.module:Class`.
+
+    Only for names that an operator or this code gives: importing runs the module's code. Raises
+    `LookupError` if there is no such class, and also for whatever the import raises, such as
+    `SystemExit`; `KeyboardInterrupt` passes.
+    """
+    module_name, path = _split(name)
     try:
         found: Any = importlib.import_module(module_name)
         for part in path.split("."):
             found = getattr(found, part)
+    except KeyboardInterrupt:
+        raise
     except (ImportError, AttributeError, ValueError) as error:
         raise LookupError(f"there is no class {name}") from error
+    except BaseException as error:  # the module's code may raise anything
+        cause = f"{type(error).__name__}: {error}"
+        raise LookupError(f"{name} cannot be imported: {cause}") from error
+    return _checked(found, name)
+
+
+def imported_class(name: str) -> type:
+    """The class of that name, if its module is imported already; runs no code of the module's.
+
+    For names from connector configurations, which anybody who reaches the REST API may write.
+    Raises `LookupError`.
+    """
+    module_name, path = _split(name)
+    found: Any = sys.modules.get(module_name)
+    if found is None:
+        raise LookupError(
+            f"there is no class {name} among the plugins of this worker: put its module into a"
+            " folder of plugin.path, or declare an entry point of the group connect_runtime.plugins"
+        )
+    for part in path.split("."):
+        try:
+            found = vars(found)[part]  # not getattr: a module's __getattr__ may import others
+        except (TypeError, KeyError):
+            raise LookupError(f"there is no class {name}") from None
+    return _checked(found, name)
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Module, and the path of the class in it."""
+    module, colon, path = name.partition(":")
+    if not colon:
+        module, _, path = name.rpartition(".")
+    return module, path
+
+
+def _checked(found: object, name: str) -> type:
     if isinstance(found, type):
         return found
     raise LookupError(f"{name} is no class")
 
 
-def parse(name: str, value: object, of: Type, *, load: LoadClass = load_class) -> Any:
+def parse(name: str, value: object, of: Type, *, load: LoadClass = imported_class) -> Any:
     """The value of that type; None stays None. Raises ConfigError.
 
     Native values are taken as they are where their class fits; text is trimmed and read.

@@ -23,7 +23,7 @@ from connect_runtime.app.settings import internal_rest
 from connect_runtime.base import errors
 from connect_runtime.ports import pages
 from connect_runtime.rest import app as rest_app
-from connect_runtime.rest import basic_auth, beside, change_log, namespaces, server
+from connect_runtime.rest import basic_auth, beside, change_log, host_check, namespaces, server
 from connect_runtime.rest import settings as rest_settings
 from connect_runtime.system import threads
 
@@ -87,9 +87,15 @@ class Fleet:
         self._told_apart = [str(uuid.uuid4())] if internal is None else []
         self._loopback = server.RestServer(_LOOPBACK, on_unasked_end=_tell_end)
         guarded = basic_auth.BasicAuth(self._own, users=_AnyName(self._password))
-        self._outer_own = beside.Beside(change_log.ChangeLog(guarded, on_change), served)
+        hosts = host_check.hosts(_LOOPBACK if internal is None else internal.settings)
+        own = host_check.HostCheck(change_log.ChangeLog(guarded, on_change), hosts=hosts)
+        self._outer_own = beside.Beside(own, served, hosts=hosts)
         self._is_chosen = internal is not None and _is_chosen(internal)
-        self._outer_shared = beside.Beside(self._shared, served if self._is_chosen else _NO_PAGES)
+        self._outer_shared = beside.Beside(
+            host_check.HostCheck(self._shared, hosts=hosts),
+            served if self._is_chosen else _NO_PAGES,
+            hosts=hosts,
+        )
         self._internal: server.RestServer | None = None
         if internal is not None:
             self._internal = server.RestServer(

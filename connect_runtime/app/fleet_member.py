@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import logging
 import random
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib import parse
@@ -15,7 +16,7 @@ from connect_runtime.adapters.http import peers as http_peers
 from connect_runtime.app import distributed, worker_core
 from connect_runtime.app.settings import distributed as distributed_settings
 from connect_runtime.base import errors, metrics
-from connect_runtime.core.assignment import work
+from connect_runtime.core.assignment import protocol, work
 from connect_runtime.core.herder import session_keys
 from connect_runtime.core.state import status_records
 from connect_runtime.kafka_client import group_calls
@@ -31,6 +32,7 @@ from connect_runtime.wire.codec import group_requests, targets
 
 _LOG = logging.getLogger(__name__)
 
+_CLOCK = clock.SystemClock()
 _API = rest_settings.RestSettings()
 """What is served where; the listeners are the fleet's."""
 
@@ -99,7 +101,12 @@ class Member:
             self._served.append(place.own.put(self.namespace, rest_app.build(parts, _API).main))
             if place.shared is not None:
                 keys = self._settings.herder.session_keys
-                shared = rest_app.build_internal(parts, _API, keys)
+                shared = rest_app.build_internal(
+                    parts,
+                    _API,
+                    keys,
+                    must_be_signed=self._settings.offers is protocol.Protocol.SESSIONED,
+                )
                 self._served.append(place.shared.put(self.namespace, shared))
             core.begin()
         except BaseException:
@@ -176,9 +183,15 @@ class Member:
 
     def _sign(self, call: peers_port.Call) -> Mapping[str, str]:
         target = f"{call.path}?{parse.urlencode(call.query)}" if call.query else call.path
-        return session_keys.headers(
+        request = session_keys.UserRequest(
+            method=call.method,
+            target=target,
+            digest=session_keys.body_digest(call.body or b""),
+            signed_ms=_CLOCK.wall_ms(),
+            nonce=secrets.token_hex(16),
+        )
+        return request.headers(
             self.herder.config().session_key,
-            session_keys.asked(call.method, target, call.body or b""),
             algorithm=self._settings.herder.session_keys.signature_algorithm,
         )
 

@@ -292,6 +292,7 @@ class WorkerCore:
                 calls=self._calls,
                 plugin_calls=self._plugin_calls,
                 cluster_id=self._cluster_id,
+                is_standalone=isinstance(self.kind.config, worker_config.StandaloneConfig),
             )
         )
 

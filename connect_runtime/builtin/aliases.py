@@ -72,7 +72,7 @@ def _both(java_package: str, simple: str, module: str) -> tuple[Plugin, Plugin]:
     )
 
 
-PLUGINS: tuple[Plugin, ...] = (
+FILE_STREAMS: tuple[Plugin, ...] = (
     Plugin(
         Kind.SOURCE,
         f"{_FILE}.FileStreamSourceConnector",
@@ -83,6 +83,11 @@ PLUGINS: tuple[Plugin, ...] = (
         f"{_FILE}.FileStreamSinkConnector",
         f"{_OURS}.connectors.file_stream_sink:FileStreamSinkConnector",
     ),
+)
+"""Connectors that read and write files of the worker's machine: there only for workers that set
+`file.stream.allowed.paths`. (Apache took them off its class path in 3.2, KAFKA-13748.)"""
+
+PLUGINS: tuple[Plugin, ...] = (
     *_both(_JSON, "JsonConverter", "json"),
     *_both(_API, "StringConverter", "string"),
     Plugin(

@@ -4,14 +4,23 @@ handed out whenever a client is polled: without secrets, and without what was ju
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import re
 import urllib.parse
 from collections.abc import Collection
 
 from connect_runtime.kafka_client import access as kafka_access
+from connect_runtime.wire.codec import token_request
 
 LOGGER = logging.getLogger("librdkafka")
+_BEFORE_ANSWERS = (
+    'Failed to retrieve OIDC token from "',
+    "Failed to acquire SASL OAUTHBEARER token",
+)
+_NO_JSON = "Response is not JSON encoded"
+_STATUS = re.compile(r" \([0-9]{3}\)$")
+_STATUS_CHARS = len(" (401)")
 _QUIET_S = 30.0
 _TEXTS_MAX = 200
 _DURATION = re.compile(r"\(after \d+ms in state [^)]*\)|\d+ms\b")
@@ -37,10 +46,40 @@ def forms(access: kafka_access.Access) -> frozenset[str]:
 
 
 def hidden(text: str, forms: Collection[str]) -> str:
-    """The text without any of these."""
+    """The text without any of these, and without the answer of an issuer of tokens."""
+    text = _without_answer(text)
     for each in sorted(forms, key=len, reverse=True):
         text = text.replace(each, "…")
     return text
+
+
+def _without_answer(text: str) -> str:
+    """librdkafka repeats the whole body of an issuer's refusal. Any host may be named as issuer, so
+    that its answers would be read in statuses: of them the error code is kept, no more."""
+    for mark in _BEFORE_ANSWERS:
+        before, found, rest = text.partition(mark)
+        if not found:
+            continue
+        if mark.endswith('"'):
+            endpoint, _, rest = rest.partition('"')
+            mark = f'{mark}{endpoint}"'
+        answer = rest.removeprefix(":").strip()
+        return f"{before}{mark}: {_kept(answer)}"
+    return text
+
+
+def _kept(answer: str) -> str:
+    if answer.startswith(_NO_JSON):
+        return _NO_JSON
+    status = _STATUS.search(answer[-_STATUS_CHARS:])
+    body = answer if status is None else answer[: -len(status[0])]
+    try:
+        said = json.loads(body)
+    except (ValueError, RecursionError):
+        said = None
+    code = token_request.error_code(said) if isinstance(said, dict) else None
+    told = code or "the issuer's answer is not repeated"
+    return told if status is None else told + status[0]
 
 
 class _Discretion(logging.Filter):

@@ -141,11 +141,16 @@ class Herder(Protocol):
     def connector_type(self, config: cluster_config.RawConfig | None) -> ConnectorType:
         """By its `connector.class`; never raises."""
 
-    def verify(self, body: bytes, headers: Mapping[str, str]) -> session_keys.Verdict:
+    def signs_internal_requests(self) -> bool:
+        """Does every member of the group speak `sessioned`, which signs internal requests?"""
+
+    def verify(
+        self, body: bytes, headers: Mapping[str, str], *, must_be_signed: bool = False
+    ) -> session_keys.Verdict:
         """Does this internal request come from a worker of the group?
 
-        Genuine without a look while the group speaks a protocol older than `sessioned`, and in
-        standalone.
+        Without `must_be_signed` every request is genuine while the group speaks a protocol older
+        than `sessioned`, as in Java.
         """
 
     # Carried out one after the other, on the herder's thread
@@ -155,7 +160,8 @@ class Herder(Protocol):
 
         A `PutConnector` comes with `invalid` None: the configuration is validated before it is
         queued, on another thread, as by `validate`; what it gets then is of
-        `core.herder.validation`. Standalone never says `Forward`.
+        `core.herder.validation`. Standalone never says `Forward`, and refuses `PutTaskConfigs` and
+        `FenceTasks`: no other worker may send them.
         """
 
     # Carried out elsewhere

@@ -23,7 +23,8 @@ class Asked:
     headers there are `accept` and `requested_with` (X-Requested-With), "" where they were not sent.
 
     Who sends `requested_with` is a script of our own pages, or a program: pages from elsewhere
-    cannot have a browser send it here, as no answer of ours allows that (CORS)."""
+    cannot have a browser send it here, as no answer of ours allows that (CORS); and where a browser
+    says that such a page asks, it is ""."""
 
     path: str
     query: Mapping[str, str] = field(default_factory=dict)

@@ -19,6 +19,7 @@ from connect_runtime.rest import (
     cors,
     errors,
     header_rules,
+    host_check,
     internal,
     lifecycle,
     loggers,
@@ -65,21 +66,31 @@ def build(parts: Parts, configured: settings.RestSettings) -> Apps:
     alone = _application(admin, parts) if configured.admin_listeners else None
     return Apps(
         main=_main(served, parts, configured),
-        admin=None if alone is None else _outer(_guarded(alone, parts), parts),
+        admin=None
+        if alone is None
+        else _outer(_checked(_guarded(alone, parts), configured), parts),
     )
 
 
 def build_internal(
-    parts: Parts, configured: settings.RestSettings, keys: session_keys.KeySettings
+    parts: Parts,
+    configured: settings.RestSettings,
+    keys: session_keys.KeySettings,
+    *,
+    must_be_signed: bool,
 ) -> types.ASGIApp:
-    """Only what workers ask each other: Java's two requests, and what ours forward, signed."""
+    """Only what workers ask each other: Java's two requests, and what ours forward, signed.
+
+    `must_be_signed`: Java's two, too, even while the group speaks a protocol that signs none.
+    """
     within = signed.Signed(
         _application(public_endpoints(parts, configured), parts),
         of=parts.herder,
         keys=keys,
+        clock=parts.clock,
         body_timeout_s=parts.deadlines.request_s,
     )
-    own = internal_endpoints(parts)
+    own = internal_endpoints(parts, must_be_signed=must_be_signed)
     served = routing.routes(own, body_timeout_s=parts.deadlines.request_s)
     return _outer(_Either(served, within), parts)
 
@@ -114,8 +125,10 @@ def public_endpoints(parts: Parts, configured: settings.RestSettings) -> list[ro
     return served + internal_endpoints(parts)
 
 
-def internal_endpoints(parts: Parts) -> list[routing.Endpoint]:
-    return internal.Internal(parts.herder, asks=_asking(parts)).endpoints()
+def internal_endpoints(parts: Parts, *, must_be_signed: bool = False) -> list[routing.Endpoint]:
+    return internal.Internal(
+        parts.herder, asks=_asking(parts), must_be_signed=must_be_signed
+    ).endpoints()
 
 
 def admin_endpoints(parts: Parts) -> list[routing.Endpoint]:
@@ -130,6 +143,7 @@ def _main(
     served: Sequence[routing.Endpoint], parts: Parts, configured: settings.RestSettings
 ) -> types.ASGIApp:
     app = _guarded(_application(served, parts), parts)
+    app = _checked(app, configured)
     if configured.access.origins.strip():
         app = cors.Cors(app, access=configured.access)
     rules = header_rules.parse(configured.response_headers)
@@ -146,7 +160,21 @@ def _application(served: Sequence[routing.Endpoint], parts: Parts) -> types.ASGI
 
 
 def _guarded(app: types.ASGIApp, parts: Parts) -> types.ASGIApp:
-    return app if parts.users is None else basic_auth.BasicAuth(app, users=parts.users)
+    if parts.users is None:
+        return app
+    return basic_auth.BasicAuth(
+        app,
+        users=parts.users,
+        signs_internal_requests=parts.herder.signs_internal_requests,
+    )
+
+
+def _checked(app: types.ASGIApp, configured: settings.RestSettings) -> types.ASGIApp:
+    return host_check.HostCheck(
+        app,
+        hosts=host_check.hosts(configured),
+        allows_origin=cors.allows(configured.access),
+    )
 
 
 def _outer(app: types.ASGIApp, parts: Parts) -> types.ASGIApp:

@@ -1,8 +1,9 @@
 """HTTP basic authentication: what Kafka Connect's BasicAuthSecurityRestExtension does.
 
-Users and passwords are those of a properties file, as `PropertyFileLoginModule` reads it. Requests
-from worker to worker are left alone: they are signed instead. Nothing is encrypted by this; use
-https.
+Users and passwords are those of a properties file, as `PropertyFileLoginModule` reads it. The two
+internal requests that workers send each other need no password while they are signed (KIP-507): the
+group must speak the protocol `sessioned`, and the signature must be right. Java lets them in under
+every protocol. Nothing is encrypted by this; use https.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import base64
 import binascii
 import hmac
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from starlette import datastructures, responses, types
 
 from connect_runtime.api import errors
+from connect_runtime.core.herder import session_keys
+from connect_runtime.rest import exchange
 from connect_runtime.wire.codec import jaas
 
 _ENTRY = "KafkaConnect"
@@ -75,20 +78,31 @@ def credentials(authorization: str | None) -> tuple[str, str] | None:
 class BasicAuth:
     """ASGI: 401 for whoever is not one of the users. Without any user everybody is let in."""
 
-    def __init__(self, app: types.ASGIApp, *, users: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        app: types.ASGIApp,
+        *,
+        users: Mapping[str, str],
+        signs_internal_requests: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`signs_internal_requests`: see `ports.herder.Herder`. Unless it returns True, internal
+        requests need a password like all others."""
         self._app = app
         self._users = users
+        self._signs_internal_requests = signs_internal_requests
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
-        if scope["type"] != "http" or self._may_enter(scope):
+        if scope["type"] != "http" or not self._users or self._has_password(scope):
+            await self._app(scope, receive, send)
+            return
+        if self._may_be_signed(scope):
+            scope[exchange.MUST_BE_SIGNED] = True  # `Internal` verifies the signature
             await self._app(scope, receive, send)
             return
         refusal = responses.PlainTextResponse("User cannot access the resource.", status_code=401)
         await refusal(scope, receive, send)
 
-    def _may_enter(self, scope: types.Scope) -> bool:
-        if not self._users or _is_internal(scope["method"], scope["path"]):
-            return True
+    def _has_password(self, scope: types.Scope) -> bool:
         given = credentials(datastructures.Headers(scope=scope).get("authorization"))
         if given is None:
             return False
@@ -97,6 +111,13 @@ class BasicAuth:
         # Compared even for an unknown user: time shall not tell which names there are.
         same = hmac.compare_digest((expected or "").encode(), password.encode())
         return same and expected is not None
+
+    def _may_be_signed(self, scope: types.Scope) -> bool:
+        return (
+            _is_internal(scope["method"], scope["path"])
+            and session_keys.SIGNATURE_HEADER in datastructures.Headers(scope=scope)
+            and self._signs_internal_requests()
+        )
 
 
 def _is_internal(method: str, path: str) -> bool:

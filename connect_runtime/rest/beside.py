@@ -7,10 +7,12 @@ from http import HTTPStatus
 
 from starlette import datastructures, responses, types
 
+from connect_runtime.base import browsers
 from connect_runtime.ports import page_lanes, pages
 from connect_runtime.rest import errors
 from connect_runtime.system import pool
 
+_OWN_ADDRESSES = browsers.AllowedHosts()
 _STOP_S = 0.5
 
 _log = logging.getLogger(__name__)
@@ -19,8 +21,17 @@ _log = logging.getLogger(__name__)
 class Beside:
     """ASGI: what `served` has no page for goes to `app`; so does everything but GET and HEAD."""
 
-    def __init__(self, app: types.ASGIApp, served: pages.Pages) -> None:
+    def __init__(
+        self,
+        app: types.ASGIApp,
+        served: pages.Pages,
+        *,
+        hosts: browsers.AllowedHosts = _OWN_ADDRESSES,
+    ) -> None:
+        """`hosts`: under which names pages for people are shown. What probes and scrapes ask for
+        holds no secret and does nothing: it is answered under any name."""
         self._app = app
+        self._hosts = hosts
         self._served = served
         self._lanes = page_lanes.PageLanes("pages")
 
@@ -31,6 +42,12 @@ class Beside:
         if make is None:
             await self._app(scope, receive, send)
         else:
+            host = datastructures.Headers(scope=scope).get("host")
+            if pages.lane(make) is pages.Lane.PEOPLE and not self._hosts.allows(host):
+                told = browsers.refused_name(host or "")
+                answer = errors.respond(errors.RestError(HTTPStatus.FORBIDDEN, told))
+                await answer(scope, receive, send)
+                return
             page = await self._made(make, _asked(scope))
             await _response(page)(scope, receive, send)
 
@@ -53,11 +70,16 @@ def _path(scope: types.Scope) -> str:
 def _asked(scope: types.Scope) -> pages.Asked:
     given = datastructures.QueryParams(scope.get("query_string", b"")).multi_items()
     headers = datastructures.Headers(scope=scope)
+    foreign = browsers.is_foreign(
+        host=headers.get("host"),
+        origin=headers.get("origin"),
+        fetch_site=headers.get("sec-fetch-site"),
+    )
     return pages.Asked(
         path=_path(scope),
         query=dict(reversed(given)),
         accept=headers.get("accept", ""),
-        requested_with=headers.get("x-requested-with", ""),
+        requested_with="" if foreign else headers.get("x-requested-with", ""),
     )
 
 

@@ -1,15 +1,15 @@
 """Answers that browsers let pages of other origins read: `access.control.allow.*`.
 
-Follows the handler of Jetty that Kafka Connect uses: requests from elsewhere are served all the
-same, as are preflights; what changes is what a browser shows to the page. Credentials are never
-allowed. An origin is given as it is, with stars that stand for anything, or as a regular
-expression.
+Follows the handler of Jetty that Kafka Connect uses: what changes is what a browser shows to the
+page; preflights are served to all. Other than there, what a page of an origin that is not allowed
+would have changed is refused (`host_check`). Credentials are never allowed. An origin is given as
+it is, with stars that stand for anything, or as a regular expression.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable
 
 from starlette import datastructures, types
 
@@ -26,6 +26,12 @@ _EXPRESSION = re.compile(r"[\\\[(|^$+?]|\.\*")
 def origins(text: str) -> tuple[re.Pattern[str], ...]:
     """The origins of `access.control.allow.origin`. Raises `ConfigError`."""
     return tuple(_pattern(each) for each in _listed(text))
+
+
+def allows(access: settings.Access) -> Callable[[str], bool]:
+    """Are pages of an origin served, as `access.control.allow.origin` says?"""
+    everybody, patterns = "*" in _listed(access.origins), origins(access.origins)
+    return lambda origin: everybody or any(each.fullmatch(origin) for each in patterns)
 
 
 def _pattern(origin: str) -> re.Pattern[str]:
@@ -49,7 +55,7 @@ class Cors:
     def __init__(self, app: types.ASGIApp, *, access: settings.Access) -> None:
         self._app = app
         self._everybody = "*" in _listed(access.origins)
-        self._origins: Sequence[re.Pattern[str]] = origins(access.origins)
+        self._allows = allows(access)
         self._methods = ",".join(_listed(access.methods) or _METHODS)
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
@@ -76,6 +82,3 @@ class Cors:
             headers["Access-Control-Allow-Methods"] = self._methods
             headers["Access-Control-Allow-Headers"] = _HEADERS
             headers["Access-Control-Max-Age"] = str(_MAX_AGE_S)
-
-    def _allows(self, origin: str) -> bool:
-        return self._everybody or any(each.fullmatch(origin) for each in self._origins)

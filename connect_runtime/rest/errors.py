@@ -6,6 +6,7 @@ Follows Java's ConnectExceptionMapper.
 from __future__ import annotations
 
 import logging
+import secrets
 from http import HTTPStatus
 
 from starlette import exceptions, requests, responses
@@ -28,7 +29,8 @@ class RestError(Exception):
 
 
 def of(error: Exception) -> RestError:
-    """Which answer an error comes to; what nobody foresaw is logged, and 500."""
+    """Which answer an error comes to. What nobody foresaw is 500 with an id, under which it is
+    logged."""
     match error:
         case RestError():
             return error
@@ -50,9 +52,17 @@ def of(error: Exception) -> RestError:
         case exceptions.HTTPException():
             phrase = HTTPStatus(error.status_code).phrase
             return RestError(error.status_code, f"HTTP {error.status_code} {phrase}")
-        case _:
+        case api_errors.ConnectError():
             _log.error("a REST request met an error", exc_info=error)
             return RestError(HTTPStatus.INTERNAL_SERVER_ERROR, str(error) or type(error).__name__)
+        case _:
+            # Its text may be of any library, with paths and values that are not for clients.
+            number = secrets.token_hex(4)
+            _log.error("a REST request met an unforeseen error, id %s", number, exc_info=error)
+            return RestError(
+                HTTPStatus.INTERNAL_SERVER_ERROR,
+                f"Internal Server Error, id {number}: see the worker's log",
+            )
 
 
 def respond(error: RestError) -> responses.Response:

@@ -11,13 +11,17 @@ from urllib import parse
 
 from starlette import requests
 
-from connect_runtime.rest import bodies, errors
+from connect_runtime.rest import bodies, body_slots, errors
 
 T = TypeVar("T")
 
 BODY_BYTES_MAX = 8 * 1024 * 1024
+BODY_S = 30.0
+"""So long a body may take at most."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
 _INT32_MAX = 2**31 - 1
+MUST_BE_SIGNED = "connect_runtime.must_be_signed"
+"""In an ASGI scope: see `Exchange.must_be_signed`."""
 UNSUPPORTED = "HTTP 415 Unsupported Media Type"
 
 
@@ -26,7 +30,8 @@ class Exchange:
 
     def __init__(self, request: requests.Request, *, body_timeout_s: float) -> None:
         self._request = request
-        self._body_timeout_s = body_timeout_s
+        self._body_timeout_s = min(body_timeout_s, BODY_S)
+        self._slot: str | None = None
 
     def name(self, parameter: str) -> str:
         """A part of the path, decoded: names have whatever characters they like."""
@@ -62,6 +67,11 @@ class Exchange:
         return None if self.query("forward") is None else self.flag("forward")
 
     @property
+    def must_be_signed(self) -> bool:
+        """Did basic authentication let this request in without a password, for its signature?"""
+        return bool(self._request.scope.get(MUST_BE_SIGNED))
+
+    @property
     def headers(self) -> Mapping[str, str]:
         return self._request.headers
 
@@ -85,32 +95,56 @@ class Exchange:
     async def offsets(self) -> list[bodies.Offset]:
         return readable(bodies.offsets, await self.body())
 
-    async def body(self) -> bytes:
-        """As received. One that is not declared, too long or too slow is refused."""
+    async def body(self, *, bytes_max: int = BODY_BYTES_MAX) -> bytes:
+        """As received. One that is not declared, too long or too slow is refused. A large one is
+        read when one of the server's slots for these is free; `end` gives that back."""
+        if "content-type" not in self._request.headers and self._announces_body():
+            raise errors.RestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, UNSUPPORTED)
         try:
             async with asyncio.timeout(self._body_timeout_s):
-                data = await self._read()
+                data = await self._read(bytes_max)
         except TimeoutError:
             raise errors.RestError(
                 HTTPStatus.REQUEST_TIMEOUT,
                 f"The body did not arrive within {self._body_timeout_s:g} s",
             ) from None
-        if data and "content-type" not in self._request.headers:
-            raise errors.RestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, UNSUPPORTED)
         return data
 
-    async def _read(self) -> bytes:
-        chunks: list[bytes] = []
-        size = 0
+    async def end(self) -> None:
+        """The request is over. Again: nothing happens."""
+        slots, slot = self._request.scope.get(body_slots.SCOPE), self._slot
+        self._slot = None
+        if slots is not None and slot is not None:
+            await slots.give_back(slot)
+
+    def _announces_body(self) -> bool:
+        headers = self._request.headers
+        return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+
+    async def _read(self, bytes_max: int) -> bytes:
+        declared = self._request.headers.get("content-length", "0")
+        _check_length(int(declared) if declared.isdecimal() else 0, bytes_max)
+        data = bytearray()
         async for chunk in self._request.stream():
-            size += len(chunk)
-            if size > BODY_BYTES_MAX:
-                raise errors.RestError(
-                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                    f"The body is longer than {BODY_BYTES_MAX} bytes, the most that is taken here",
-                )
-            chunks.append(chunk)
-        return b"".join(chunks)
+            _check_length(len(data) + len(chunk), bytes_max)
+            data += chunk
+            if len(data) > body_slots.SMALL_BYTES:
+                await self._take_slot()
+        return bytes(data)
+
+    async def _take_slot(self) -> None:
+        slots = self._request.scope.get(body_slots.SCOPE)
+        if slots is not None and self._slot is None:
+            client = self._request.client
+            self._slot = await slots.take("" if client is None else client.host)
+
+
+def _check_length(size: int, bytes_max: int) -> None:
+    if size > bytes_max:
+        raise errors.RestError(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            f"The body is longer than {bytes_max} bytes, the most that is taken here",
+        )
 
 
 def readable(read: Callable[[bytes], T], data: bytes) -> T:

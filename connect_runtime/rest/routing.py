@@ -48,12 +48,15 @@ def _route(path: str, handlers: Mapping[str, Handler], *, body_timeout_s: float)
         if request.method == "OPTIONS":
             return responses.Response(headers={"Allow": allowed})
         handle = handlers["GET" if request.method == "HEAD" else request.method]
+        asked = exchange.Exchange(request, body_timeout_s=body_timeout_s)
         try:
             _check_sent(request.headers.get("content-type"))
             _check_accepted(request.headers.getlist("accept"))
-            return await handle(exchange.Exchange(request, body_timeout_s=body_timeout_s))
+            return await handle(asked)
         except Exception as error:  # noqa: BLE001 - a plugin may raise anything: it is answered
             return errors.respond(errors.of(error))
+        finally:
+            await asked.end()
 
     return routing.Route(path, endpoint, methods=served)
 

@@ -7,6 +7,7 @@ reached; until the API is attached every path is unknown.
 from __future__ import annotations
 
 import asyncio
+import functools
 import ipaddress
 import logging
 import socket
@@ -18,20 +19,16 @@ from typing import cast
 
 import uvicorn
 from starlette import types
-from uvicorn.protocols.http import h11_impl
 
+from connect_runtime.base import connection_limits
 from connect_runtime.base import errors as base_errors
-from connect_runtime.rest import app, errors, https, settings
-from connect_runtime.system import threads
+from connect_runtime.rest import app, body_slots, connection, errors, https, settings
+from connect_runtime.system import server_loop, threads
 
 GRACEFUL_S = 60
 """How long running requests may take to end, once the server is to stop."""
 
-IDLE_S = 90
-"""A connection on which nothing is asked for so long is closed."""
-
-_CONCURRENT_MAX = 1000
-_BACKLOG = 1024
+_DEADLINES = connection.Deadlines()
 _TICK_S = 0.1
 _JOIN_S = 5.0
 
@@ -45,28 +42,17 @@ class RestServerError(base_errors.FatalError):
 class _Late:
     """ASGI: whatever is put in `app`; before that nothing is found."""
 
-    def __init__(self) -> None:
+    def __init__(self, slots: body_slots.BodySlots) -> None:
         self.app: types.ASGIApp | None = None
+        self._slots = slots
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
+        scope[body_slots.SCOPE] = self._slots
         if self.app is not None:
             await self.app(scope, receive, send)
         else:
             answer = errors.respond(errors.RestError(404, "HTTP 404 Not Found"))
             await answer(scope, receive, send)
-
-
-class _Protocol(h11_impl.H11Protocol):
-    """Closes what connects and asks nothing: the library waits for a first request for ever."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.loop.call_later(self.timeout_keep_alive, self._close_if_silent)
-
-    def _close_if_silent(self) -> None:
-        asked = cast("object | None", self.cycle)  # the library declares it as never None
-        if asked is None:
-            self.transport.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,17 +79,20 @@ class RestServer:
         main_https: https.Https | None = None,
         admin_https: https.Https | None = None,
         on_unasked_end: Callable[[threads.UnaskedEnd], None],
-        idle_s: int = IDLE_S,
+        deadlines: connection.Deadlines = _DEADLINES,
+        limits: connection_limits.Limits = connection.LIMITS,
     ) -> None:
         """`main_https` is needed by listeners with https, and `admin_https` by admin listeners."""
         self._settings = configured
         self._main_https = main_https
         self._admin_https = admin_https
-        self._main, self._admin = _Late(), _Late()
+        slots = body_slots.BodySlots()
+        self._main, self._admin = _Late(slots), _Late(slots)
         self._bound: list[_Bound] = []
         self._admin_bound: list[_Bound] = []
         self._graceful_s = GRACEFUL_S
-        self._idle_s = idle_s
+        self._deadlines = deadlines
+        self._limits = limits
         self._threads = threads.Threads(on_unasked_end=on_unasked_end)
 
     def start(self) -> None:
@@ -116,7 +105,7 @@ class RestServer:
         except RestServerError:
             self._close_sockets()
             raise
-        self._threads.start("rest", lambda stop: asyncio.run(self._serve(stop)))
+        self._threads.start("rest", self._run)
         _log.info("the REST API is at %s", self.advertised_url)
         if self.admin_url not in (None, self.advertised_url):
             _log.info("the REST API for administrators is at %s", self.admin_url)
@@ -178,10 +167,17 @@ class RestServer:
         for each in (*self._bound, *self._admin_bound):
             each.socket.close()
 
+    def _run(self, stop: threading.Event) -> None:
+        with asyncio.Runner(loop_factory=server_loop.ServerLoop) as runner:
+            runner.run(self._serve(stop))
+
     async def _serve(self, stop: threading.Event) -> None:
-        servers = [
-            _server(each, idle_s=self._idle_s) for each in (*self._bound, *self._admin_bound)
-        ]
+        shared = connection.Shared(
+            held=connection_limits.Connections(self._limits),
+            deadlines=self._deadlines,
+            complaints=connection.Complaints(asyncio.get_running_loop().time),
+        )
+        servers = [_server(each, shared) for each in (*self._bound, *self._admin_bound)]
         running = [
             asyncio.create_task(server.serve(sockets=[each.socket]))
             for server, each in zip(servers, (*self._bound, *self._admin_bound), strict=True)
@@ -194,12 +190,13 @@ class RestServer:
         await asyncio.gather(*running)
 
 
-def _server(bound: _Bound, *, idle_s: int) -> uvicorn.Server:
+def _server(bound: _Bound, shared: connection.Shared) -> uvicorn.Server:
     tls = bound.tls
+    made = functools.partial(connection.Connection, shared=shared)
     return uvicorn.Server(
         uvicorn.Config(
             bound.served,
-            http=_Protocol,
+            http=cast("type[asyncio.Protocol]", made),
             ws="none",
             lifespan="off",
             interface="asgi3",
@@ -207,9 +204,7 @@ def _server(bound: _Bound, *, idle_s: int) -> uvicorn.Server:
             log_level=logging.WARNING,
             access_log=False,
             server_header=False,
-            backlog=_BACKLOG,
-            limit_concurrency=_CONCURRENT_MAX,
-            timeout_keep_alive=idle_s,
+            timeout_keep_alive=cast("int", shared.deadlines.idle_s),
             ssl_context_factory=None if tls is None else lambda *_: tls,
         )
     )
@@ -236,18 +231,18 @@ def _open(listener: settings.Listener) -> socket.socket:
         family, *_, address = socket.getaddrinfo(
             listener.host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        return socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+        return socket.create_server(address[:2], family=family, backlog=server_loop.BACKLOG)
     if socket.has_dualstack_ipv6():
         try:
             return socket.create_server(
                 ("", listener.port),
                 family=socket.AF_INET6,
-                backlog=_BACKLOG,
+                backlog=server_loop.BACKLOG,
                 dualstack_ipv6=True,
             )
         except OSError as error:
             _log.debug("no IPv6 at %s: %s", listener, error)
-    return socket.create_server(("", listener.port), backlog=_BACKLOG)
+    return socket.create_server(("", listener.port), backlog=server_loop.BACKLOG)
 
 
 def _reachable(host: str) -> str:

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect_runtime.api import errors
+from connect_runtime.base import browsers
 from connect_runtime.builtin import version
 
 _LISTENER = re.compile(r"(?P<scheme>.*?)://\[?(?P<host>[0-9a-zA-Z\-%._:]*)\]?:(?P<port>-?[0-9]+)")
+_HOST_NAME = re.compile(r"\*|(\*\.)?[0-9A-Za-z_-]+(\.[0-9A-Za-z_-]+)*\.?")
 _PORT_MAX = 65_535
 SCHEMES = ("http", "https")
 
@@ -89,9 +91,11 @@ class RestSettings:
 
     `topic_tracking`, `topic_reset`: `topic.tracking.enable`, `topic.tracking.allow.reset`;
     `response_headers`: `response.http.headers.config`, as given. `basic_auth`: users must log in.
+    `allowed_hosts`: under which host names it may be asked besides its own
+    (`browsers.ALLOWED_NAMES`).
     """
 
-    listeners: tuple[Listener, ...] = (Listener(scheme="http", host="", port=8083),)
+    listeners: tuple[Listener, ...] = (Listener(scheme="http", host="127.0.0.1", port=8083),)
     admin_listeners: tuple[Listener, ...] | None = None
     advertised: Advertised = field(default_factory=Advertised)
     access: Access = field(default_factory=Access)
@@ -99,6 +103,7 @@ class RestSettings:
     topic_tracking: bool = True
     topic_reset: bool = True
     basic_auth: bool = False
+    allowed_hosts: tuple[str, ...] = ()
     identity: Identity = field(default_factory=Identity)
 
     def needs_https(self) -> bool:
@@ -128,6 +133,7 @@ def read(properties: Mapping[str, str]) -> RestSettings:
         topic_tracking=_boolean(properties, "topic.tracking.enable"),
         topic_reset=_boolean(properties, "topic.tracking.allow.reset"),
         basic_auth=_basic_auth(properties),
+        allowed_hosts=_allowed_hosts(properties),
     )
 
 
@@ -177,6 +183,18 @@ def _advertised(properties: Mapping[str, str]) -> Advertised:
         port=None if port is None else int(port),
         scheme=scheme,
     )
+
+
+def _allowed_hosts(properties: Mapping[str, str]) -> tuple[str, ...]:
+    found = tuple(_listed(properties.get(browsers.ALLOWED_NAMES, "")))
+    for each in found:
+        if not _HOST_NAME.fullmatch(each):
+            raise errors.ConfigError(
+                f"{browsers.ALLOWED_NAMES}: '{each}' is no host name; allowed are names such as"
+                " connect.example.org, without a scheme or port, *.example.org for all below one,"
+                " and * for any"
+            )
+    return found
 
 
 def _basic_auth(properties: Mapping[str, str]) -> bool:

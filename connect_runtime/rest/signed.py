@@ -2,18 +2,20 @@
 
 In Java's dedicated mode nothing but the two internal requests goes from worker to worker. Here a
 worker forwards what its own users ask, too, to the leader mostly, and signs it with the key of the
-group: what is asked, to what path, and with which body.
+group: what is asked, to what path, with which body, and when. Each is taken once.
 """
 
 from __future__ import annotations
 
+import hmac
 from http import HTTPStatus
 
 from starlette import datastructures, requests, types
 
+from connect_runtime.base import clock as base_clock
 from connect_runtime.core.herder import session_keys
 from connect_runtime.ports import herder
-from connect_runtime.rest import errors, exchange
+from connect_runtime.rest import body_slots, errors, exchange
 
 
 class Signed:
@@ -25,18 +27,22 @@ class Signed:
         *,
         of: herder.Herder,
         keys: session_keys.KeySettings,
+        clock: base_clock.Clock,
         body_timeout_s: float,
     ) -> None:
         self._app = app
         self._herder = of
         self._keys = keys
+        self._clock = clock
+        self._replays = session_keys.ReplayGuard()  # used on the server's event loop alone
         self._body_timeout_s = body_timeout_s
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         try:
-            body = await self._genuine_body(scope, receive)
-        except errors.RestError as error:
-            await errors.respond(error)(scope, receive, send)
+            digest = self._verified_head(scope)
+            body = await self._body(scope, receive, digest)
+        except Exception as error:  # noqa: BLE001 - as all handlers: it is answered
+            await errors.respond(errors.of(error))(scope, receive, send)
             return
         given = False
 
@@ -49,20 +55,33 @@ class Signed:
 
         await self._app(scope, receive_again, send)
 
-    async def _genuine_body(self, scope: types.Scope, receive: types.Receive) -> bytes:
+    def _verified_head(self, scope: types.Scope) -> str:
+        """What the body's digest must be. Until this was signed nothing of the body is read."""
         headers = datastructures.Headers(scope=scope)
         if session_keys.SIGNATURE_HEADER not in headers:
             raise errors.RestError(HTTPStatus.NOT_FOUND, "HTTP 404 Not Found")
-        request = requests.Request(scope, receive)
-        body = await exchange.Exchange(request, body_timeout_s=self._body_timeout_s).body()
+        digest = headers.get(session_keys.BODY_HEADER, "")
         query = scope.get("query_string", b"").decode("latin-1")
         target = f"{scope['path']}?{query}" if query else scope["path"]
-        verdict = session_keys.verify(
-            session_keys.asked(scope["method"], target, body),
+        verdict = self._replays.verify(
+            scope["method"],
+            target,
             headers,
             key=self._herder.config().session_key,
             settings=self._keys,
+            wall_ms=self._clock.wall_ms(),
         )
         if isinstance(verdict, session_keys.NotGenuine):
             raise errors.RestError(verdict.status, verdict.message)
+        return digest
+
+    async def _body(self, scope: types.Scope, receive: types.Receive, digest: str) -> bytes:
+        """No slot is needed: a worker of the group does not wait for what strangers send."""
+        request = requests.Request({**scope, body_slots.SCOPE: None}, receive)
+        body = await exchange.Exchange(request, body_timeout_s=self._body_timeout_s).body()
+        if not hmac.compare_digest(session_keys.body_digest(body).encode(), digest.encode()):
+            raise errors.RestError(
+                HTTPStatus.FORBIDDEN,
+                f"The body is not the one that {session_keys.BODY_HEADER} is of",
+            )
         return body

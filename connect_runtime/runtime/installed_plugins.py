@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from connect_runtime.api import config_types, errors
+from connect_runtime.api import config_types, converter, errors
 from connect_runtime.core.task import plugin_keys, worker_config
 from connect_runtime.ports import plugins
 from connect_runtime.runtime import plugin_facts
@@ -16,6 +17,7 @@ CONVERTERS: Mapping[str, plugins.Kind] = {
     plugin_keys.VALUE_CONVERTER: plugins.Kind.CONVERTER,
 }
 """In the order in which they are validated."""
+_CONVERTER_CLASSES = (converter.Converter, converter.HeaderConverter)
 
 
 class InstalledPlugins:
@@ -36,7 +38,10 @@ class InstalledPlugins:
                 return self.find(name, *kinds)
             except errors.ConfigError:
                 continue
-        return config_types.load_class(name)
+        found = config_types.imported_class(name)
+        if issubclass(found, _CONVERTER_CLASSES) and not inspect.isabstract(found):
+            raise LookupError(f"no plugin of this worker is called {name}")
+        return found
 
     def names(self) -> Mapping[str, str]:
         """As `shown_infos.Names`."""

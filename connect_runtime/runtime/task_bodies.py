@@ -101,6 +101,7 @@ def new_connector(
     )
     parsed = parse(config, load=around.load)
     refused = [text for key, text in parsed.not_offered.items() if key not in made.carries_out]
+    refused += client_settings.refused_endpoints(around.config, config).values()
     if refused:
         raise errors.ConfigError(f"connector {parsed.name}: {' '.join(dict.fromkeys(refused))}")
     return made, parsed
@@ -154,6 +155,9 @@ def make(
     resolved, props = around.resolved(connector_raw), TaskProps(task_raw, around)
     plugin, parsed = new_connector(resolved, around)
     check_number(of, parsed)
+    refused = client_settings.refused_endpoints(around.config, props())
+    if refused:
+        raise errors.ConfigError(f"task {task}: {' '.join(refused.values())}")
     instance: object = plugin.task_class()()
     maker = _Maker(
         task, plugin=plugin, connector_given=(resolved, parsed), props=props, around=around

@@ -193,6 +193,7 @@ class _One:
             else:
                 self._check_boundary(values)
         connector_checks.not_offered(values, config, carried_out=self._made.carries_out)
+        connector_checks.token_endpoints(values, config, worker)
         connector_checks.nulls(values, config)
 
     def _check_boundary(self, values: connector_checks.Values) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from connect_runtime.app.settings import distributed, internal_rest
+from connect_runtime.base import browsers
 from mm2.app.settings import mirror_maker_keys as keys
 from mm2.app.settings import settings as app_settings
 from mm2.app.settings import workers
@@ -118,6 +119,13 @@ def _is_for(connector: str, key: str) -> bool:
     """Of heartbeats and checkpoints no record is transformed: who reads them knows their form."""
     about = key in record_transforms.LISTS or key.startswith(record_transforms.FAMILIES)
     return key not in keys.ABOUT_RECORDS and (connector == SOURCE or not about)
+
+
+def hosts(
+    settings: app_settings.Settings, *, environment: Mapping[str, str]
+) -> browsers.AllowedHosts:
+    """Under which host names the status page may be asked. Raises `SettingsError`."""
+    return workers.hosts(settings.flat, workers.source(settings.file, environment=environment))
 
 
 def rest(

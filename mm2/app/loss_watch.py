@@ -123,11 +123,12 @@ class LossWatch:
         """Of all flows of this process, as of now; what was asked of sources is older by up to
         `LOOK_EVERY_S`."""
         statuses = {each.flow: each for each in self._running.statuses()}
-        wall_ms = self._clock.wall_ms()
+        now_s, wall_ms = self._clock.now_s(), self._clock.wall_ms()
         with self._lock:
-            self._history.observe(list(statuses.values()), wall_ms)
+            self._history.observe(list(statuses.values()), now_s=now_s, wall_ms=wall_ms)
             operator = commands.Operator(file=os.path.abspath(self._running.settings.file))
-            looks, crossed = self._fresh(), self._crossed(statuses.values(), wall_ms)
+            looks = self._fresh()
+            crossed = self._crossed(statuses.values(), now_s=now_s, wall_ms=wall_ms)
             return [
                 from_process.report(
                     flow,
@@ -146,7 +147,7 @@ class LossWatch:
             ]
 
     def _crossed(
-        self, statuses: Iterable[flow_status.FlowStatus], wall_ms: int
+        self, statuses: Iterable[flow_status.FlowStatus], *, now_s: float, wall_ms: int
     ) -> dict[str, health.Crossed | None]:
         """By flow, when its last batch was replicated here."""
         pulses, found = board.BOARD.seen().pulses, {}
@@ -156,7 +157,8 @@ class LossWatch:
                 pulses.get(each.flow, {}).values(),
                 copies=each.copies_here,
                 all_move=each.all_move,
-                now_ms=wall_ms,
+                now_s=now_s,
+                wall_ms=wall_ms,
             )
         self._crossings.keep(found.keys())
         return found
@@ -188,7 +190,8 @@ class LossWatch:
     def note(self) -> None:
         """Since when everything is as it is."""
         with self._lock:
-            self._history.observe(self._running.statuses(), self._clock.wall_ms())
+            now_s, wall_ms = self._clock.now_s(), self._clock.wall_ms()
+            self._history.observe(self._running.statuses(), now_s=now_s, wall_ms=wall_ms)
 
     def look(self, stop: threading.Event) -> None:
         """At what waits on the sources of all flows."""

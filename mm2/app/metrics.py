@@ -6,6 +6,7 @@ object, is not gone through again.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -50,33 +51,38 @@ class Beside:
 @dataclass(slots=True)
 class _Seen:
     """A flow at the last look. `heartbeats`: its partition, if it is copied here; `unrecorded` by
-    topic: since when (ms) the map lacks something, the longest, 0 where it lacks nothing."""
+    topic: since when (monotonic clock) the map lacks something, the longest, `math.inf` where it
+    lacks nothing."""
 
     status: flow_status.FlowStatus
     phases: Found
     heartbeats: flow_status.PartitionStatus | None
-    unrecorded: Mapping[str, int]
+    unrecorded: Mapping[str, float]
 
 
 @dataclass(slots=True)
 class FlowMetrics:
     """A fold from snapshots to metrics; one thread's.
 
-    `losses` are by flow and topic, in seconds; `wall_ms` is now.
+    `losses` are by flow and topic, in seconds; `now_s` and `wall_ms` are now. What may page
+    somebody is as old as the monotonic clock says, whatever the other one is set to.
     """
 
     registry: metrics.Registry = field(default_factory=make_registry)
     losses: Callable[[], metrics.Series] = dict
     beside: Callable[[], Beside] = Beside
     wall_ms: Callable[[], int] = lambda: 0
+    now_s: Callable[[], float] = lambda: 0.0
     within_s: float = 60.0
     """As in `flow_verdict.judge`."""
     statuses: tuple[flow_status.FlowStatus, ...] = ()
     """Of the last look: any thread may read them."""
     _counters: counters.Counters = field(init=False)
     _seen: dict[str, _Seen] = field(default_factory=dict)
-    _groups_ms: dict[str, int] = field(default_factory=dict)
+    _groups_s: dict[str, float] = field(default_factory=dict)
     """By flow: as of when its groups were followed at the last look."""
+    _beats: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """By flow: the newest heartbeat's timestamp, and when it was seen first."""
 
     def __post_init__(self) -> None:
         self._counters = counters.Counters(self.registry)
@@ -89,7 +95,7 @@ class FlowMetrics:
         engine_ready: bool,
     ) -> None:
         """`seen` is made of `statuses`. Publishes."""
-        wall_ms, beside = self.wall_ms(), self.beside()
+        now_s, wall_ms, beside = self.now_s(), self.wall_ms(), self.beside()
         replace = self.registry.replace
         self._take_in(statuses, wall_ms)
         replace(measures.BUILD, {(version.VERSION,): 1})
@@ -101,8 +107,8 @@ class FlowMetrics:
         replace(measures.STOPPED, _stopped(seen))
         self._set_topics(seen.topics, beside.reports)
         replace(measures.LOSS_SECONDS, self.losses())
-        self._set_ages(wall_ms)
-        self._set_beside(beside, wall_ms)
+        self._set_ages(now_s, wall_ms)
+        self._set_beside(beside, now_s)
         self.registry.publish()
 
     # What flows show
@@ -154,16 +160,22 @@ class FlowMetrics:
         for metric in _OF_TOPICS:
             self.registry.replace(metric, found[metric.name])
 
-    def _set_ages(self, wall_ms: int) -> None:
+    def _set_ages(self, now_s: float, wall_ms: int) -> None:
+        """A heartbeat is stamped by another machine: it is at least as old as it has been seen."""
+        beats_before, self._beats = self._beats, {}
         map_ages: Found = {}
         beats: Found = {}
         trips: Found = {}
         for flow, seen in self._seen.items():
-            for topic, since_ms in seen.unrecorded.items():
-                map_ages[flow, topic] = _age_s(since_ms, wall_ms) if since_ms else 0.0
+            for topic, since_s in seen.unrecorded.items():
+                map_ages[flow, topic] = max(0.0, now_s - since_s)
             beat = seen.heartbeats
             if beat is not None and beat.newest_ms >= 0:
-                beats[(flow,)] = _age_s(beat.newest_ms, wall_ms)
+                known = beats_before.get(flow)
+                if known is None or known[0] != beat.newest_ms:
+                    known = beat.newest_ms, now_s
+                self._beats[flow] = known
+                beats[(flow,)] = max(wall_ms / 1000 - beat.newest_ms / 1000, now_s - known[1])
                 trips[(flow,)] = beat.age_ms / 1000
         self.registry.replace(measures.MAP_AGE, map_ages)
         self.registry.replace(measures.HEARTBEAT_AGE, beats)
@@ -171,13 +183,13 @@ class FlowMetrics:
 
     # What is beside them
 
-    def _set_beside(self, beside: Beside, wall_ms: int) -> None:
+    def _set_beside(self, beside: Beside, now_s: float) -> None:
         skews: Found = {}
         for flow, pulses in beside.pulses.items():
             skews[(flow,)] = max(each.ahead_ms for each in pulses.values()) / 1000
         self.registry.replace(measures.CLOCK_SKEW, skews)
-        self._set_verdicts(beside.reports, wall_ms)
-        self._set_groups(beside.groups, wall_ms)
+        self._set_verdicts(beside.reports)
+        self._set_groups(beside.groups, now_s)
         self._counters.look_at_pulses(beside.pulses)
         self._counters.look_at_rebalances(beside.rebalances)
         slots: Found = {}
@@ -201,13 +213,13 @@ class FlowMetrics:
             measures.DRILL, {labels: at_s for labels, at_s in drills.items() if labels in noted}
         )
 
-    def _set_verdicts(self, reports: Sequence[flow_report.FlowReport], wall_ms: int) -> None:
+    def _set_verdicts(self, reports: Sequence[flow_report.FlowReport]) -> None:
         ages: Found = {}
         healthy: Found = {}
         reachable: Found = {}
         for each in reports:
             if each.crossed is not None:
-                ages[(each.flow,)] = _age_s(each.crossed.at_ms, wall_ms)
+                ages[(each.flow,)] = max(0, each.at_ms - each.crossed.at_ms) / 1000
             verdict = flow_verdict.judge(each, within_s=self.within_s)
             if verdict.health is not flow_verdict.Health.UNKNOWN:
                 healthy[(each.flow,)] = int(verdict.is_healthy)
@@ -218,23 +230,23 @@ class FlowMetrics:
         self.registry.replace(measures.REACHABLE, reachable)
 
     def _set_groups(
-        self, groups: Mapping[str, Mapping[int, board.GroupsShown]], wall_ms: int
+        self, groups: Mapping[str, Mapping[int, board.GroupsShown]], now_s: float
     ) -> None:
         """Where a task has still to do its first round, or has failed and tells nothing, the age of
         its flow goes on from what was known."""
         counts: Found = {}
-        before, self._groups_ms = self._groups_ms, {}
+        before, self._groups_s = self._groups_s, {}
         given = {flow: seen.status.checkpoint_tasks for flow, seen in self._seen.items()}
         for flow in given.keys() | groups.keys():
             tasks = groups.get(flow, {}).values()
-            times = [each.done_ms for each in tasks]
+            times = [each.done_s for each in tasks]
             if len(times) < given.get(flow, 0) or any(each.waits for each in tasks):
-                times.append(before.get(flow, wall_ms))
+                times.append(before.get(flow, now_s))
             elif times:
                 counts[(flow,)] = sum(each.groups for each in tasks)
             if times:
-                self._groups_ms[flow] = min(times)
-        ages: Found = {(flow,): _age_s(at, wall_ms) for flow, at in self._groups_ms.items()}
+                self._groups_s[flow] = min(times)
+        ages: Found = {(flow,): max(0.0, now_s - at_s) for flow, at_s in self._groups_s.items()}
         self.registry.replace(measures.GROUP_SYNC_AGE, ages)
         self.registry.replace(measures.SYNCED_GROUPS, counts)
 
@@ -283,13 +295,12 @@ def _paused_lags(
 
 def _look(status: flow_status.FlowStatus) -> _Seen:
     phases = Counter(_phase(status, each) for each in status.partitions)
-    unrecorded: dict[str, int] = {}
+    unrecorded: dict[str, float] = {}
     beats = None
     for each in status.partitions:
-        topic, since_ms = each.partition.topic, each.unrecorded_ms
-        if since_ms >= 0:
-            known = unrecorded.get(topic, 0)
-            unrecorded[topic] = min(known, since_ms) if known and since_ms else known or since_ms
+        topic, since_s = each.partition.topic, each.unrecorded_s
+        if since_s is not None:
+            unrecorded[topic] = min(unrecorded.get(topic, math.inf), since_s)
         if topic == naming.HEARTBEATS_TOPIC:
             beats = each
     return _Seen(
@@ -304,10 +315,6 @@ def _phase(status: flow_status.FlowStatus, each: flow_status.PartitionStatus) ->
     """Where it stands; what stands still does so whether it is paused or not."""
     paused = status.holds.pauses(each.partition.topic) and not each.stopped
     return overview.PAUSED if paused else each.phase
-
-
-def _age_s(at_ms: int, wall_ms: int) -> float:
-    return max(0, wall_ms - at_ms) / 1000
 
 
 def _flow_states(seen: overview.Overview) -> metrics.Series:

@@ -42,7 +42,11 @@ class Observing:
         within_s = settings.watch.replicating_within_s
         self._reports = kept.Kept(watch.reports, for_s=REPORTS_KEPT_S, clock=clock)
         self.metrics = metrics.FlowMetrics(
-            losses=watch.left_s, beside=self._beside, wall_ms=clock.wall_ms, within_s=within_s
+            losses=watch.left_s,
+            beside=self._beside,
+            wall_ms=clock.wall_ms,
+            now_s=clock.now_s,
+            within_s=within_s,
         )
         self.beats = health_pages.Beats(clock)
         self.source = node_metrics.NodeMetrics(

@@ -266,6 +266,7 @@ def _of_workers(told: Mapping[str, str], names: Iterable[str]) -> Iterator[tuple
         ours = least.get(f"b.{name}", least.get(name))
         key = declared.get(name)
         usual = key.default if key is not None and key.has_default else None
+        usual = keys.ALL_OVERRIDES if name == keys.OVERRIDE_POLICY else usual
         default = ours if ours is not None else usual
         yield f"`{name}`", _default(_plain(default)), "as in Kafka Connect", meaning
 

@@ -35,7 +35,7 @@ def policy(properties: Properties) -> naming.ReplicationPolicy:
     """
     texts = _texts(properties)
     given = {key: texts[key] for key in _POLICY_KEYS if key in texts}
-    parsed = keys.BASE.parse({keys.SOURCE_ALIAS: "", **given}, load=java_classes.load)
+    parsed = keys.BASE.parse({keys.SOURCE_ALIAS: "", **given}, load=java_classes.load_and_import)
     return policies.policy(texts, parsed)
 
 

@@ -66,16 +66,18 @@ class GroupsFound:
 class GroupsShown:
     """What a task that makes checkpoints knows of its groups.
 
-    `since_ms`: when it began to wait for its first round; `round_ms`: when it was through with all
-    of them last, could read them all, and the target has acknowledged their checkpoints since, None
-    before it was; `written_ms`: when the offsets of all of them were last compared and written on
-    the target, and none was refused, where it `writes` these. Wall-clock ms. `groups` have
-    checkpoints. `find` looks for so many groups with that text in their name; any thread may ask.
+    `since_s`: when it began to wait for its first round; `round_s`: when it was through with all of
+    them last, could read them all, and the target has acknowledged their checkpoints since, None
+    before it was; `written_s`: when the offsets of all of them were last compared and written on
+    the target, and none was refused, where it `writes` these. All on the monotonic clock;
+    `round_ms` is `round_s` for people, on the wall clock. `groups` have checkpoints. `find` looks
+    for so many groups with that text in their name; any thread may ask.
     """
 
-    round_ms: int | None
-    since_ms: int = 0
-    written_ms: int | None = None
+    round_s: float | None
+    since_s: float = 0.0
+    written_s: float | None = None
+    round_ms: int | None = None
     writes: bool = False
     groups: int = 0
     find: Callable[[str, int], GroupsFound] = field(repr=False)
@@ -83,13 +85,13 @@ class GroupsShown:
     @property
     def waits(self) -> bool:
         """Is something of it still to be done for the first time?"""
-        return self.round_ms is None or (self.writes and self.written_ms is None)
+        return self.round_s is None or (self.writes and self.written_s is None)
 
     @property
-    def done_ms(self) -> int:
+    def done_s(self) -> float:
         """When whichever of both is longer ago was done; what waits, since when."""
-        times = [self.round_ms, *([self.written_ms] if self.writes else [])]
-        return min(self.since_ms if each is None else each for each in times)
+        times = [self.round_s, *([self.written_s] if self.writes else [])]
+        return min(self.since_s if each is None else each for each in times)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from connect_runtime.base import ids
 from mm2.core import holds as holding
+from mm2.core.copy import ages
 
 MOVING = frozenset({"copying", "boundary"})
 """Phases in which what is said about the source is news of now."""
@@ -43,7 +44,7 @@ class PartitionStatus:
     log has gaps; `age_ms` is how old the newest copied record was when its copy was acknowledged;
     `opened` why its batch was not passed through as it is, "" when it was. Not `fenced`, it is
     copied at least once. Of `batches` acknowledged since the start, `made` were not passed;
-    `spared` records stood on the target already. `newest_ms` and `unrecorded_ms` as in
+    `spared` records stood on the target already. `newest_ms` and `unrecorded_s` as in
     `messages.Gauge`.
     """
 
@@ -65,12 +66,14 @@ class PartitionStatus:
     made: int = 0
     spared: int = 0
     newest_ms: int = -1
-    unrecorded_ms: int = -1
+    unrecorded_s: float | None = None
 
     def lag_s(self, wall_ms: int) -> float | None:
-        """Age of the oldest record not copied; 0 when there is none, never negative."""
+        """Age of the oldest record not copied; 0 when there is none, never negative; None also
+        where it lies in the future, as after a step of the clock."""
         if self.oldest_ms >= 0:
-            return max(0.0, (wall_ms - self.oldest_ms) / 1000.0)
+            age_ms = ages.age_ms(self.oldest_ms, wall_ms)
+            return None if age_ms is None else age_ms / 1000.0
         return 0.0 if self.lag_records == 0 else None
 
     @property

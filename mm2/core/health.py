@@ -34,26 +34,36 @@ class Crossing:
     by: By
 
 
-def last_crossing(pulses: Iterable[crossing.Pulse], *, all_move: bool) -> Crossing | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """`at_s` is on this process's monotonic clock."""
+
+    at_s: float
+    by: By
+
+
+def last_crossing(pulses: Iterable[crossing.Pulse], *, all_move: bool) -> Moment | None:
     """Of the copies of one flow; None while nothing crossed and nothing else is known.
 
     For one batch that crosses any copy will do, but all must have nothing left; of partitions that
     no copy has just now nobody knows that, unless `all_move`.
     """
     found = list(pulses)
-    crossed_ms = max((each.crossed_ms for each in found), default=-1)
-    idle_ms = min((each.idle_ms for each in found), default=-1) if all_move else -1
-    if max(crossed_ms, idle_ms) < 0:
+    never_s = crossing.NEVER_S
+    crossed_s = max((each.crossed_s for each in found), default=never_s)
+    idle_s = min((each.idle_s for each in found), default=never_s) if all_move else never_s
+    if max(crossed_s, idle_s) == never_s:
         return None
-    if crossed_ms >= idle_ms:
-        return Crossing(at_ms=crossed_ms, by=By.BATCH)
-    return Crossing(at_ms=idle_ms, by=By.NOTHING_LEFT)
+    if crossed_s >= idle_s:
+        return Moment(at_s=crossed_s, by=By.BATCH)
+    return Moment(at_s=idle_s, by=By.NOTHING_LEFT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crossed:
     """Of a flow that this node copies, or part of it. `last`: None while nothing has crossed since
-    it began here, at `begun_ms`."""
+    it began here, at `begun_ms`. Wall-clock times as of the clock at that look: what it shows then,
+    less what has passed by the monotonic clock."""
 
     begun_ms: int
     last: Crossing | None
@@ -67,9 +77,10 @@ class Crossed:
 @dataclass(slots=True)
 class Crossings:
     """When something of each flow crossed last, look by look: what was known goes on counting while
-    a copy begins anew, or has failed and tells nothing."""
+    a copy begins anew, or has failed and tells nothing. By the monotonic clock: however the wall
+    clock is set, what has not crossed grows older."""
 
-    _known: dict[str, Crossed] = field(default_factory=dict)
+    _known: dict[str, tuple[float, Moment | None]] = field(default_factory=dict)
 
     def look(
         self,
@@ -78,20 +89,27 @@ class Crossings:
         *,
         copies: bool,
         all_move: bool,
-        now_ms: int,
+        now_s: float,
+        wall_ms: int,
     ) -> Crossed | None:
-        """As of now; None where this node `copies` nothing of it, which also forgets it. `pulses`
-        and `all_move` as in `last_crossing`."""
+        """As of now on both clocks; None where this node `copies` nothing of it, which also forgets
+        it. `pulses` and `all_move` as in `last_crossing`."""
         if not copies:
             self._known.pop(flow, None)
             return None
-        before = self._known.get(flow)
-        begun_ms, last = (now_ms, None) if before is None else (before.begun_ms, before.last)
+        begun_s, last = self._known.get(flow, (now_s, None))
         now = last_crossing(pulses, all_move=all_move)
-        if now is not None and (last is None or now.at_ms >= last.at_ms):
+        if now is not None and (last is None or now.at_s >= last.at_s):
             last = now
-        found = self._known[flow] = Crossed(begun_ms=begun_ms, last=last)
-        return found
+        self._known[flow] = begun_s, last
+
+        def shown_ms(at_s: float) -> int:
+            return wall_ms - round((now_s - at_s) * 1000)
+
+        return Crossed(
+            begun_ms=shown_ms(begun_s),
+            last=None if last is None else Crossing(at_ms=shown_ms(last.at_s), by=last.by),
+        )
 
     def keep(self, flows: Collection[str]) -> None:
         """The others are no more."""

@@ -102,5 +102,6 @@ class PartitionFigures:
         """Never negative; None while unknown."""
         oldest_ms = self._behind[2]
         if oldest_ms >= 0:
-            return max(0.0, (wall_ms - oldest_ms) / 1000.0)
+            age_ms = ages.age_ms(oldest_ms, wall_ms)
+            return None if age_ms is None else age_ms / 1000.0
         return 0.0 if self.lag_records == 0 else None

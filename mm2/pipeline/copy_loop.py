@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
 from random import Random
 
 from connect_runtime.base import clock, errors
@@ -359,25 +358,20 @@ class CopyLoop:
     def send_gauges(self) -> None:
         """What has changed since the last time; with thousands of partitions few have moved."""
         changed = []
-        now_s, wall_ms = self._clock.now_s(), self._clock.wall_ms()
+        now_s = self._clock.now_s()
         moved, self._moved = self._moved, set()
         for index in sorted(self._index[each] for each in moved):
             copy = self.copies[index]
             gauge = leader_watch.with_obstacle(
-                messages.gauge(index, copy, now_s=now_s, wall_ms=wall_ms),
-                self._obstacles.get(id(copy)),
+                messages.gauge(index, copy), self._obstacles.get(id(copy))
             )
             (self._behind.discard if _has_all(copy, gauge) else self._behind.add)(index)
             if self._gauges.get(index) != gauge:
                 self._gauges[index] = gauge
                 changed.append(gauge)
-        pulse = self._crossing.take(idle_ms=self._idle_ms(now_s, wall_ms))
-        self._link.gauges(changed, troubles=self._troubles(), pulse=pulse)
-
-    def _idle_ms(self, now_s: float, wall_ms: int) -> int:
-        """As `crossing.Pulse.idle_ms`."""
-        silent_s = inf if self._behind else now_s - self._source_side.heard_s()
-        return -1 if silent_s == inf else wall_ms - round(silent_s * 1000)
+        idle_s = crossing.NEVER_S if self._behind else self._source_side.heard_s()
+        pulse = self._crossing.take(idle_s=idle_s)
+        self._link.gauges(changed, troubles=self._troubles(), pulse=pulse, now_s=now_s)
 
     def _troubles(self) -> dict[str, str]:
         """What of either cluster cannot be reached, and why."""

@@ -11,6 +11,7 @@ import logging
 from random import Random
 from typing import Any
 
+from connect_runtime.api import config_types
 from connect_runtime.system import clock
 from connect_runtime.wire.connection import buffers, cluster, poller
 from mm2.core.copy import messages, reach, record_transforms
@@ -85,7 +86,7 @@ class CopyProcess:
 
     def _copy(self, settings: messages.Configure) -> None:
         try:
-            self._chain = record_transforms.chain(settings.transforms)
+            self._chain = record_transforms.chain(settings.transforms, load=config_types.load_class)
         except record_transforms.ChainError as error:  # not to be imported here, say
             self._tell_end(str(error), fatal=str(error))
             return

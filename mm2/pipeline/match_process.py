@@ -10,6 +10,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from connect_runtime.api import config_types
 from connect_runtime.base import errors, ids
 from connect_runtime.system import clock
 from connect_runtime.wire.connection import poller
@@ -67,7 +68,7 @@ class MatchProcess:
         settings = self._settings
         assert settings is not None, "configure comes first"
         random = Random()  # noqa: S311 - jitter, not secrets
-        chain = record_transforms.chain(settings.transforms)
+        chain = record_transforms.chain(settings.transforms, load=config_types.load_class)
         wheres = {
             ids.TopicPartition(each.topic, each.partition): each for each in settings.partitions
         }

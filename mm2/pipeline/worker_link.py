@@ -73,9 +73,10 @@ class WorkerLink:
         *,
         troubles: Mapping[str, str],
         pulse: crossing.Pulse,
+        now_s: float,
     ) -> None:
         """Also a sign of life, when nothing has changed."""
-        self._channel.send(messages.gauges(found, troubles=troubles, pulse=pulse))
+        self._channel.send(messages.gauges(found, troubles=troubles, pulse=pulse, now_s=now_s))
 
     def received(self, message: Mapping[str, Any]) -> bool:
         """An answer from the worker; False when it is none of these."""

@@ -6,6 +6,7 @@ served by the real exporter.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from connect_runtime.adapters.http import metrics_exporter
@@ -32,7 +33,7 @@ class Node:
             ids.TopicPartition(f"topic-{number % TOPICS}", number // TOPICS)
             for number in range(partitions)
         ]
-        self.metrics = metrics.FlowMetrics(wall_ms=_CLOCK.wall_ms)
+        self.metrics = metrics.FlowMetrics(wall_ms=_CLOCK.wall_ms, now_s=_CLOCK.now_s)
         self.status = self._status(0)
         self._figures = self._java_figures()
         self.look()
@@ -48,7 +49,7 @@ class Node:
                 copied_to=5,
                 source_end=7 if at % 10 == 0 else 5,
                 oldest_ms=now_ms - 20 if at % 10 == 0 else -1,
-                unrecorded_ms=0,
+                unrecorded_s=math.inf,
             )
             for at, place in enumerate(self.places)
         ]

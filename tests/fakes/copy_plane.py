@@ -121,7 +121,7 @@ class FakePlane:
             )
             for at in range(len(self.configured().partitions))
         ]
-        self.copy.says(**messages.gauges(found, troubles={}, pulse=crossing.Pulse()))
+        self.copy.says(**messages.gauges(found, troubles={}, pulse=crossing.Pulse(), now_s=0.0))
 
 
 PLAIN: dict[str, Any] = {

@@ -126,6 +126,7 @@ class Node:
         group: group.FakeGroup | None,
         offers: protocol.Protocol,
     ) -> None:
+        self.is_standalone = group is None
         self.worker = worker_port.FakeWorker()
         self.validation = FakeValidation()
         self.ended = threading.Event()
@@ -223,6 +224,7 @@ class Node:
                 calls=self.calls,
                 plugin_calls=self.calls,
                 cluster_id="c1",
+                is_standalone=self.is_standalone,
             )
         )
 

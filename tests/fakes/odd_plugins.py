@@ -79,7 +79,10 @@ _KINDS = {
 def installed() -> discovery.FoundPlugins:
     """By their class names, as `OddSource`."""
     Odd.does.clear()
-    shipped = [(each, config_types.load_class(each.target)) for each in aliases.PLUGINS]
+    shipped = [
+        (each, config_types.load_class(each.target))
+        for each in (*aliases.FILE_STREAMS, *aliases.PLUGINS)
+    ]
     odd = [
         (aliases.Plugin(kind, f"odd.{of.__name__}", f"odd:{of.__name__}"), of)
         for of, kind in _KINDS.items()

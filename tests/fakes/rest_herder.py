@@ -124,8 +124,13 @@ class FakeHerder:
         name = (config or {}).get("connector.class")
         return _TYPES.get(name or "", herder.ConnectorType.UNKNOWN)
 
-    def verify(self, body: bytes, headers: Mapping[str, str]) -> session_keys.Verdict:
-        if not self.signed:
+    def signs_internal_requests(self) -> bool:
+        return self.signed
+
+    def verify(
+        self, body: bytes, headers: Mapping[str, str], *, must_be_signed: bool = False
+    ) -> session_keys.Verdict:
+        if not self.signed and not must_be_signed:
             return session_keys.Genuine()
         settings = session_keys.KeySettings()
         return session_keys.verify(body, headers, key=self.key, settings=settings)

@@ -82,7 +82,7 @@ class World:
                 worker_id="here:8083",
                 generation=lambda: 0,
                 configs=lambda: cluster_config.EMPTY,
-                installed=discovery.discover(),
+                installed=discovery.discover(file_paths=["/"]),
                 clients=self.clients,
                 statuses=task_clients.Statuses(),
                 offsets=offsets,

@@ -61,7 +61,7 @@ class Process:
             worker_id="here:8083",
             generation=lambda: self.generation,
             configs=lambda: cluster_config.EMPTY,
-            installed=discovery.discover(),
+            installed=discovery.discover(file_paths=["/"]),
             clients=clients.KafkaClients(files=store_files.below(folder), clock=CLOCK),
             statuses=self.statuses,
             offsets=self.offsets,

@@ -150,7 +150,7 @@ class Ours:
                 worker_id="here:8083",
                 generation=lambda: 0,
                 configs=lambda: cluster_config.EMPTY,
-                installed=discovery.discover(),
+                installed=discovery.discover(file_paths=["/"]),
                 clients=clients.KafkaClients(files=store_files.below(folder), clock=CLOCK),
                 statuses=task_clients.Statuses(),
                 offsets=offsets,

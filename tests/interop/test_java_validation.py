@@ -215,7 +215,7 @@ def theirs(java: httpx.Client) -> Theirs:
 @pytest.fixture(scope="module")
 def ours() -> validation.Validation:
     return validation.Validation(
-        installed=discovery.discover(),
+        installed=discovery.discover(file_paths=["/"]),
         worker=worker_config.distributed({**SETTINGS, "bootstrap.servers": "none:1"}),
         resolve=lambda config: config,
     )

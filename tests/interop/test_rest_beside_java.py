@@ -97,6 +97,24 @@ def test_standalone_workers_answer_the_same(
     _compare(alone[JAVA], alone[OURS])
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [("POST", "/connectors/internal/tasks", []), ("PUT", "/connectors/internal/fence", None)],
+    ids=["task configs", "fence"],
+)
+def test_standalone_workers_refuse_what_workers_of_a_group_ask_each_other(
+    alone: dict[connect_workers.Kind, connect_workers.Worker], method: str, path: str, body: object
+) -> None:
+    told = []
+    for worker in (alone[JAVA], alone[OURS]):
+        worker.configure("internal", CONFIG)
+        answer = worker.ask(method, path, body)
+        told.append((answer.status_code, answer.json()))
+        worker.ask("DELETE", "/connectors/internal")
+    assert told[0] == told[1]
+    assert told[1][0] == 500
+
+
 def test_workers_of_a_group_answer_the_same(
     groups: dict[connect_workers.Kind, connect_workers.Group],
 ) -> None:

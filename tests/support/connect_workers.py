@@ -64,8 +64,15 @@ class Kind(enum.Enum):
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """What lets a worker find `idle_source`; Java's has it on its class path."""
-        return {"plugin.path": str(idle_source.PLUGIN_PATH)} if self is Kind.OURS else {}
+        """What lets a worker find `idle_source` and FileStream; Java's has them on its class path.
+        Connectors may override what they like, as Java's may by default."""
+        if self is not Kind.OURS:
+            return {}
+        return {
+            "plugin.path": str(idle_source.PLUGIN_PATH),
+            "file.stream.allowed.paths": "/",
+            "connector.client.config.override.policy": "All",
+        }
 
 
 _JARS = {Kind.JAVA: artefacts.KAFKA, Kind.JAVA_3_9: artefacts.CONNECT_3_9}

@@ -55,6 +55,7 @@ def alone(client: Mapping[str, str], folder: Path) -> dict[str, str]:
         "offset.storage.file.filename": str(folder / "offsets"),
         "offset.flush.interval.ms": "500",
         "listeners": "http://127.0.0.1:0",
+        "file.stream.allowed.paths": str(folder),
     }
 
 

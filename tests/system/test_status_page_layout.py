@@ -52,7 +52,9 @@ def many() -> made_up_page.MadeUp:
     found = board.GroupsFound(known=1, matching=1, groups={HOSTILE: [point]})
     made = made_up_page.MadeUp(flows=shown, points=hour(), answer=answered())
     name = f"{CLUSTERS[0]}->hub"
-    made.groups.groups(name, 0).put(board.GroupsShown(round_ms=NOW_MS, find=lambda *_: found))
+    made.groups.groups(name, 0).put(
+        board.GroupsShown(round_s=0.0, round_ms=NOW_MS, find=lambda *_: found)
+    )
     return made
 
 

@@ -19,13 +19,14 @@ from urllib import parse
 from prometheus_client import exposition
 
 from connect_runtime.adapters.http import metrics_text, small_server
-from connect_runtime.base import errors, metrics
+from connect_runtime.base import browsers, errors, metrics
 from connect_runtime.ports import page_lanes, pages
 from connect_runtime.system import pool, threads
 
 PATH = "/metrics"
 _TYPE = exposition.CONTENT_TYPE_PLAIN_0_0_4
 _NO_PAGES: pages.Pages = MappingProxyType({})
+_OWN_ADDRESSES = browsers.AllowedHosts()
 _JOIN_S = 1.0
 
 _log = logging.getLogger(__name__)
@@ -51,14 +52,22 @@ class MetricsExporter:
     """From `start` to `stop` the published values are at `url`, and `beside` at their paths."""
 
     def __init__(
-        self, source: Source, *, host: str, port: int, beside: pages.Pages = _NO_PAGES
+        self,
+        source: Source,
+        *,
+        host: str,
+        port: int,
+        beside: pages.Pages = _NO_PAGES,
+        hosts: browsers.AllowedHosts = _OWN_ADDRESSES,
     ) -> None:
         """`host` "" is every interface; `port` 0 takes any free one. What is `beside` is looked up
-        when it is asked for, so more may come."""
+        when it is asked for, so more may come. `hosts`: under which names pages for people are
+        shown; metrics and health hold no secret and do nothing, and are told under any name."""
         self._host = host
         self._port = port
         self._scrape = pages.In(pages.Lane.SCRAPES, lambda _: page(source))
         self._beside = beside
+        self._hosts = hosts
         self._lanes = page_lanes.PageLanes("metrics")
         self._opened: socket.socket | None = None
         self._threads = threads.Threads(on_unasked_end=_log_end)
@@ -100,6 +109,10 @@ class MetricsExporter:
             return _answer(_said(HTTPStatus.METHOD_NOT_ALLOWED, told, Allow="GET"), request)
         if make is None:
             return _answer(_said(HTTPStatus.NOT_FOUND, f"metrics are at {PATH}"), request)
+        name = request.headers.get("host")
+        if pages.lane(make) is pages.Lane.PEOPLE and not self._hosts.allows(name):
+            refused = browsers.refused_name(name or "")
+            return _answer(_said(HTTPStatus.FORBIDDEN, refused), request)
         try:
             return await self._lanes.made(
                 pages.lane(make), lambda: _answer(make(_asked(request)), request)
@@ -122,11 +135,16 @@ def _open(host: str, port: int) -> socket.socket:
 
 def _asked(request: small_server.Request) -> pages.Asked:
     query = parse.parse_qsl(request.query, keep_blank_values=True)
+    foreign = browsers.is_foreign(
+        host=request.headers.get("host"),
+        origin=request.headers.get("origin"),
+        fetch_site=request.headers.get("sec-fetch-site"),
+    )
     return pages.Asked(
         path=request.path,
         query=dict(reversed(query)),
         accept=request.headers.get("accept", ""),
-        requested_with=request.headers.get("x-requested-with", ""),
+        requested_with="" if foreign else request.headers.get("x-requested-with", ""),
     )
 
 

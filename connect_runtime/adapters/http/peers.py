@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import ipaddress
 import json
+import logging
 import ssl
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -15,6 +17,7 @@ import httpx
 
 from connect_runtime.ports import peers
 
+_LOG = logging.getLogger(__name__)
 TIMEOUT_S = 90.0
 Sign = Callable[[peers.Call], Mapping[str, str]]
 
@@ -28,9 +31,11 @@ class HttpPeers:
     def __init__(self, *, tls: ssl.SSLContext | None = None, timeout_s: float = TIMEOUT_S) -> None:
         self._tls = tls
         self._timeout_s = timeout_s
+        self._has_warned = False
 
     async def send(self, call: peers.Call) -> peers.Said:
         url = _url(call)
+        self._warn_of_plain(call.url)
         try:
             async with asyncio.timeout(self._timeout_s), self._client(url) as client:
                 answer = await client.request(
@@ -47,6 +52,19 @@ class HttpPeers:
 
     def send_and_wait(self, call: peers.Call) -> peers.Said:
         return asyncio.run(self.send(call))
+
+    def _warn_of_plain(self, url: str) -> None:
+        """Once, at the first call that the network can read."""
+        parts = parse.urlsplit(url)
+        if self._has_warned or parts.scheme != "http" or _is_loopback(parts.hostname or ""):
+            return
+        self._has_warned = True
+        _LOG.warning(
+            "requests between workers go to %s unencrypted: connectors' configurations, with"
+            " passwords that are not written as ${…}, can be read on the network; give all workers"
+            " https listeners (mm2: rest.listeners with listeners.https.ssl.*)",
+            url,
+        )
 
     def _client(self, url: str) -> httpx.AsyncClient:
         verify: ssl.SSLContext | bool = False  # for http, where it means nothing
@@ -81,6 +99,13 @@ class NamespacedPeers:
         return dataclasses.replace(
             call, path=self._prefix + call.path, authorization=None, signature=signature
         )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def _url(call: peers.Call) -> str:

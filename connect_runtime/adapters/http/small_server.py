@@ -2,7 +2,8 @@
 
 One thread with an event loop reads and writes for all; answers are made elsewhere. However slowly a
 client asks or listens, it holds up nobody, and no longer than `REQUEST_S`: the deadline is of the
-whole request. When too many are there, who came first makes room for who comes.
+whole request. When too many are there, who has been waited for longest makes room for who comes;
+nobody loses a connection whose answer is being made.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from urllib import parse
 
+from connect_runtime.base import connection_limits
+from connect_runtime.system import server_loop
+
 HEAD_S = 5.0
 """So long a client may take to say what it wants."""
 REQUEST_S = 30.0
 """And until it has heard the answer."""
-CONNECTIONS_MAX = 64
-HEAD_BYTES_MAX = 64 * 1024
+LIMITS = connection_limits.Limits(total=256, per_address=64, local=64)
+HEAD_BYTES_MAX = 16 * 1024
 _PIECE_BYTES = 1024 * 1024
-_BACKLOG = 128
 _POLL_S = 0.1
 _END = b"\r\n\r\n"
 
@@ -63,36 +66,39 @@ class BadRequestError(ValueError):
 class SmallServer:
     """`run` is its thread's body."""
 
-    def __init__(self, opened: socket.socket, respond: Respond) -> None:
+    def __init__(
+        self,
+        opened: socket.socket,
+        respond: Respond,
+        *,
+        limits: connection_limits.Limits = LIMITS,
+    ) -> None:
         """`opened` is bound; whoever opened it closes it."""
         self._opened = opened
         self._respond = respond
-        self._served: dict[asyncio.Task[None], None] = {}  # in the order of coming
+        self._held = connection_limits.Connections[asyncio.Task[None]](limits)
 
     def run(self, stop: threading.Event) -> None:
-        asyncio.run(self._serve(stop))
+        with asyncio.Runner(loop_factory=server_loop.ServerLoop) as runner:
+            runner.run(self._serve(stop))
 
     async def _serve(self, stop: threading.Event) -> None:
-        served = await asyncio.start_server(
-            self._come, sock=self._opened, limit=HEAD_BYTES_MAX, backlog=_BACKLOG
-        )
+        served = await asyncio.start_server(self._come, sock=self._opened, limit=HEAD_BYTES_MAX)
         while not stop.is_set():
             await asyncio.sleep(_POLL_S)
         served.close()
 
     def _come(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._served) >= CONNECTIONS_MAX:
-            oldest = next(iter(self._served))
-            del self._served[oldest]
-            oldest.cancel()
         task = asyncio.get_running_loop().create_task(self._one(reader, writer))
-        self._served[task] = None
 
         def end(_: asyncio.Task[None]) -> None:
-            self._served.pop(task, None)
+            self._held.leave(task)
             writer.transport.abort()
 
         task.add_done_callback(end)
+        peer = writer.get_extra_info("peername") or ("",)
+        if (closed := self._held.admit(task, str(peer[0]))) is not None:
+            closed.cancel()
 
     async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -105,7 +111,13 @@ class SmallServer:
         writer.transport.set_write_buffer_limits(0)  # so that `drain` ends when all is sent
         async with asyncio.timeout(HEAD_S):
             head = await reader.readuntil(_END)
-        for each in _pieces(await self._respond(read(head))):
+        task = asyncio.current_task()
+        assert task is not None
+        request = read(head)
+        self._held.answer(task)
+        answer = await self._respond(request)
+        self._held.wait(task)
+        for each in _pieces(answer):
             writer.write(each)
             await writer.drain()
         writer.close()

@@ -1,5 +1,8 @@
 """Finds plugins: those shipped here, installed packages' entry points, folders of `plugin.path`.
 
+All of them are imported once, when the worker starts. Nothing is imported by a name that comes from
+a connector's configuration: whoever reaches the REST API could have any module run.
+
 Entry points are of the group `connect_runtime.plugins`; one whose name has a dot, such as a Java
 class's, may be called by that name too. A folder of `plugin.path` holds modules and packages of
 Python: all their classes that are plugins count. All share one interpreter: two versions of a
@@ -22,6 +25,7 @@ from typing import Any
 from connect_runtime.api import config_types, connector, converter, errors, transform
 from connect_runtime.api import plugin as plugin_api
 from connect_runtime.builtin import aliases
+from connect_runtime.builtin.connectors import allowed_paths
 from connect_runtime.ports import plugins as port
 
 GROUP = "connect_runtime.plugins"
@@ -73,7 +77,7 @@ class FoundPlugins:
             )
         for each in meant:
             return self._classes[each]
-        return self._elsewhere(name, kinds)
+        raise errors.ConfigError(self._not_found(name, kinds))
 
     def installed(self) -> Sequence[port.Installed]:
         return self._installed
@@ -108,27 +112,30 @@ class FoundPlugins:
             for short in aliases.short_names(name, plugin.kind):
                 self._short.setdefault((plugin.kind, short), set()).add(plugin.target)
 
-    def _elsewhere(self, name: str, kinds: Sequence[aliases.Kind]) -> type[Any]:
-        """A class that is installed, and was not declared."""
-        if "." in name or ":" in name:
-            try:
-                found = config_types.load_class(name)
-            except LookupError:
-                found = None
-            if found is not None and any(kind in _kinds(found) for kind in kinds):
-                return found
+    def _not_found(self, name: str, kinds: Sequence[aliases.Kind]) -> str:
         available = ", ".join(
             sorted({each.java_name for (kind, _), each in self._plugins.items() if kind in kinds})
         )
-        raise errors.ConfigError(
+        told = (
             f"Failed to find any class that implements {_WORDS[kinds[0]]} and which name matches"
             f" {name}, available {_WORDS[kinds[0]].lower()}s are: {available}"
         )
+        if any(name in aliases.table(aliases.FILE_STREAMS, kind) for kind in kinds):
+            return (
+                f"{told}. The FileStream connectors are off: to use them, set"
+                f" {allowed_paths.CONFIG} in the worker's properties to the folders whose files"
+                " they may read and write"
+            )
+        return told
 
 
-def discover(folders: Sequence[str] = ()) -> FoundPlugins:
-    """`folders`: the worker's `plugin.path`. Imports everything that it finds."""
-    found = [*_shipped(), *_declared()]
+def discover(folders: Sequence[str] = (), file_paths: Sequence[str] = ()) -> FoundPlugins:
+    """Import all plugins.
+
+    `folders`: the worker's `plugin.path`. `file_paths`: its `file.stream.allowed.paths`; without
+    any the FileStream connectors are left out.
+    """
+    found = [*_shipped(), *_file_streams(file_paths), *_declared()]
     for folder in folders:
         found += _in_folder(pathlib.Path(folder))
     return FoundPlugins(found)
@@ -138,12 +145,24 @@ def _shipped() -> list[tuple[aliases.Plugin, type[Any]]]:
     return [(each, config_types.load_class(each.target)) for each in aliases.PLUGINS]
 
 
+def _file_streams(paths: Sequence[str]) -> list[tuple[aliases.Plugin, type[Any]]]:
+    if not paths:
+        return []
+    allowed = allowed_paths.AllowedPaths(paths)
+    return [
+        (each, allowed_paths.limited(config_types.load_class(each.target), allowed))
+        for each in aliases.FILE_STREAMS
+    ]
+
+
 def _declared() -> list[tuple[aliases.Plugin, type[Any]]]:
     found: list[tuple[aliases.Plugin, type[Any]]] = []
     for point in importlib.metadata.entry_points(group=GROUP):
         try:
             of = point.load()
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - of others' code, which may do anything
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - of others' code, which may do anything
             _LOG.error("plugin %s of %s is left out: %s", point.name, _from(point), error)
             continue
         if not isinstance(of, type) or not _kinds(of):
@@ -171,7 +190,9 @@ def _in_folder(folder: pathlib.Path) -> list[tuple[aliases.Plugin, type[Any]]]:
     for info in pkgutil.iter_modules([place]):
         try:
             module = importlib.import_module(info.name)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - of others' code, which may do anything
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - of others' code, which may do anything
             _LOG.error("plugin.path: %s in %s is left out: %s", info.name, folder, error)
             continue
         for _, of in inspect.getmembers(module, inspect.isclass):
@@ -205,7 +226,7 @@ def _version(of: type[Any]) -> str | None:
     """As an instance says; None if it says nothing, or cannot."""
     try:
         version = of().version()
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - of others' code, which may do anything
+    except BaseException as error:  # noqa: BLE001 - of others' code, which may do anything
         _LOG.warning("%s does not tell its version: %s", config_types.class_name(of), error)
         return None
     return version if isinstance(version, str) and version != plugin_api.NO_VERSION else None

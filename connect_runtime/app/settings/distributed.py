@@ -10,7 +10,13 @@ from dataclasses import dataclass
 
 from connect_runtime.adapters.kafka import group as kafka_group
 from connect_runtime.app.settings import account as accounts
-from connect_runtime.app.settings import brokers, properties_file, worker, worker_reader
+from connect_runtime.app.settings import (
+    brokers,
+    properties_file,
+    rest_exposure,
+    worker,
+    worker_reader,
+)
 from connect_runtime.core.assignment import protocol
 from connect_runtime.core.herder import memory, participation, session_keys
 from connect_runtime.core.membership import settings as membership
@@ -18,6 +24,7 @@ from connect_runtime.core.state import topic_settings
 from connect_runtime.core.task import worker_config, worker_keys
 from connect_runtime.wire.connection import settings as connection_settings
 
+_PROTOCOL, _SESSIONED = "connect.protocol", "sessioned"
 _EXACTLY_ONCE = "exactly.once.source.support"
 _IDLE, _REBALANCE = "connections.max.idle.ms", "rebalance.timeout.ms"
 
@@ -64,23 +71,32 @@ def parse(content: str, source: worker_reader.Source) -> Settings:
             content, file=source.file, folder=source.folder, environment=source.environment
         ),
         source,
+        has_own_rest=True,
     )
 
 
 def derived(properties: Mapping[str, str], source: worker_reader.Source) -> Settings:
-    """As `read`, of properties that were derived from the source's file."""
+    """As `read`, of properties that were derived from the source's file, for a worker of a
+    `fleet`, whose REST servers are not its own."""
     return _judged(
         properties_file.given(
             properties, file=source.file, folder=source.folder, environment=source.environment
         ),
         source,
+        has_own_rest=False,
     )
 
 
-def _judged(given: properties_file.Given, source: worker_reader.Source) -> Settings:
+def _judged(
+    given: properties_file.Given, source: worker_reader.Source, *, has_own_rest: bool
+) -> Settings:
     account, parts = worker_reader.read(source, given, worker_keys.DISTRIBUTED)
     topics = _topics(account)
     _judge(account)
+    if parts.rest.settings.basic_auth:
+        _judge_protocol_under_basic_auth(account)
+    if has_own_rest:
+        rest_exposure.warn(account, parts.rest, in_group=True)
     warnings = account.finish()
     assert topics is not None
     assert parts.safety is not None
@@ -116,6 +132,13 @@ def _judge(account: accounts.Account) -> None:
     if account.values.get(_EXACTLY_ONCE, "").strip().lower() == enabled:
         text = "this version writes no source's records in transactions: remove it, or run the"
         account.refuse(_EXACTLY_ONCE, f"{text} sources that need it elsewhere")
+    if _is_unsigned(account):
+        account.warn(
+            _PROTOCOL,
+            "REQUESTS BETWEEN WORKERS ARE NOT SIGNED: whoever reaches the REST API of a worker can"
+            " set the task configs of its connectors (KIP-507). Set connect.protocol="
+            f"{_SESSIONED} as soon as all workers of the group know it (Kafka 2.4)",
+        )
     if not account.wrong & {_IDLE, _REBALANCE}:
         found = worker_keys.DISTRIBUTED.validate_all(account.values)
         idle_ms, rebalance_ms = found[_IDLE].value, found[_REBALANCE].value
@@ -125,6 +148,23 @@ def _judge(account: accounts.Account) -> None:
                 f"is {idle_ms} and less than {_REBALANCE}, {rebalance_ms}: the connection to the"
                 " group's coordinator may be closed while a rebalance goes on",
             )
+
+
+def _is_unsigned(account: accounts.Account) -> bool:
+    given = account.values.get(_PROTOCOL, _SESSIONED).strip().lower()
+    return given in worker_keys.PROTOCOLS and given != _SESSIONED
+
+
+def _judge_protocol_under_basic_auth(account: accounts.Account) -> None:
+    """Older protocols sign no internal requests, which would need no password all the same."""
+    if _is_unsigned(account):
+        account.refuse(
+            _PROTOCOL,
+            "signs no requests between workers, so that anybody could send them without a password:"
+            f" with basic authentication (rest.extension.classes) it must be {_SESSIONED}, on all"
+            " workers of the group",
+            allowed=_SESSIONED,
+        )
 
 
 def _herder(config: worker_config.DistributedConfig) -> memory.HerderSettings:

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from connect_runtime.app.settings import properties_file, worker, worker_reader
+from connect_runtime.app.settings import properties_file, rest_exposure, worker, worker_reader
 from connect_runtime.core.herder import memory
 from connect_runtime.core.task import worker_config, worker_keys
 
@@ -34,6 +34,7 @@ def parse(content: str, source: worker_reader.Source) -> Settings:
         content, file=source.file, folder=source.folder, environment=source.environment
     )
     account, parts = worker_reader.read(source, given, worker_keys.STANDALONE)
+    rest_exposure.warn(account, parts.rest, in_group=False)
     warnings = account.finish()
     config = worker_config.standalone(parts.properties)
     return Settings(

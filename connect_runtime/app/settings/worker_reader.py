@@ -18,14 +18,15 @@ from connect_runtime.app.settings import (
     rest_reader,
     worker,
 )
-from connect_runtime.core.task import worker_config
+from connect_runtime.core.task import worker_config, worker_keys
 from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.kafka_client import client_settings
 from connect_runtime.ports import plugins as port
 from connect_runtime.wire.codec import security_settings, tls_settings
 from connect_runtime.wire.connection import store_files
 
-Discover = Callable[[Sequence[str]], port.Plugins]
+Discover = Callable[[Sequence[str], Sequence[str]], port.Plugins]
+"""As `discovery.discover`."""
 
 _CONVERTERS = {
     "key.converter": port.Kind.CONVERTER,
@@ -145,8 +146,7 @@ def _judge_keys(account: accounts.Account, definition: config_def.ConfigDef) -> 
 
 def _plugins(account: accounts.Account, discover: Discover) -> port.Plugins:
     """Of the folders that are named; converters that are not among them are refused."""
-    listed = account.values.get("plugin.path", "").split(",")
-    found = discover([each.strip() for each in listed if each.strip()])
+    found = discover(_listed(account, "plugin.path"), _file_paths(account))
     for key, kind in _CONVERTERS.items():
         name = account.values.get(key, "").strip()
         if not name:
@@ -156,3 +156,21 @@ def _plugins(account: accounts.Account, discover: Discover) -> port.Plugins:
         except errors.ConfigError as error:
             account.refuse(key, str(error))
     return found
+
+
+def _file_paths(account: accounts.Account) -> list[str]:
+    """Absolute and there, as Java's file providers want their `allowed.paths` (KIP-993)."""
+    found = _listed(account, worker_keys.FILE_PATHS)
+    for each in found:
+        path = pathlib.Path(each)
+        if not path.is_absolute() or not path.exists():
+            problem = "does not exist" if path.is_absolute() else "is not an absolute path"
+            account.refuse(
+                worker_keys.FILE_PATHS, f"{each} {problem}", allowed="absolute paths that exist"
+            )
+            return []
+    return found
+
+
+def _listed(account: accounts.Account, key: str) -> list[str]:
+    return [each.strip() for each in account.values.get(key, "").split(",") if each.strip()]

@@ -1,18 +1,21 @@
 """FileStreamSink: one line for each record, into a file or to standard output.
 
-Keys are those of Apache's demo connector, lines are what Java prints.
+Keys are those of Apache's demo connector, lines are what Java prints. Only files under the worker's
+`file.stream.allowed.paths` are written.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TextIO
+from typing import ClassVar, TextIO
 
 from connect_runtime.api import config_def, connector, errors, records, task
 from connect_runtime.base import ids
 from connect_runtime.builtin import java_text, version
+from connect_runtime.builtin.connectors import allowed_paths
 
 FILE = "file"
 
@@ -29,11 +32,16 @@ _log = logging.getLogger(__name__)
 class FileStreamSinkConnector(connector.SinkConnector):
     """Every task appends to the same file."""
 
+    allowed: ClassVar[allowed_paths.AllowedPaths] = allowed_paths.AllowedPaths()
+
     def version(self) -> str:
         return version.KAFKA
 
     def config(self) -> config_def.ConfigDef:
         return CONFIG
+
+    def validate(self, props: Mapping[str, str]) -> list[config_def.ConfigValue]:
+        return allowed_paths.validated(super().validate(props), self.allowed)
 
     def start(self, props: Mapping[str, str]) -> None:
         super().start(props)
@@ -41,7 +49,7 @@ class FileStreamSinkConnector(connector.SinkConnector):
         _log.info("Starting file sink connector writing to %s", name)
 
     def task_class(self) -> type[task.Task]:
-        return FileStreamSinkTask
+        return allowed_paths.limited(FileStreamSinkTask, self.allowed)
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         return [self.props] * max_tasks
@@ -56,6 +64,8 @@ class FileStreamSinkConnector(connector.SinkConnector):
 class FileStreamSinkTask(task.SinkTask):
     """What was put is in the file once `flush` has returned."""
 
+    allowed: ClassVar[allowed_paths.AllowedPaths] = allowed_paths.AllowedPaths()
+
     def __init__(self) -> None:
         self._name: str | None = None
         self._stream: TextIO | None = None
@@ -69,7 +79,8 @@ class FileStreamSinkTask(task.SinkTask):
             self._stream = sys.stdout
             return
         try:
-            self._stream = open(self._name, "a", encoding="utf-8", errors="replace", newline="")  # noqa: SIM115  # closed by `stop`
+            opened = self.allowed.open(self._name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            self._stream = open(opened, "a", encoding="utf-8", errors="replace", newline="")  # noqa: SIM115  # closed by `stop`
         except OSError as error:
             raise errors.ConnectError(
                 f"Couldn't find or create file '{self._name}' for FileStreamSinkTask: "

@@ -1,16 +1,18 @@
 """FileStreamSource: lines of a growing file, or of standard input, into a topic.
 
 Keys, offsets and checks are those of Apache's demo connector. It is no tool for log shipping: a
-file that is truncated or replaced is not noticed.
+file that is truncated or replaced is not noticed. Only files under the worker's
+`file.stream.allowed.paths` are read.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import select
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 from connect_runtime.api import (
     config_def,
@@ -22,7 +24,7 @@ from connect_runtime.api import (
     task,
 )
 from connect_runtime.builtin import version
-from connect_runtime.builtin.connectors import line_splitter
+from connect_runtime.builtin.connectors import allowed_paths, line_splitter
 
 FILE = "file"
 TOPIC = "topic"
@@ -62,18 +64,23 @@ _log = logging.getLogger(__name__)
 class FileStreamSourceConnector(connector.SourceConnector):
     """One task, whatever `tasks.max` says: a file has one reader."""
 
+    allowed: ClassVar[allowed_paths.AllowedPaths] = allowed_paths.AllowedPaths()
+
     def version(self) -> str:
         return version.KAFKA
 
     def config(self) -> config_def.ConfigDef:
         return CONFIG
 
+    def validate(self, props: Mapping[str, str]) -> list[config_def.ConfigValue]:
+        return allowed_paths.validated(super().validate(props), self.allowed)
+
     def start(self, props: Mapping[str, str]) -> None:
         super().start(props)
         _log.info("Starting file source connector reading from %s", _shown(CONFIG.parse(props)))
 
     def task_class(self) -> type[task.Task]:
-        return FileStreamSourceTask
+        return allowed_paths.limited(FileStreamSourceTask, self.allowed)
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         return [self.props]
@@ -127,6 +134,8 @@ class FileStreamSourceTask(task.SourceTask):
     """A record's offset is the byte behind its line. (Java counts characters and skips bytes:
     the same in ASCII files, and wrong in others.)"""
 
+    allowed: ClassVar[allowed_paths.AllowedPaths] = allowed_paths.AllowedPaths()
+
     def __init__(self) -> None:
         self._config: Mapping[str, Any] = {}
         self._stream: BinaryIO | None = None
@@ -163,7 +172,7 @@ class FileStreamSourceTask(task.SourceTask):
         name = self._config[FILE]
         position = self._stored_position(name)
         try:
-            stream = open(name, "rb", buffering=0)  # noqa: SIM115  # closed by `stop`
+            stream = open(self.allowed.open(name, os.O_RDONLY), "rb", buffering=0)  # noqa: SIM115  # closed by `stop`
         except FileNotFoundError:
             _log.warning("Couldn't find file %s, waiting for it to be created", name)
             return None

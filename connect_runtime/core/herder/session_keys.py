@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import hmac
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -19,14 +21,23 @@ from connect_runtime.core.state import cluster_config
 
 SIGNATURE_HEADER = "X-Connect-Authorization"
 ALGORITHM_HEADER = "X-Connect-Request-Signature-Algorithm"
+TIMESTAMP_HEADER = "X-Connect-Request-Timestamp"
+NONCE_HEADER = "X-Connect-Request-Nonce"
+"""Ours: of users' requests that workers forward. The nonce is 32 hexadecimal digits."""
+BODY_HEADER = "X-Connect-Body-SHA256"
+"""Ours, too: `body_digest` of the body that follows."""
 
 FORBIDDEN = 403
 KEY_CHANGE_GRACE_S = 60.0
 """A request refused for its signature within so long of being made may have met a new key."""
 
+REPLAY_WINDOW_MS = 60_000
+"""A forwarded request counts so long before and after it was signed."""
+_NONCES_MAX = 10_000
+_TIMESTAMP = re.compile(r"[0-9]{1,15}")
+_NONCE = re.compile(r"[0-9a-f]{32}")
 _BITS_IN_BYTE = 8
 _HASHES = {
-    "hmacmd5": "md5",
     "hmacsha1": "sha1",
     "hmacsha224": "sha224",
     "hmacsha256": "sha256",
@@ -35,7 +46,7 @@ _HASHES = {
 }
 """Java's names of keys and of signatures (which are one here), in lower case: Java does not care.
 """
-_KEY_BYTES = {"md5": 64, "sha1": 64, "sha224": 28, "sha256": 32, "sha384": 48, "sha512": 64}
+_KEY_BYTES = {"sha1": 64, "sha224": 28, "sha256": 32, "sha384": 48, "sha512": 64}
 """As Java's key generators choose without a size."""
 
 
@@ -70,7 +81,7 @@ class KeySettings:
 def _hash_of(algorithm: str) -> str:
     name = _HASHES.get(algorithm.lower())
     if name is None:
-        known = "HmacMD5, HmacSHA1, HmacSHA224, HmacSHA256, HmacSHA384, HmacSHA512"
+        known = "HmacSHA1, HmacSHA224, HmacSHA256, HmacSHA384, HmacSHA512"
         raise UnknownAlgorithm(f"'{algorithm}' signs nothing here; there are {known}")
     return name
 
@@ -113,10 +124,42 @@ def headers(
     return {SIGNATURE_HEADER: sign(key, body, algorithm=algorithm), ALGORITHM_HEADER: algorithm}
 
 
-def asked(method: str, target: str, body: bytes) -> bytes:
-    """What is signed of a user's request that goes from worker to worker: all of it. Java signs
-    the body alone of the two requests that it knows. `target`: path and query."""
-    return f"{method} {target}\n".encode() + body
+def body_digest(body: bytes) -> str:
+    """As `BODY_HEADER` carries it."""
+    return hashlib.sha256(body).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserRequest:
+    """A user's request that one worker forwards to another. All of it is signed, with when and with
+    a nonce, so that who records it cannot send it again; and its body by `body_digest`, so that the
+    head can be verified before the body is read. (Java signs two requests of its own, and of these
+    the body alone.)
+
+    `target`: path and query. `signed_ms`: wall time.
+    """
+
+    method: str
+    target: str
+    digest: str
+    signed_ms: int
+    nonce: str
+
+    @property
+    def signed(self) -> bytes:
+        """The bytes that the signature is of."""
+        when = f"{self.signed_ms} {self.nonce}"
+        return f"{self.method} {self.target}\n{when}\n{self.digest}".encode()
+
+    def headers(self, key: cluster_config.SessionKey | None, *, algorithm: str) -> dict[str, str]:
+        """As the function `headers`, and what the receiver needs besides."""
+        found = headers(key, self.signed, algorithm=algorithm)
+        return found and {
+            **found,
+            TIMESTAMP_HEADER: str(self.signed_ms),
+            NONCE_HEADER: self.nonce,
+            BODY_HEADER: self.digest,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +176,61 @@ class NotGenuine:
 
 
 Verdict: TypeAlias = Genuine | NotGenuine
+
+
+class ReplayGuard:
+    """Takes each user's request once, and soon after it was signed. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._expires_ms: dict[str, int] = {}  # by nonce, in the order in which they came
+
+    def verify(
+        self,
+        method: str,
+        target: str,
+        given: Mapping[str, str],
+        *,
+        key: cluster_config.SessionKey | None,
+        settings: KeySettings,
+        wall_ms: int,
+    ) -> Verdict:
+        """As the function `verify`, of what a `UserRequest` says in its headers: all but the body
+        itself, whose digest the caller compares with that of `BODY_HEADER`."""
+        by_name = {name.lower(): value for name, value in given.items()}
+        signed_at = by_name.get(TIMESTAMP_HEADER.lower(), "")
+        nonce = by_name.get(NONCE_HEADER.lower(), "")
+        if not _TIMESTAMP.fullmatch(signed_at) or not _NONCE.fullmatch(nonce):
+            return NotGenuine(
+                400, f"Forwarded request needs the headers {TIMESTAMP_HEADER} and {NONCE_HEADER}"
+            )
+        request = UserRequest(
+            method=method,
+            target=target,
+            digest=by_name.get(BODY_HEADER.lower(), ""),
+            signed_ms=int(signed_at),
+            nonce=nonce,
+        )
+        verdict = verify(request.signed, given, key=key, settings=settings)
+        if isinstance(verdict, NotGenuine):
+            return verdict
+        return self._take(request, wall_ms)
+
+    def _take(self, request: UserRequest, wall_ms: int) -> Verdict:
+        while self._expires_ms and next(iter(self._expires_ms.values())) <= wall_ms:
+            del self._expires_ms[next(iter(self._expires_ms))]
+        apart_ms = abs(wall_ms - request.signed_ms)
+        if apart_ms > REPLAY_WINDOW_MS:
+            return NotGenuine(
+                FORBIDDEN,
+                f"Forwarded request was signed {apart_ms // 1000} s away from this worker's clock;"
+                f" {REPLAY_WINDOW_MS // 1000} s are allowed: set the clocks of all nodes by NTP",
+            )
+        if request.nonce in self._expires_ms:
+            return NotGenuine(FORBIDDEN, "Forwarded request was received before")
+        if len(self._expires_ms) >= _NONCES_MAX:
+            return NotGenuine(503, "Too many forwarded requests within a minute; try again soon")
+        self._expires_ms[request.nonce] = wall_ms + 2 * REPLAY_WINDOW_MS
+        return Genuine()
 
 
 def verify(

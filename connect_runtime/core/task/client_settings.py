@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 
 from connect_runtime.api import config_def, errors
 from connect_runtime.base import ids
-from connect_runtime.core.task import worker_config
+from connect_runtime.core.task import worker_config, worker_keys
 
 OverridePolicy = worker_config.OverridePolicy
+_ENDPOINTS = ("sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.jwks.endpoint.url")
 _PRINCIPAL = frozenset({"sasl.jaas.config", "sasl.mechanism", "security.protocol"})
 
 _PRODUCER: Mapping[str, str] = {
@@ -140,6 +141,24 @@ def refused_overrides(
         " in the connector configuration."
         for name, key in overridden(config, kind).items()
         if not _allowed(worker, key)
+    }
+
+
+def refused_endpoints(
+    worker: worker_config.WorkerConfig, config: Mapping[str, str | None]
+) -> dict[str, str]:
+    """Keys of a configuration, a connector's or a task's, that name an issuer of tokens which the
+    worker does not allow; with the reason.
+
+    Whatever prefix they have: also connectors with clients of their own would send requests there
+    (CVE-2025-27817).
+    """
+    own = {value for name, value in worker.raw.items() if name.endswith(_ENDPOINTS)}
+    return {
+        name: f"{name}: this worker does not allow connectors to get tokens from {value}; allowed"
+        f" are the URLs in {worker_keys.OAUTH_URLS} of the worker's properties"
+        for name, value in config.items()
+        if name.endswith(_ENDPOINTS) and value and value not in worker.oauth_urls | own
     }
 
 

@@ -61,13 +61,23 @@ def not_offered(values: Values, config: Config, *, carried_out: Collection[str] 
             add(values, name, message, value=config.get(name))
 
 
+def token_endpoints(values: Values, config: Config, worker: worker_config.WorkerConfig) -> None:
+    """Keys that overrides of a client have are told by `overrides`."""
+    for name, message in client_settings.refused_endpoints(worker, config).items():
+        if not any(name in client_settings.overridden([name], kind) for kind in _Kind):
+            add(values, name, message, value=config.get(name))
+
+
 def overrides(
     worker: worker_config.WorkerConfig, config: Config, *, sink: bool
 ) -> list[config_infos.ConfigInfo]:
     """Every override of a client that the connector has, with the policy's error."""
     found = []
     for kind in _clients(config, sink=sink):
-        refused = client_settings.refused_overrides(worker, config, kind)
+        refused = {
+            **client_settings.refused_endpoints(worker, config),
+            **client_settings.refused_overrides(worker, config, kind),
+        }
         for name, key in client_settings.overridden(config, kind).items():
             value = config_infos.ConfigValueInfo(
                 name=name,

@@ -92,7 +92,7 @@ class SinkConfig(ConnectorConfig):
 
 
 def source(
-    props: Mapping[str, str | None], *, load: config_types.LoadClass = config_types.load_class
+    props: Mapping[str, str | None], *, load: config_types.LoadClass = config_types.imported_class
 ) -> SourceConfig:
     """Raises `ConfigError` for the first value that cannot be meant."""
     found = connector_keys.SOURCE.parse(props, load=load)
@@ -107,7 +107,7 @@ def source(
 
 
 def sink(
-    props: Mapping[str, str | None], *, load: config_types.LoadClass = config_types.load_class
+    props: Mapping[str, str | None], *, load: config_types.LoadClass = config_types.imported_class
 ) -> SinkConfig:
     """Raises `ConfigError`, also for `topics` and `topics.regex` at odds with each other."""
     found = connector_keys.SINK.parse(props, load=load)

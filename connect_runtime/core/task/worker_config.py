@@ -68,6 +68,7 @@ class WorkerConfig:
     flush_timeout_s: float
     override_policy: OverridePolicy
     override_allowed: frozenset[str]
+    oauth_urls: frozenset[str]
     topic_creation: bool
     topic_tracking: bool
     metrics: metrics_settings.MetricsSettings
@@ -160,6 +161,7 @@ def _shared(properties: Mapping[str, str], found: Mapping[str, Any]) -> dict[str
         "flush_timeout_s": _seconds(found, "offset.flush.timeout.ms"),
         "override_policy": _policy(found["connector.client.config.override.policy"]),
         "override_allowed": frozenset(found["connector.client.config.override.allowlist"]),
+        "oauth_urls": frozenset(found[worker_keys.OAUTH_URLS]),
         "topic_creation": found["topic.creation.enable"],
         "topic_tracking": found["topic.tracking.enable"],
         "metrics": metrics_settings.settings(found),

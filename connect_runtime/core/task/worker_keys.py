@@ -5,14 +5,66 @@ from __future__ import annotations
 from typing import Any
 
 from connect_runtime.api import config_def, config_types, config_validators
+from connect_runtime.base import browsers
 from connect_runtime.core.task import metrics_settings
 
 Type = config_def.Type
 ALGORITHMS = ("HmacSHA1", "HmacSHA224", "HmacSHA256", "HmacSHA384", "HmacSHA512")
 PROTOCOLS = ("eager", "compatible", "sessioned")
+FILE_PATHS = "file.stream.allowed.paths"
+OAUTH_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+OVERRIDES = (
+    # Who the connector is, as under the policy Principal.
+    "sasl.jaas.config",
+    "sasl.mechanism",
+    "security.protocol",
+    # What tunes its clients.
+    "acks",
+    "auto.offset.reset",
+    "batch.size",
+    "buffer.memory",
+    "client.id",
+    "client.rack",
+    "compression.gzip.level",
+    "compression.lz4.level",
+    "compression.type",
+    "compression.zstd.level",
+    "connections.max.idle.ms",
+    "default.api.timeout.ms",
+    "delivery.timeout.ms",
+    "enable.idempotence",
+    "fetch.max.bytes",
+    "fetch.max.wait.ms",
+    "fetch.min.bytes",
+    "group.id",
+    "group.instance.id",
+    "heartbeat.interval.ms",
+    "isolation.level",
+    "linger.ms",
+    "max.block.ms",
+    "max.in.flight.requests.per.connection",
+    "max.partition.fetch.bytes",
+    "max.poll.interval.ms",
+    "max.poll.records",
+    "max.request.size",
+    "metadata.max.age.ms",
+    "partition.assignment.strategy",
+    "receive.buffer.bytes",
+    "reconnect.backoff.max.ms",
+    "reconnect.backoff.ms",
+    "request.timeout.ms",
+    "retries",
+    "retry.backoff.max.ms",
+    "retry.backoff.ms",
+    "send.buffer.bytes",
+    "session.timeout.ms",
+    "transaction.timeout.ms",
+)
+"""What connectors may override by default: nothing that names brokers, other endpoints, classes or
+files of the worker's machine."""
 _INT_MAX = 2**31 - 1
-_KEY_BITS_MIN = 40
-"""Java's key generators take no less."""
+_KEY_BITS_MIN = 128
+"""Java takes 40: who has seen one signed request could then find the key."""
 
 _AT_LEAST_0 = config_validators.Range(at_least=0)
 _AT_LEAST_1 = config_validators.Range(at_least=1)
@@ -72,17 +124,31 @@ def _common() -> config_def.ConfigDef:
             "only_scan", "hybrid_warn", "hybrid_fail", "service_load"
         ),
     )
+    keys.define(
+        FILE_PATHS,
+        Type.LIST,
+        "Folders, or files, that FileStream connectors may read and write; without any these"
+        " connectors are off.",
+        default=[],
+    )
     keys.define("config.providers", Type.LIST, "Names of providers of values.", default=[])
     keys.define(
         "connector.client.config.override.policy",
         Type.STRING,
-        "What connectors may set of their clients.",
-        default="All",
+        "What connectors may set of their clients. (Java: All.)",
+        default="Allowlist",
     )
     keys.define(
         "connector.client.config.override.allowlist",
         Type.LIST,
-        "What they may under the policy Allowlist.",
+        "What they may under the policy Allowlist. (Java: nothing.)",
+        default=list(OVERRIDES),
+    )
+    keys.define(
+        OAUTH_URLS,
+        Type.LIST,
+        "Token endpoints that connectors may name, besides those of the worker's own file. (Java: a"
+        " system property.)",
         default=[],
     )
     for name in ("topic.creation.enable", "topic.tracking.enable", "topic.tracking.allow.reset"):
@@ -92,7 +158,12 @@ def _common() -> config_def.ConfigDef:
 
 
 def _rest(keys: config_def.ConfigDef) -> None:
-    keys.define("listeners", Type.LIST, "Where REST listens.", default=["http://:8083"])
+    keys.define(
+        "listeners",
+        Type.LIST,
+        "Where REST listens. (Java: http://:8083, every interface.)",
+        default=["http://127.0.0.1:8083"],
+    )
     keys.define("admin.listeners", Type.LIST, "Where administrators' REST does.", default=None)
     for name in ("rest.advertised.host.name", "rest.advertised.listener"):
         keys.define(name, Type.STRING, "What other workers are told.", default=None)
@@ -103,6 +174,13 @@ def _rest(keys: config_def.ConfigDef) -> None:
         "response.http.headers.config",
     ):
         keys.define(name, Type.STRING, "Of the REST API's answers.", default="")
+    keys.define(
+        browsers.ALLOWED_NAMES,
+        Type.LIST,
+        "Host names under which REST may be asked, besides its own: *.example.org for all below"
+        " one, * for any.",
+        default=[],
+    )
     keys.define("rest.extension.classes", Type.LIST, "Of the REST API.", default=[])
 
 

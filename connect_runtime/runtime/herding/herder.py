@@ -25,6 +25,15 @@ from connect_runtime.system import pool
 
 T = TypeVar("T")
 _STARTING = 503
+_INTERNAL_ERROR = 500
+"""What Java makes of the UnsupportedOperationException that its StandaloneHerder throws."""
+_FROM_WORKERS: Mapping[type, str] = {
+    requests.PutTaskConfigs: "Kafka Connect in standalone mode does not support externally setting"
+    " task configurations.",
+    requests.FenceTasks: "Kafka Connect in standalone mode does not support exactly-once source"
+    " connectors.",
+}
+"""Internal requests, which only workers of a group send each other."""
 
 
 class Validation(Protocol):
@@ -43,7 +52,8 @@ class Validation(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What the herder is made of. `keys`: `inter.worker.*`."""
+    """What the herder is made of. `keys`: `inter.worker.*`. `is_standalone`: no other worker may
+    ask it anything."""
 
     loop: loops.HerderLoop
     standing: loops.Standing
@@ -57,6 +67,7 @@ class Parts:
     calls: pool.Pool
     plugin_calls: pool.Pool
     cluster_id: str | None
+    is_standalone: bool = False
 
 
 class Herder:
@@ -86,8 +97,13 @@ class Herder:
     def connector_type(self, config: cluster_config.RawConfig | None) -> port.ConnectorType:
         return self._parts.validation.connector_type(config)
 
-    def verify(self, body: bytes, headers: Mapping[str, str]) -> session_keys.Verdict:
-        if self._parts.standing.speaks is not protocol.Protocol.SESSIONED:
+    def signs_internal_requests(self) -> bool:
+        return self._parts.standing.speaks is protocol.Protocol.SESSIONED
+
+    def verify(
+        self, body: bytes, headers: Mapping[str, str], *, must_be_signed: bool = False
+    ) -> session_keys.Verdict:
+        if not must_be_signed and not self.signs_internal_requests():
             return session_keys.Genuine()
         return session_keys.verify(
             body, headers, key=self.config().session_key, settings=self._parts.keys
@@ -96,6 +112,11 @@ class Herder:
     def submit(self, request: requests.Request) -> futures.Future[port.Reply]:
         parts = self._parts
         ticket, future = parts.asked.issue()
+        if parts.is_standalone and isinstance(request, tuple(_FROM_WORKERS)):
+            parts.asked.answer(
+                ticket, requests.Refused(_INTERNAL_ERROR, _FROM_WORKERS[type(request)])
+            )
+            return future
         if isinstance(request, requests.PutConnector):
             parts.orders.validate_and_put(ticket, request)
             return future

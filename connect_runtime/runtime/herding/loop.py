@@ -174,7 +174,8 @@ class HerderLoop:
             _LOG.warning(
                 "the group speaks %s, for the sake of a member that speaks nothing newer: requests"
                 " between workers are not signed, and whoever reaches the REST API can pass for one"
-                " (KIP-507); set connect.protocol=sessioned on all workers",
+                " (KIP-507), unless basic authentication is on: then task configs of other workers"
+                " are refused; set connect.protocol=sessioned on all workers",
                 speaks.name.lower(),
             )
         elif signs and not signed:

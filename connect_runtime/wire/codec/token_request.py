@@ -1,7 +1,9 @@
 """Asking an OIDC issuer for a token: the HTTP request, and what its answer says (RFC 6749, 4.4).
 
 As Java's ClientCredentialsJwtRetriever: id and secret in a Basic header, the grant and the scope in
-the body. One connection per request. No failure here holds the secret or a token.
+the body. One connection per request. No failure here holds the secret or a token, nor what the
+issuer wrote: a connector's configuration may name any host as its issuer, whose answer would be
+read in the connector's status.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import base64
 import json
 import re
 import urllib.parse
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +24,20 @@ _LENGTH = re.compile("[0-9]{1,9}")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]+")
 """RFC 6750, 2.1: nothing in it can end a SASL message early."""
 _PASSING = frozenset({408, 425, 429})
-_SAID_MAX = 200
+ERROR_CODES = frozenset(
+    {
+        "invalid_request",
+        "invalid_client",
+        "invalid_grant",
+        "invalid_scope",
+        "unauthorized_client",
+        "unsupported_grant_type",
+        "access_denied",
+        "server_error",
+        "temporarily_unavailable",
+    }
+)
+"""RFC 6749, 4.1.2.1 and 5.2: the only words of an issuer that are repeated."""
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -89,7 +105,7 @@ def decode(
         return None
     said = _json(body)
     if status != 200:
-        raise _refusal(status, said, headers, address=address, oauth=oauth)
+        raise _refusal(status, said, address=address, oauth=oauth)
     return _token(said, address=address, wall_ms=wall_ms)
 
 
@@ -136,21 +152,14 @@ def _json(body: bytes) -> dict[str, Any]:
 
 
 def _refusal(
-    status: int,
-    said: dict[str, Any],
-    headers: dict[str, str],
-    *,
-    address: str,
-    oauth: oauth_settings.OAuth,
+    status: int, said: dict[str, Any], *, address: str, oauth: oauth_settings.OAuth
 ) -> errors.ConnectError:
-    found = (said.get(name) for name in ("error", "error_description"))
-    words = _repeated(": ".join(text for text in found if isinstance(text, str)), oauth)
-    problem = f"the issuer answers with status {status}" + (f" ({words})" if words else "")
+    code = error_code(said)
+    problem = f"the issuer answers with status {status}" + (f" ({code})" if code else "")
     if status >= 500 or status in _PASSING:
         return failures.ConnectionFailed(address, problem)
     if 300 <= status < 400:
-        place = _repeated(headers.get("location", "nowhere"), oauth)
-        advice = f"it points to {place}: set the endpoint's own address"
+        advice = "it points to another address: set the endpoint's own address"
     else:
         advice = (
             f"a token for client {oauth.client_id!r} was refused: check its id, its secret, the "
@@ -159,12 +168,10 @@ def _refusal(
     return failures.AuthenticationFailed(address, f"{problem}; {advice}")
 
 
-def _repeated(words: str, oauth: oauth_settings.OAuth) -> str:
-    """What an issuer says, for a line of a log: it may say again what it was sent."""
-    secret = oauth.client_secret
-    for each in (secret, urllib.parse.quote_plus(secret), _credentials(oauth)):
-        words = words.replace(each, "…")
-    return "".join(char if char.isprintable() else " " for char in words)[:_SAID_MAX]
+def error_code(said: Mapping[str, Any]) -> str | None:
+    """The error of an issuer's answer, if it is one of `ERROR_CODES`."""
+    code = said.get("error")
+    return code if isinstance(code, str) and code in ERROR_CODES else None
 
 
 def _token(said: dict[str, Any], *, address: str, wall_ms: int) -> Token:

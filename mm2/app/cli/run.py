@@ -17,6 +17,7 @@ import click
 from connect_runtime.adapters.http import metrics_exporter
 from connect_runtime.app import logs
 from connect_runtime.app.settings import problems
+from connect_runtime.base import browsers
 from connect_runtime.ports import pages
 from connect_runtime.system import clock, java, polling, signals, threads
 from mm2.app import (
@@ -39,6 +40,7 @@ _WAKE_S = 0.05
 _WATCH_STOP_S = 0.2
 """Who waits for a source that does not answer is left to itself."""
 
+_OWN_ADDRESSES = browsers.AllowedHosts()
 _log = logging.getLogger(__name__)
 
 
@@ -191,7 +193,13 @@ def _run(
     observed = observing.Observing(made, settings, clock=clock.SystemClock(), watch=watch)
     page = hosting.StatusPage(made, watch)
     served.update({**observed.served, **page.served})
-    exporter, note = serve(settings.metrics, observed.source, port=metrics_port, beside=served)
+    exporter, note = serve(
+        settings.metrics,
+        observed.source,
+        port=metrics_port,
+        beside=served,
+        hosts=flow_plan.hosts(settings, environment=os.environ),
+    )
     if settings.spark.engine == "spark":
         _log.info("starting Spark at %s", settings.spark.master)
     around = run_loop.Surroundings(
@@ -306,9 +314,11 @@ def serve(
     *,
     port: int | None,
     beside: pages.Pages | None = None,
+    hosts: browsers.AllowedHosts = _OWN_ADDRESSES,
 ) -> tuple[metrics_exporter.MetricsExporter | None, str]:
     """The exporter, None when there is none, and what to say about it in the table. It has the
-    pages `beside`, too. Raises `MetricsPortError` where metrics are required and cannot be served.
+    pages `beside`, too, those for people under the names of `hosts`. Raises `MetricsPortError`
+    where metrics are required and cannot be served.
     """
     if not settings.enabled and port is None:
         return None, ""
@@ -317,6 +327,7 @@ def serve(
         host=settings.host,
         port=settings.port if port is None else port,
         beside=beside or {},
+        hosts=hosts,
     )
     try:
         exporter.start()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
+from connect_runtime.api import config_types
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors, ids
@@ -343,7 +344,9 @@ class Rebuilding:
         ) and (newest or isinstance(last, map_record.EraKey))
 
     def _filter_hash(self, where: setup.PartitionSetup) -> int:
-        chain = record_transforms.chain(self._tools.reaching.transforms)
+        chain = record_transforms.chain(
+            self._tools.reaching.transforms, load=config_types.load_class
+        )
         if chain is None:
             return 0
         try:

@@ -14,7 +14,7 @@ from typing import Any
 
 from connect_runtime.base import ids
 from mm2.core import health, reachability, time_to_loss
-from mm2.core.copy import stops
+from mm2.core.copy import ages, stops
 
 JSON_VERSION = 1
 CLUSTERS = "clusters"
@@ -89,12 +89,13 @@ class Partition:
         return max(0, self.end - max(self.copied_to, self.start or 0))
 
     def lag_ms(self, now_ms: int) -> int | None:
-        """Age of the oldest record not yet copied, 0 if none, never negative."""
+        """Age of the oldest record not yet copied, 0 if none, never negative; None also where it
+        lies in the future."""
         if self.lag_records == 0:
             return 0
         if self.waiting_since_ms is None:
             return None
-        return max(0, now_ms - self.waiting_since_ms)
+        return ages.age_ms(self.waiting_since_ms, now_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,8 +176,8 @@ class Lag:
 def lag(partitions: Sequence[Partition], now_ms: int) -> Lag:
     """Of all of them together."""
     records = [each.lag_records for each in partitions]
-    ages = [each.lag_ms(now_ms) for each in partitions]
-    known, known_ms = _known(records), _known(ages)
+    lags_ms = [each.lag_ms(now_ms) for each in partitions]
+    known, known_ms = _known(records), _known(lags_ms)
     return Lag(
         records=sum(known) if known else None,
         ms=max(known_ms, default=None),

@@ -12,6 +12,7 @@ from connect_runtime.base import amounts
 from mm2.app import exits, figures, overview
 from mm2.app.reports import flow_report, words
 from mm2.core import reachability
+from mm2.core.copy import ages
 
 LATE_MS = 60_000
 """A healthy flow with an older lag is worth a note."""
@@ -187,11 +188,12 @@ def _running(report: flow_report.FlowReport, *, within_s: float) -> Iterator[_Fo
     lasting = [
         each
         for each in report.partitions
-        if each.since_ms is not None and report.at_ms - each.since_ms >= WAITS_MAX_S * 1000
+        if each.since_ms is not None
+        if _lasts(each.since_ms, report.at_ms, WAITS_MAX_S)
     ]
     waiting = [each for each in lasting if each.state in _WAITS]
     if waiting:
-        starts = report.since_ms is not None and report.at_ms - report.since_ms < within_s * 1000
+        starts = report.since_ms is not None and not _lasts(report.since_ms, report.at_ms, within_s)
         count = amounts.counted(len(waiting), "partition", "are")
         reason = next((f": {each.reason}" for each in waiting if each.reason), "")
         yield (
@@ -207,6 +209,12 @@ def _running(report: flow_report.FlowReport, *, within_s: float) -> Iterator[_Fo
     if unknown:
         count = amounts.counted(len(unknown), "partition")
         yield Health.UNKNOWN, f"the lag of {count} is unknown"
+
+
+def _lasts(since_ms: int, at_ms: int, for_s: float) -> bool:
+    """Also where a clock was set and nobody knows for how long: that excuses nothing."""
+    age_ms = ages.age_ms(since_ms, at_ms)
+    return age_ms is None or age_ms >= for_s * 1000
 
 
 def _old_lag(report: flow_report.FlowReport, *, within_s: float) -> Iterator[_Found]:
@@ -226,7 +234,14 @@ def _last_batch(report: flow_report.FlowReport, *, within_s: float) -> Iterator[
     crossed = report.crossed
     if crossed is None:
         return
-    age_s = (report.at_ms - crossed.at_ms) / 1000
+    age_ms = ages.age_ms(crossed.at_ms, report.at_ms)
+    if age_ms is None:
+        yield (
+            Health.UNKNOWN,
+            "the time of the last replicated record lies in the future: a clock was set",
+        )
+        return
+    age_s = age_ms / 1000
     allowed = f"health.replicating.within.seconds: {within_s:g}"
     if crossed.last is None:
         text = f"no record replicated since the flow started {figures.duration(age_s)} ago"

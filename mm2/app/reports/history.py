@@ -7,6 +7,7 @@ import dataclasses
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from connect_runtime.base import ids
 from mm2.app import overview
@@ -21,6 +22,18 @@ _Of = tuple[str, ids.TopicPartition | None]
 """A flow, or a partition of it."""
 
 
+DRIFT_MS = 1_000
+"""The two clocks drift apart: a stamp stays what it was while they agree so far."""
+
+
+class _Since(NamedTuple):
+    """A state, and when it began on either clock."""
+
+    state: str
+    since_s: float
+    stamp_ms: int
+
+
 @dataclass(slots=True)
 class _Flow:
     """`told` is what is wrong now: it is noted when it begins, and not again while it lasts."""
@@ -33,28 +46,37 @@ class _Flow:
 class History:
     """Invariant: nothing is remembered of what is no longer shown, but for troubles of flows."""
 
-    _since: dict[_Of, tuple[str, int]] = field(default_factory=dict)
+    _since: dict[_Of, _Since] = field(default_factory=dict)
     _flows: dict[str, _Flow] = field(default_factory=dict)
     _seen: tuple[flow_status.FlowStatus, ...] = ()
+    _now_s: float = 0.0
+    _wall_ms: int = 0
 
-    def observe(self, statuses: Sequence[flow_status.FlowStatus], wall_ms: int) -> None:
-        """An unchanged status is the same object, and costs nothing."""
+    def observe(
+        self, statuses: Sequence[flow_status.FlowStatus], *, now_s: float, wall_ms: int
+    ) -> None:
+        """As of now on both clocks. An unchanged status is the same object, and costs nothing."""
+        self._now_s, self._wall_ms = now_s, wall_ms
         if [*map(id, statuses)] == [*map(id, self._seen)]:
             return
         self._seen = tuple(statuses)
-        since: dict[_Of, tuple[str, int]] = {}
+        since: dict[_Of, _Since] = {}
         for status in statuses:
             for of, state in _states(status):
                 known = self._since.get(of)
-                same = known is not None and known[0] == state
-                since[of] = known if known is not None and same else (state, wall_ms)
+                same = known is not None and known.state == state
+                since[of] = known if known is not None and same else _Since(state, now_s, wall_ms)
             self._note(status, wall_ms)
         self._since = since  # whole: others may look
 
     def since_ms(self, flow: str, partition: ids.TopicPartition | None = None) -> int | None:
-        """None: it is not shown."""
+        """None: it is not shown. However the wall clock was set since, it is as long ago as has
+        passed by the monotonic one."""
         found = self._since.get((flow, partition))
-        return None if found is None else found[1]
+        if found is None:
+            return None
+        at_ms = self._wall_ms - round((self._now_s - found.since_s) * 1000)
+        return found.stamp_ms if abs(found.stamp_ms - at_ms) < DRIFT_MS else at_ms
 
     def troubles(self, flow: str) -> tuple[flow_report.Trouble, ...]:
         """Newest first."""

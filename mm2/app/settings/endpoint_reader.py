@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from connect_runtime.adapters.config import yaml_source
 from mm2.app.settings import mirror_maker_keys as keys
-from mm2.app.settings import reader, settings
+from mm2.app.settings import reader, security_advice, settings
 from mm2.core.configs import kinds
 
 _ENABLED = reader.Option(name="enabled", kind=kinds.boolean(), default="true")
@@ -29,6 +29,17 @@ REST = tuple(sorted(keys.REST))
 """Of the REST API by which the nodes of a flow's group reach each other."""
 WORKER = tuple(sorted({*keys.WORKER_NAMES, *keys.WORKER_FACTORS, keys.RESTART_MAX} - {"group.id"}))
 """Of the Connect worker that each flow has."""
+
+
+def _signed_protocol(text: str) -> str:
+    if security_advice.is_unsigned(text):
+        raise kinds.RefusedError(
+            f"{security_advice.UNSIGNED}; remove it, or write {security_advice.SESSIONED}"
+        )
+    return text
+
+
+_PROTOCOL = kinds.One(security_advice.SESSIONED, _signed_protocol)
 
 
 def read_metrics(
@@ -69,6 +80,7 @@ def read_free(
     """The texts of keys that the worker judges, for people; mistakes are noted."""
     found = reader.SectionReader(account, section, path=path)
     for name in names:
-        found.optional(reader.Option(name=name, kind=kinds.text(), default=None))
+        kind = _PROTOCOL if name == security_advice.PROTOCOL else kinds.text()
+        found.optional(reader.Option(name=name, kind=kind, default=None))
     found.finish(refused={})
     return found.effective

@@ -12,10 +12,10 @@ from connect_runtime.adapters.config import value_providers
 from connect_runtime.api import config_def, errors
 from connect_runtime.app.settings import problems
 from mm2.app.settings import settings
-from mm2.core.configs import connector_configs, dedicated
+from mm2.core.configs import connector_configs, dedicated, java_classes
 from mm2.core.copy import record_transforms
 
-_VALIDATE: Mapping[str, Callable[[Mapping[str, str]], list[config_def.ConfigValue]]] = {
+_VALIDATE: Mapping[str, Callable[..., list[config_def.ConfigValue]]] = {
     "MirrorSourceConnector": connector_configs.validate_source,
     "MirrorHeartbeatConnector": connector_configs.validate_heartbeat,
     "MirrorCheckpointConnector": connector_configs.validate_checkpoint,
@@ -46,7 +46,7 @@ def _of_connector(
     except errors.ConfigError as error:
         yield problems.Problem(line=0, key=str(ends), text=str(error))
         return
-    for value in _VALIDATE[name](filled):
+    for value in _VALIDATE[name](filled, load=java_classes.load_and_import):
         if not value.error_messages:
             continue
         line, key = _place(flat, ends, value.name)

@@ -33,6 +33,7 @@ from mm2.app.settings import (
     judge,
     mirror_maker,
     reader,
+    security_advice,
     settings,
     spark_reader,
     workers,
@@ -203,7 +204,8 @@ def _judged(
         mistakes = [*map(place, account.problems)]
     if mistakes:
         raise problems.SettingsError(read.settings.file, mistakes)
-    warnings = sorted(map(place, account.warnings), key=lambda warning: warning.line)
+    found = [*map(place, account.warnings), *security_advice.warnings(flat)]
+    warnings = sorted(found, key=lambda warning: warning.line)
     return dataclasses.replace(
         read.settings,
         **_of_flows(flows, read.settings.effective),

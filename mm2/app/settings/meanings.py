@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from connect_runtime.base import browsers
+
 FLOWS: Mapping[str, str] = {
     "from": "Alias of the source cluster.",
     "to": "Alias of the target cluster, near which mm2 best runs.",
@@ -128,6 +130,9 @@ REST: Mapping[str, str] = {
     "rest.advertised.host.name": "Under which name others are told to reach this node.",
     "rest.advertised.port": "At which port.",
     "rest.advertised.listener": "By which protocol.",
+    browsers.ALLOWED_NAMES: "Host names, besides the node's own, under which the status page and "
+    "the REST API may be asked: `*.example.org` for all below one, `*` for any. Addresses, "
+    "`localhost` and names without a dot always may; metrics and health are told under any name.",
     "access.control.allow.origin": "Pages of which origins may read answers.",
     "access.control.allow.methods": "By which methods.",
     "response.http.headers.config": "Headers that answers bear besides.",
@@ -146,11 +151,11 @@ WORKER: Mapping[str, str] = {
     "session.timeout.ms": "After how long without a word a node counts as lost.",
     "heartbeat.interval.ms": "How often a node says that it is there.",
     "rebalance.timeout.ms": "How long a node may take to give work back.",
-    "connect.protocol": "How work is handed out.",
+    "connect.protocol": "How work is handed out; only `sessioned`, as older ones sign nothing.",
     "offset.flush.interval.ms": "How often Connect's own offsets are stored.",
     "offset.flush.timeout.ms": "How long that may take.",
     "inter.worker.key.generation.algorithm": "Of the keys that nodes sign requests with.",
-    "inter.worker.key.size": "Their bits; left out: as usual.",
+    "inter.worker.key.size": "Their bits, 128 at least; left out: as usual.",
     "inter.worker.key.ttl.ms": "How long one is used.",
     "inter.worker.signature.algorithm": "How requests are signed.",
     "inter.worker.verification.algorithms": "Which signatures count.",

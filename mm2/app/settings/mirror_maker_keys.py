@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from connect_runtime.base import browsers
 from connect_runtime.wire.codec import security_settings
 from mm2.app.settings import flow_options as options
 from mm2.core.configs import (
@@ -81,6 +82,7 @@ REST = frozenset(
         "rest.advertised.host.name",
         "rest.advertised.listener",
         "rest.advertised.port",
+        browsers.ALLOWED_NAMES,
         "rest.extension.classes",
         "ssl.client.auth",
     }
@@ -121,11 +123,15 @@ OF_JAVA_WORKERS: Mapping[str, str] = {
 }
 """What is so in MirrorMaker 2 where nothing is said, and is not so in YAML."""
 
+OVERRIDE_POLICY, ALL_OVERRIDES = "connector.client.config.override.policy", "All"
+"""As in MirrorMaker 2: all connectors of these workers come from the operator's own file."""
+ISSUER = "sasl.oauthbearer.token.endpoint.url"
+
 WORKER_PREFIXES = ("config.storage.", "offset.storage.", "status.storage.", "task.", "worker.")
 WORKER_NAMES = frozenset(
     {
         "connect.protocol",
-        "connector.client.config.override.policy",
+        OVERRIDE_POLICY,
         EXACTLY_ONCE,
         "group.id",
         "heartbeat.interval.ms",

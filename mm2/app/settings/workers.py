@@ -16,7 +16,10 @@ from connect_runtime.adapters.config import value_providers
 from connect_runtime.adapters.plugins import discovery
 from connect_runtime.api import errors
 from connect_runtime.app.settings import distributed, internal_rest, problems, worker_reader
+from connect_runtime.base import browsers
+from connect_runtime.core.task import worker_keys
 from connect_runtime.ports import plugins
+from connect_runtime.rest import host_check
 from mm2.app.settings import mirror_maker_keys as keys
 from mm2.app.settings import settings
 from mm2.core.configs import dedicated
@@ -32,7 +35,17 @@ def props(flat: settings.Flat, ends: dedicated.Ends) -> dict[str, str]:
     found = dedicated.worker(flat.props, ends, resolve=flat.resolve)
     for key in (*keys.NOT_OF_WORKERS, keys.RESTART_MAX):
         found.pop(key, None)
+    found.setdefault(keys.OVERRIDE_POLICY, keys.ALL_OVERRIDES)
+    issuers = _issuers(flat)
+    if issuers:
+        found[worker_keys.OAUTH_URLS] = ",".join(issuers)
     return {key: value for key, value in found.items() if not _is_idle(key, found)}
+
+
+def _issuers(flat: settings.Flat) -> list[str]:
+    """All that the file names for its clusters and flows."""
+    resolved = flat.resolve(flat.props)
+    return sorted({value for key, value in resolved.items() if key.endswith(keys.ISSUER)} - {""})
 
 
 def _is_idle(key: str, found: Mapping[str, str]) -> bool:
@@ -62,6 +75,12 @@ def rest(flat: settings.Flat, source: worker_reader.Source) -> internal_rest.Int
     if resolved.get(dedicated.INTERNAL_REST, "false").strip().lower() != "true":
         return None
     return internal_rest.derived(resolved, source)
+
+
+def hosts(flat: settings.Flat, source: worker_reader.Source) -> browsers.AllowedHosts:
+    """Under which host names this process may be asked, also where nodes do not reach each other.
+    Raises `SettingsError`."""
+    return host_check.hosts(internal_rest.derived(flat.resolve(flat.props), source).settings)
 
 
 def source(
@@ -129,10 +148,10 @@ def _placed(
 
 
 @functools.lru_cache(maxsize=8)
-def _looked_up(folders: tuple[str, ...]) -> plugins.Plugins:
-    return discovery.discover(folders)
+def _looked_up(folders: tuple[str, ...], file_paths: tuple[str, ...]) -> plugins.Plugins:
+    return discovery.discover(folders, file_paths)
 
 
-def _discovered(folders: Sequence[str]) -> plugins.Plugins:
+def _discovered(folders: Sequence[str], file_paths: Sequence[str]) -> plugins.Plugins:
     """Once for all workers of this process that name the same folders."""
-    return _looked_up(tuple(folders))
+    return _looked_up(tuple(folders), tuple(file_paths))

@@ -86,8 +86,8 @@ class MirrorCheckpointTask(task.SourceTask):
             config.flow.name, _NUMBERLESS if number is None else number
         )
         self._shown = board.GroupsShown(
-            round_ms=None,
-            since_ms=context.clock.wall_ms(),
+            round_s=None,
+            since_s=context.clock.now_s(),
             writes=config.sync_groups_interval_s is not None,
             find=self._rounds.find,
         )
@@ -155,7 +155,7 @@ class MirrorCheckpointTask(task.SourceTask):
         self._acknowledged.send(len(made or ()))
         if made is not None and rounds.complete:
             groups = len(rounds.table.groups())
-            self._acknowledged.end(acknowledged_rounds.Round(at_ms=at_ms, groups=groups))
+            self._acknowledged.end(acknowledged_rounds.Round(at_s=now_s, groups=groups))
             self._show_round()
         return [_record(each, self._topic, at_ms=at_ms) for each in made or ()]
 
@@ -167,8 +167,8 @@ class MirrorCheckpointTask(task.SourceTask):
             groups = amounts.counted(found.written, "group")
             _LOG.debug("wrote offsets of %s on the target", groups)
         if found is not None and not found.refused:
-            at_ms = self.context.clock.wall_ms()
-            self._show(dataclasses.replace(self._shown, written_ms=at_ms))
+            written_s = self.context.clock.now_s()
+            self._show(dataclasses.replace(self._shown, written_s=written_s))
         self._sync_due_s = self.context.clock.now_s() + self._sync_interval_s
 
     def _show_round(self) -> None:
@@ -178,7 +178,15 @@ class MirrorCheckpointTask(task.SourceTask):
             self._acknowledged.acknowledge(1)
         found = self._acknowledged.take()
         if found is not None:
-            self._show(dataclasses.replace(self._shown, round_ms=found.at_ms, groups=found.groups))
+            clock = self.context.clock
+            self._show(
+                dataclasses.replace(
+                    self._shown,
+                    round_s=found.at_s,
+                    round_ms=clock.wall_ms() - round((clock.now_s() - found.at_s) * 1000),
+                    groups=found.groups,
+                )
+            )
 
     def _show(self, shown: board.GroupsShown) -> None:
         """Everybody who looks at the board."""

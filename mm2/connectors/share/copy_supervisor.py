@@ -261,8 +261,8 @@ class CopySupervisor:
             self.reason = ""
             self._tell(logging.INFO, "running")
         self._holdups.note_troubles(message["troubles"], now_s)
-        self.figures.note_pulse(messages.read_pulse(message), now_s)
-        for gauge in messages.read_gauges(message):
+        self.figures.note_pulse(messages.read_pulse(message, now_s), now_s)
+        for gauge in messages.read_gauges(message, now_s):
             self._holdups.note(gauge, now_s)
             changed = self.figures.note(gauge)
             self._around.gauged(self.settings.partitions[gauge.index], gauge)

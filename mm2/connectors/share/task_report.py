@@ -140,7 +140,7 @@ def partition_status(
         made=totals.made,
         spared=totals.spared,
         newest_ms=gauge.newest_ms if gauge else -1,
-        unrecorded_ms=gauge.unrecorded_ms if gauge else -1,
+        unrecorded_s=gauge.unrecorded_s if gauge else None,
     )
 
 

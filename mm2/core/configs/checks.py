@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from connect_runtime.api import config_def, connector
+from connect_runtime.api import config_def, config_types, connector
 from mm2.core.configs import connector_keys as keys
 from mm2.core.configs import java_classes, roles
 
@@ -63,10 +63,14 @@ def reads_committed(props: Mapping[str, str]) -> bool:
 
 
 def validate(
-    definition: config_def.ConfigDef, props: Mapping[str, str], *, across: Errors
+    definition: config_def.ConfigDef,
+    props: Mapping[str, str],
+    *,
+    across: Errors,
+    load: config_types.LoadClass = java_classes.load,
 ) -> list[config_def.ConfigValue]:
     """Every key by itself, with the messages of `across` added to theirs."""
-    values = definition.validate_all(props, load=java_classes.load)
+    values = definition.validate_all(props, load=load)
     for name, messages in across.items():
         if name not in values:
             values[name] = config_def.ConfigValue(name=name)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from connect_runtime.api import config_def, errors
+from connect_runtime.api import config_def, config_types, errors
 from mm2.core import filters, flows, naming
 from mm2.core.configs import (
     answers,
@@ -131,27 +131,42 @@ def heartbeat(props: Props) -> HeartbeatConfig:
     return _heartbeat(_Reading(HEARTBEAT, props, strict=True))
 
 
-def validate_source(props: Props) -> list[config_def.ConfigValue]:
+def validate_source(
+    props: Props, *, load: config_types.LoadClass = java_classes.load
+) -> list[config_def.ConfigValue]:
     """For `Connector.validate`."""
-    return _validate(SOURCE, props, java=checks.source(props), read=_source)
+    return _validate(SOURCE, props, java=checks.source(props), read=_source, load=load)
 
 
-def validate_checkpoint(props: Props) -> list[config_def.ConfigValue]:
+def validate_checkpoint(
+    props: Props, *, load: config_types.LoadClass = java_classes.load
+) -> list[config_def.ConfigValue]:
     """For `Connector.validate`."""
-    return _validate(CHECKPOINT, props, java=checks.checkpoint(props), read=_checkpoint)
+    return _validate(CHECKPOINT, props, java=checks.checkpoint(props), read=_checkpoint, load=load)
 
 
-def validate_heartbeat(props: Props) -> list[config_def.ConfigValue]:
+def validate_heartbeat(
+    props: Props, *, load: config_types.LoadClass = java_classes.load
+) -> list[config_def.ConfigValue]:
     """For `Connector.validate`."""
-    return _validate(HEARTBEAT, props, java={}, read=_heartbeat)
+    return _validate(HEARTBEAT, props, java={}, read=_heartbeat, load=load)
 
 
 class _Reading:
     """One configuration being read; mistakes are noted, or raised at once if `strict`."""
 
-    def __init__(self, definition: config_def.ConfigDef, props: Props, *, strict: bool) -> None:
+    def __init__(
+        self,
+        definition: config_def.ConfigDef,
+        props: Props,
+        *,
+        strict: bool,
+        load: config_types.LoadClass = java_classes.load,
+    ) -> None:
+        """`load`: finds the user's own classes; `load_and_import` for an operator's file."""
         self.props = props
-        self.values = definition.parse(props, load=java_classes.load)
+        self.load = load
+        self.values = definition.parse(props, load=load)
         self.errors: checks.Errors = {}
         self._strict = strict
         for key, text in answers.refusals(props).items():
@@ -196,13 +211,14 @@ def _validate(
     *,
     java: checks.Errors,
     read: Callable[[_Reading], Any],
+    load: config_types.LoadClass,
 ) -> list[config_def.ConfigValue]:
-    values = checks.validate(definition, props, across=java)
+    values = checks.validate(definition, props, across=java, load=load)
     if any(value.error_messages for value in values):
         return values
-    reading = _Reading(definition, props, strict=False)
+    reading = _Reading(definition, props, strict=False, load=load)
     read(reading)
-    return checks.validate(definition, props, across=reading.errors)
+    return checks.validate(definition, props, across=reading.errors, load=load)
 
 
 def _common(reading: _Reading) -> Common:
@@ -254,7 +270,7 @@ def _source(reading: _Reading) -> SourceConfig:
 def _transforms(reading: _Reading) -> Props:
     """A chain is made here only to see that it can be."""
     try:
-        made = record_transforms.chain(reading.props)
+        made = record_transforms.chain(reading.props, load=reading.load)
     except record_transforms.ChainError as error:
         reading.note(error.key, str(error))
         return {}

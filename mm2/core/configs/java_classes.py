@@ -2,7 +2,8 @@
 
 Python has none of those classes, yet validation must know their names from wrong ones, and show
 them as Java does. So each becomes a type that is nothing but its name; `policies` and whoever makes
-clients say what stands for it here. Any other name is a Python class.
+clients say what stands for it here. Any other name is a Python class: one that the operator's file
+names, or a plugin, has imported it before a connector's configuration may name it.
 """
 
 from __future__ import annotations
@@ -36,23 +37,35 @@ class JavaClass:
 
 
 def load(name: str) -> type:
-    """The type for a value of CLASS type; LookupError if there is none.
+    """The type for a value of CLASS type in a connector's configuration; imports nothing.
 
-    Of Kafka's own only the mirror's are told from misspelt ones: the others are the clients'.
+    Raises `LookupError` if there is none. Of Kafka's own only the mirror's are told from misspelt
+    ones: the others are the clients'.
     """
+    return _of_java(name) or config_types.imported_class(name)
+
+
+def load_and_import(name: str) -> type:
+    """As `load`, for names in an operator's own file: a module of the user's is imported."""
+    found = _of_java(name)
+    if found is not None:
+        return found
+    try:
+        return config_types.load_class(name)
+    except LookupError as error:
+        cause = error.__cause__
+        if cause is None or str(cause) in str(error):
+            raise
+        raise LookupError(f"{error}: {cause}") from error
+
+
+def _of_java(name: str) -> type | None:
+    """None for a class of Python. Raises `LookupError` for a class that MM2 does not have."""
     if name.startswith(MIRROR):
         if name.removeprefix(MIRROR) not in _OF_MIRROR:
             raise LookupError(name)
         return named(name)
-    if name.startswith(_APACHE):
-        return named(name)
-    try:
-        return config_types.load_class(name)
-    except LookupError as error:
-        raise LookupError(f"{error}: {error.__cause__ or 'it is no class'}") from error
-    except Exception as error:  # importing runs the user's code
-        told = f"{type(error).__name__}: {error}"
-        raise LookupError(f"{name} cannot be imported: {told}") from error
+    return named(name) if name.startswith(_APACHE) else None
 
 
 def is_python(name: str) -> bool:

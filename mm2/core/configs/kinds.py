@@ -149,7 +149,7 @@ def plugin_class(*names: str) -> One[str]:
             if not java_classes.is_python(value):
                 raise
         try:
-            java_classes.load(value)
+            java_classes.load_and_import(value)
         except LookupError as error:
             raise RefusedError(str(error)) from error
         return value

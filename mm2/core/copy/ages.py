@@ -35,6 +35,14 @@ class Ages(NamedTuple):
 
 
 NONE = Ages()
+SKEW_MAX_MS = 60_000
+"""A stamp so little in the future may be of another machine's clock."""
+
+
+def age_ms(stamp_ms: int, now_ms: int) -> int | None:
+    """Of a wall-clock stamp; None where it lies in the future by more than `SKEW_MAX_MS`: a clock
+    was set, and how old it really is is not known."""
+    return None if stamp_ms - now_ms > SKEW_MAX_MS else max(0, now_ms - stamp_ms)
 
 
 def of_batch(records: int, *, oldest_ms: int, newest_ms: int, wall_ms: int) -> Ages:

@@ -39,7 +39,7 @@ class Counters:
             if header.max_timestamp > wall_ms:
                 self.crossing.came(header.max_timestamp, wall_ms)
 
-    def acknowledged(self, sent: window.Sent, *, wall_ms: int) -> None:
+    def acknowledged(self, sent: window.Sent, *, now_s: float, wall_ms: int) -> None:
         batch = sent.batch
         self.records += batch.records
         self.bytes += sent.size
@@ -57,7 +57,7 @@ class Counters:
             wall_ms=wall_ms,
         )
         self.stored = self.stored.plus(late)
-        self.crossing.acknowledged(late, wall_ms)
+        self.crossing.acknowledged(late, now_s)
 
     def refused(self, code: int, sent: window.Sent) -> None:
         """Kafka refused the batch, by its error code."""

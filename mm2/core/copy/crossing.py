@@ -6,6 +6,7 @@ only its youngest and its oldest record are known; what is between is taken to b
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -18,6 +19,9 @@ BUCKETS = len(BOUNDS_MS) + 1
 AHEAD_MAX_MS = 24 * 60 * 60 * 1000
 """What lies further in the future was made by no clock."""
 
+NEVER_S = -math.inf
+"""Of a moment that has not been yet."""
+
 _ANY_MS = 2**63
 
 
@@ -25,18 +29,20 @@ class Pulse(NamedTuple):
     """A copy as of one moment, since it began: by bucket how many records were how old when the
     target acknowledged them, and all these ages (ms) together.
 
-    Times are wall-clock ms, -1 while there is none. `ahead_ms`: by how much the newest timestamp
-    lay in the future, of what came since the pulse before. `crossed_ms`: when the target last
-    acknowledged a batch. `idle_ms`: the last moment at which all of the source that is copied here
-    is known to have been copied, since each of its brokers has answered then. `life`: another
-    number where all that is counted began at nothing; 0 in what a copy itself tells.
+    `ahead_ms`: by how much the newest timestamp lay in the future, of what came since the pulse
+    before. `crossed_s` and `idle_s` are on the monotonic clock of the process that holds the pulse,
+    so that no step of the wall clock makes them younger; `NEVER_S` while there is none.
+    `crossed_s`: when the target last acknowledged a batch. `idle_s`: the last moment at which all
+    of the source that is copied here is known to have been copied, since each of its brokers has
+    answered then. `life`: another number where all that is counted began at nothing; 0 in what a
+    copy itself tells.
     """
 
     counts: tuple[int, ...] = (0,) * BUCKETS
     sum_ms: int = 0
     ahead_ms: int = 0
-    crossed_ms: int = -1
-    idle_ms: int = -1
+    crossed_s: float = NEVER_S
+    idle_s: float = NEVER_S
     life: int = 0
 
     def since(self, before: Pulse) -> Pulse:
@@ -54,8 +60,8 @@ class Pulse(NamedTuple):
         return later._replace(
             counts=tuple(one + other for one, other in zip(self.counts, later.counts, strict=True)),
             sum_ms=self.sum_ms + later.sum_ms,
-            crossed_ms=max(self.crossed_ms, later.crossed_ms),
-            idle_ms=max(self.idle_ms, later.idle_ms),
+            crossed_s=max(self.crossed_s, later.crossed_s),
+            idle_s=max(self.idle_s, later.idle_s),
         )
 
 
@@ -66,8 +72,8 @@ class Crossing:
     counts: list[int] = field(default_factory=lambda: [0] * BUCKETS)
     sum_ms: int = 0
     ahead_ms: int = 0
-    crossed_ms: int = -1
-    idle_ms: int = -1
+    crossed_s: float = NEVER_S
+    idle_s: float = NEVER_S
     _bucket: int = 0
     _above: int = -1
     _most: int = BOUNDS_MS[0]
@@ -79,9 +85,9 @@ class Crossing:
         if self.ahead_ms < ahead_ms <= AHEAD_MAX_MS:
             self.ahead_ms = ahead_ms
 
-    def acknowledged(self, found: ages.Ages, wall_ms: int) -> None:
+    def acknowledged(self, found: ages.Ages, now_s: float) -> None:
         """The target has stored a batch of records that are so old now."""
-        self.crossed_ms = wall_ms
+        self.crossed_s = now_s
         records, sum_ms, youngest, oldest = found
         if not records:
             return
@@ -103,8 +109,9 @@ class Crossing:
         self._above = BOUNDS_MS[last - 1] if last else -1
         self._most = BOUNDS_MS[last] if last < len(BOUNDS_MS) else _ANY_MS
 
-    def take(self, *, idle_ms: int) -> Pulse:
-        """As of now; `ahead_ms` begins anew. `idle_ms`: as in `Pulse`, -1 if that is not so now."""
+    def take(self, *, idle_s: float) -> Pulse:
+        """As of now; `ahead_ms` begins anew. `idle_s`: as in `Pulse`, `NEVER_S` if that is not so
+        now."""
         ahead_ms, self.ahead_ms = self.ahead_ms, 0
-        self.idle_ms = max(self.idle_ms, idle_ms)
-        return Pulse(tuple(self.counts), self.sum_ms, ahead_ms, self.crossed_ms, self.idle_ms)
+        self.idle_s = max(self.idle_s, idle_s)
+        return Pulse(tuple(self.counts), self.sum_ms, ahead_ms, self.crossed_s, self.idle_s)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from mm2.core.copy import partition
 
 
@@ -24,10 +26,10 @@ def oldest_ms(copy: partition.PartitionCopy) -> int:
     return copy.counters.newest_ms if behind else -1
 
 
-def unrecorded_ms(copy: partition.PartitionCopy, *, now_s: float, wall_ms: int) -> int:
-    """Since when (ms of the wall clock) something is copied that no stored anchor tells of; 0 when
-    anchors tell of all, -1 while that is unknown. `now_s` is now on the monotonic clock."""
+def unrecorded_s(copy: partition.PartitionCopy) -> float | None:
+    """Since when (on the monotonic clock) something is copied that no stored anchor tells of;
+    `math.inf` when anchors tell of all, None while that is unknown."""
     if copy.map is None:
-        return -1
+        return None
     since_s = copy.map.unrecorded_since_s
-    return 0 if since_s is None else wall_ms - round((now_s - since_s) * 1000)
+    return math.inf if since_s is None else since_s

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -302,8 +303,9 @@ class Gauge:
     gauge before: how old they were when they came, and when their copies were acknowledged.
 
     `batches`, `made` and `spared` as in `counters.Counters`. `newest_ms` is the timestamp of the
-    newest record copied, -1 for none. `unrecorded_ms`: since when (wall clock) something is copied
-    that the offset map does not tell of yet; 0: it tells of all, -1: that is not known.
+    newest record copied, -1 for none. `unrecorded_s`: since when, on the monotonic clock of the
+    process that holds the gauge, something is copied that the offset map does not tell of yet;
+    `math.inf`: it tells of all, None: that is not known.
     """
 
     index: int
@@ -326,11 +328,11 @@ class Gauge:
     made: int = 0
     spared: int = 0
     newest_ms: int = -1
-    unrecorded_ms: int = -1
+    unrecorded_s: float | None = None
 
 
-def gauge(index: int, copy: partition.PartitionCopy, *, now_s: float, wall_ms: int) -> Gauge:
-    """As of now, on both clocks; what `arrived` and what is `stored` is told once."""
+def gauge(index: int, copy: partition.PartitionCopy) -> Gauge:
+    """As of now; what `arrived` and what is `stored` is told once."""
     counted = copy.counters
     arrived, stored = counted.take_ages()
     return Gauge(
@@ -354,33 +356,60 @@ def gauge(index: int, copy: partition.PartitionCopy, *, now_s: float, wall_ms: i
         made=counted.made,
         spared=counted.spared,
         newest_ms=counted.newest_ms,
-        unrecorded_ms=figures.unrecorded_ms(copy, now_s=now_s, wall_ms=wall_ms),
+        unrecorded_s=figures.unrecorded_s(copy),
     )
 
 
 def gauges(
-    found: Sequence[Gauge], *, troubles: Mapping[str, str], pulse: crossing.Pulse
+    found: Sequence[Gauge], *, troubles: Mapping[str, str], pulse: crossing.Pulse, now_s: float
 ) -> Message:
-    """Those that changed; `troubles` say what all cannot be reached at present, and why."""
+    """Those that changed; `troubles` say what all cannot be reached at present, and why. `now_s`:
+    what the sender's monotonic clock, which all moments in it are of, shows now."""
     return {
         "type": "gauges",
-        "partitions": [dataclasses.astuple(each) for each in found],
+        "now_s": now_s,
+        "partitions": [dataclasses.astuple(_finite(each)) for each in found],
         "troubles": dict(troubles),
-        "pulse": list(pulse),
+        "pulse": [None if each == crossing.NEVER_S else each for each in pulse],
     }
 
 
-def read_pulse(message: Message) -> crossing.Pulse:
-    """The whole copy's, of `gauges`."""
-    counts, *others = message["pulse"]
-    return crossing.Pulse(tuple(counts), *others)
+def read_pulse(message: Message, now_s: float) -> crossing.Pulse:
+    """The whole copy's, of `gauges`, its moments on the reader's clock, which shows `now_s`."""
+    counts, sum_ms, ahead_ms, crossed_s, idle_s, life = message["pulse"]
+    shift_s = now_s - message["now_s"]
+    return crossing.Pulse(
+        counts=tuple(counts),
+        sum_ms=sum_ms,
+        ahead_ms=ahead_ms,
+        crossed_s=crossing.NEVER_S if crossed_s is None else crossed_s + shift_s,
+        idle_s=crossing.NEVER_S if idle_s is None else idle_s + shift_s,
+        life=life,
+    )
 
 
 _GAUGE_FIELDS = [each.name for each in dataclasses.fields(Gauge)]
 
 
-def read_gauges(message: Message) -> list[Gauge]:
-    return [_gauge(each) for each in message["partitions"]]
+def read_gauges(message: Message, now_s: float) -> list[Gauge]:
+    """As `read_pulse`."""
+    shift_s = now_s - message["now_s"]
+    return [_shifted(_gauge(each), shift_s) for each in message["partitions"]]
+
+
+def _shifted(found: Gauge, shift_s: float) -> Gauge:
+    since_s = found.unrecorded_s
+    if since_s is None:
+        return found
+    shifted_s = math.inf if since_s < 0 else since_s + shift_s
+    return dataclasses.replace(found, unrecorded_s=shifted_s)
+
+
+def _finite(found: Gauge) -> Gauge:
+    """JSON has no infinity."""
+    return (
+        dataclasses.replace(found, unrecorded_s=-1.0) if found.unrecorded_s == math.inf else found
+    )
 
 
 def _gauge(values: Sequence[Any]) -> Gauge:

@@ -235,7 +235,7 @@ class PartitionCopy:
         self.map.acknowledged(sent.batch, target=target, crc=sent.crc, now_s=now_s)
         if self.standing.troubled:
             self.standing.stored()
-        self.counters.acknowledged(sent, wall_ms=self._context.wall_ms())
+        self.counters.acknowledged(sent, now_s=now_s, wall_ms=self._context.wall_ms())
         return [] if self.window.in_flight else self._nothing_in_flight(now_s)
 
     def produce_refused(self, code: int, message: str, now_s: float) -> Instructions:

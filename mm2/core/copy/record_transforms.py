@@ -79,17 +79,23 @@ class Chain:
                 each.predicate.close()
 
 
-def chain(props: Mapping[str, str]) -> Chain | None:
-    """None without transforms. Raises `ChainError`."""
+def chain(
+    props: Mapping[str, str], *, load: config_types.LoadClass = config_types.imported_class
+) -> Chain | None:
+    """None without transforms. Raises `ChainError`.
+
+    `load`: `config_types.load_class` where the classes were approved before, by the operator's file
+    or by the worker that hands the copy out.
+    """
     found = settings(props)
     if not found:
         return None
     predicates = {
-        alias: _made(found, f"{PREDICATES}.{alias}.", base=transform.Predicate)
+        alias: _made(found, f"{PREDICATES}.{alias}.", base=transform.Predicate, load=load)
         for alias in _aliases(found, PREDICATES)
     }
     aliases = _aliases(found, TRANSFORMS)
-    steps = tuple(_step(found, alias, predicates) for alias in aliases)
+    steps = tuple(_step(found, alias, predicates, load) for alias in aliases)
     told = ", ".join(
         f"{alias} ({config_types.class_name(type(step.made))})"
         for alias, step in zip(aliases, steps, strict=True)
@@ -99,9 +105,13 @@ def chain(props: Mapping[str, str]) -> Chain | None:
 
 
 def _step(
-    found: Mapping[str, str], alias: str, predicates: Mapping[str, transform.Predicate]
+    found: Mapping[str, str],
+    alias: str,
+    predicates: Mapping[str, transform.Predicate],
+    load: config_types.LoadClass,
 ) -> _Step:
-    made = _made(found, f"{TRANSFORMS}.{alias}.", base=transform.Transformation)
+    prefix = f"{TRANSFORMS}.{alias}."
+    made = _made(found, prefix, base=transform.Transformation, load=load)
     wanted = found.get(f"{TRANSFORMS}.{alias}.{_PREDICATE}", "").strip()
     if wanted and wanted not in predicates:
         raise ChainError(f"{TRANSFORMS}.{alias}.{_PREDICATE}", f"names no predicate: {wanted}")
@@ -117,13 +127,15 @@ def _aliases(props: Mapping[str, str], key: str) -> list[str]:
     return list(dict.fromkeys(each for each in named if each))
 
 
-def _made(found: Mapping[str, str], prefix: str, *, base: type[Any]) -> Any:
+def _made(
+    found: Mapping[str, str], prefix: str, *, base: type[Any], load: config_types.LoadClass
+) -> Any:
     own = {
         key.removeprefix(prefix): value
         for key, value in found.items()
         if key.startswith(prefix) and key not in (prefix + _PREDICATE, prefix + _NEGATE)
     }
-    of = _class_of(prefix + _TYPE, own.get(_TYPE, "").strip(), base)
+    of = _class_of(prefix + _TYPE, own.get(_TYPE, "").strip(), base=base, load=load)
     try:
         made = of()
         _check(made.config().validate(own), prefix)
@@ -142,16 +154,15 @@ def _check(values: Sequence[config_def.ConfigValue], prefix: str) -> None:
             raise ChainError(prefix + value.name, "; ".join(value.error_messages))
 
 
-def _class_of(key: str, name: str, base: type[Any]) -> type[Any]:
+def _class_of(key: str, name: str, *, base: type[Any], load: config_types.LoadClass) -> type[Any]:
     if not name:
         raise ChainError(key, "is missing: a class, such as package.module:Class")
     try:
-        found = config_types.load_class(name)
+        found = load(name)
     except LookupError as error:
-        raise ChainError(key, f"cannot be used: {error}: {error.__cause__}") from error
-    except Exception as error:  # importing runs the user's code
-        told = f"cannot be used: {name}: {type(error).__name__}: {error}"
-        raise ChainError(key, told) from error
+        cause = error.__cause__
+        told = str(error) if cause is None or str(cause) in str(error) else f"{error}: {cause}"
+        raise ChainError(key, f"cannot be used: {told}") from error
     if not issubclass(found, base):
         raise ChainError(key, f"cannot be used: {name} is no {base.__name__}")
     return found

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from connect_runtime.base import ids
 from mm2.core import commands
+from mm2.core.copy import ages
 from mm2.core.offsets import checkpoints, group_sync, log_ends, translation
 
 
@@ -52,7 +53,7 @@ class Mirrored:
             return 0
         if self.here is None or self.waiting_since_ms is None:
             return None
-        return max(0, now_ms - self.waiting_since_ms)
+        return ages.age_ms(self.waiting_since_ms, now_ms)
 
 
 _ABSENT = group_sync.TargetGroup(state=group_sync.GroupState.ABSENT)

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 
 class Round(NamedTuple):
-    """One that went through all groups: when it did (wall-clock ms), and how many of them have a
+    """One that went through all groups: when it did (monotonic clock), and how many of them have a
     checkpoint."""
 
-    at_ms: int
+    at_s: float
     groups: int
 
 

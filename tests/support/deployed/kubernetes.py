@@ -170,10 +170,33 @@ def _of_ports(
     (endpoint,) = one(manifests, "ServiceMonitor")["spec"]["endpoints"]
     if endpoint["port"] not in service or endpoint["path"] != "/metrics":
         yield "the ServiceMonitor looks where no metrics are"
-    rules = one(manifests, "NetworkPolicy")["spec"]["ingress"]
-    let_in = {port["port"]: bool(rule.get("from")) for rule in rules for port in rule["ports"]}
-    if let_in != {image.REST_PORT: True, image.METRICS_PORT: False}:
-        yield "the REST API is for pods of mm2 alone, the metrics for all"
+    yield from _of_network(one(manifests, "NetworkPolicy")["spec"], manifests)
+
+
+def _of_network(policy: Manifest, manifests: Sequence[Manifest]) -> Iterator[str]:
+    """Nobody reaches the pods but who has to, and they reach brokers, names and each other."""
+    own = [{"podSelector": policy["podSelector"]}]
+    let_in = {
+        port["port"]: rule.get("from") for rule in policy["ingress"] for port in rule["ports"]
+    }
+    if let_in.get(image.REST_PORT) != own:
+        yield "the REST API is for pods of mm2 alone"
+    scraping = let_in.get(image.METRICS_PORT) or [{}]
+    if not all(each.get("namespaceSelector", {}).get("matchLabels") for each in scraping):
+        yield "the metrics, and the status page, are for the namespace of Prometheus alone"
+    if set(policy["policyTypes"]) != {"Ingress", "Egress"}:
+        yield "pods may reach everything: no egress policy"
+    reached = {port["port"]: rule.get("to") for rule in policy["egress"] for port in rule["ports"]}
+    clusters = yaml.safe_load(one(manifests, "ConfigMap")["data"]["clusters.yaml"])["clusters"]
+    brokers = {
+        int(each.rpartition(":")[2])
+        for cluster in clusters.values()
+        for each in cluster["bootstrap.servers"].split(",")
+    }
+    for port in sorted({53, image.REST_PORT, *brokers} - reached.keys()):
+        yield f"the egress policy keeps pods from port {port}"
+    if reached.get(image.REST_PORT) != own:
+        yield "at the REST port pods have only each other to reach"
 
 
 def _of_stopping(pod: Manifest, container: Manifest) -> Iterator[str]:

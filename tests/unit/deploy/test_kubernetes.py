@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from connect_runtime.system import certificates, clock
-from mm2.app.settings import load
+from mm2.app.settings import load, workers
 from tests.support import debian_tools, rules
 from tests.support.deployed import image, kubernetes
 
@@ -79,6 +79,11 @@ BOX = (*POD, "containers", 0)
         (changing("Service", "ports", 1, "targetPort", to="rest"), "leads metrics to rest"),
         (changing("ServiceMonitor", "endpoints", 0, "path", to="/"), "no metrics are"),
         (changing("NetworkPolicy", "ingress", 0, "from", to=[]), "for pods of mm2 alone"),
+        (changing("NetworkPolicy", "ingress", 1, "from", to=[]), "namespace of Prometheus alone"),
+        (changing("NetworkPolicy", "policyTypes", to=["Ingress"]), "no egress policy"),
+        (changing("NetworkPolicy", "egress", 2, "ports", to=[]), "from port 9093"),
+        (changing("NetworkPolicy", "egress", 1, "ports", to=[]), "from port 53"),
+        (changing("NetworkPolicy", "egress", 0, "to", to=[]), "only each other"),
         (changing("Secret", "stringData", "east-password", to="hunter2"), "no placeholder"),
         (changing("Secret", "stringData", to={}), "has no east-password"),
         (changing("Deployment", *POD, "terminationGracePeriodSeconds", to=5), "in flight"),
@@ -141,6 +146,12 @@ def test_mm2_takes_the_settings_of_the_config_map(tmp_path: Path):
     resolved = found.flat.resolve(found.flat.props)
     assert resolved["rest.advertised.host.name"] == "10.1.2.3"
     assert resolved["listeners"] == f"http://0.0.0.0:{image.REST_PORT}"
+    hosts = workers.hosts(found.flat, workers.source(str(file), environment={}))
+    service = kubernetes.one(OURS, "Service")["metadata"]["name"]
+    namespace = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())["namespace"]
+    assert hosts.allows(f"{service}.{namespace}.svc:{image.REST_PORT}")
+    assert hosts.allows("10.1.2.3:8090")
+    assert not hosts.allows("evil.example")
 
 
 def test_kustomize_has_every_manifest_once():

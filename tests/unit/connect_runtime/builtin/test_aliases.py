@@ -8,6 +8,7 @@ from connect_runtime.api import connector, converter
 from connect_runtime.builtin import aliases
 
 Kind = aliases.Kind
+SHIPPED = (*aliases.FILE_STREAMS, *aliases.PLUGINS)
 BASES = {
     Kind.SOURCE: connector.SourceConnector,
     Kind.SINK: connector.SinkConnector,
@@ -16,7 +17,7 @@ BASES = {
 }
 
 
-@pytest.mark.parametrize("plugin", aliases.PLUGINS, ids=lambda each: f"{each.kind}-{each.target}")
+@pytest.mark.parametrize("plugin", SHIPPED, ids=lambda each: f"{each.kind}-{each.target}")
 def test_each_target_is_a_class_of_its_kind(plugin):
     module, _, name = plugin.target.partition(":")
     found = getattr(importlib.import_module(module), name)
@@ -60,12 +61,12 @@ def test_each_target_is_a_class_of_its_kind(plugin):
     ],
 )
 def test_names_that_configurations_use(name, kind, target):
-    assert aliases.table(aliases.PLUGINS, kind)[name] == f"connect_runtime.builtin.{target}"
+    assert aliases.table(SHIPPED, kind)[name] == f"connect_runtime.builtin.{target}"
 
 
 def test_kinds_do_not_mix():
-    assert "FileStreamSink" not in aliases.table(aliases.PLUGINS, Kind.SOURCE)
-    assert "JsonConverter" not in aliases.table(aliases.PLUGINS, Kind.SINK)
+    assert "FileStreamSink" not in aliases.table(SHIPPED, Kind.SOURCE)
+    assert "JsonConverter" not in aliases.table(SHIPPED, Kind.SINK)
 
 
 @pytest.mark.parametrize(

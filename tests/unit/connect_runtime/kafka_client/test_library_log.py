@@ -60,3 +60,35 @@ def test_an_issuers_secret_is_not_told_not_even_an_older_one(caplog):
 
 def test_a_secret_within_another_leaves_nothing_of_it():
     assert library_log.hidden("abc ab", {"ab", "abc"}) == "… …"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            'Failed to acquire SASL OAUTHBEARER token: {"error":"X","error_description":"BODY"}',
+            "Failed to acquire SASL OAUTHBEARER token: the issuer's answer is not repeated",
+        ),
+        (
+            'Failed to acquire SASL OAUTHBEARER token: {"error":"invalid_client","x":"BODY"}',
+            "Failed to acquire SASL OAUTHBEARER token: invalid_client",
+        ),
+        (
+            'a: Failed to retrieve OIDC token from "http://h/t": {"BODY":1} (401)',
+            'a: Failed to retrieve OIDC token from "http://h/t": '
+            "the issuer's answer is not repeated (401)",
+        ),
+        (
+            "Failed to acquire SASL OAUTHBEARER token: Response is not JSON encoded: BODY",
+            "Failed to acquire SASL OAUTHBEARER token: Response is not JSON encoded",
+        ),
+        ("Failed to acquire SASL OAUTHBEARER token", None),
+        ("something else: BODY", "something else: BODY"),
+    ],
+)
+def test_an_issuers_answer_is_not_repeated(text, told):
+    found = library_log.hidden(text, ())
+    if told is None:
+        assert found.startswith(text)
+    else:
+        assert found == told

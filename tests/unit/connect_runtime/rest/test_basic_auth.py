@@ -5,6 +5,8 @@ import base64
 import pytest
 
 from connect_runtime.api import errors
+from connect_runtime.core.herder import session_keys
+from connect_runtime.core.state import cluster_config
 from connect_runtime.rest import basic_auth, settings
 from tests.fakes import rest_herder
 from tests.support import rest
@@ -63,6 +65,9 @@ def test_without_users_everybody_enters(herder: rest_herder.FakeHerder) -> None:
     assert rest.Rest(herder, users={})("GET", "/connectors").status_code == 200
 
 
+KEY = cluster_config.SessionKey(key=b"k" * 32, algorithm="HmacSHA256", created_ms=0)
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
@@ -76,12 +81,19 @@ def test_without_users_everybody_enters(herder: rest_herder.FakeHerder) -> None:
         ("POST", "/connectors/c/d/tasks", 401),
     ],
 )
-def test_workers_sign_instead(
+def test_workers_sign_their_two_requests_instead(
     herder: rest_herder.FakeHerder, *, method: str, path: str, status: int
 ) -> None:
-    json: list[str] | None = [] if status != 401 and "tasks" in path else None
-    answer = rest.Rest(herder, users=USERS)(method, path, json=json)
-    assert answer.status_code == status
+    herder.signed, herder.key = True, KEY
+    content = b"[]" if "tasks" in path else b""
+    headers = {
+        "Content-Type": "application/json",
+        **session_keys.headers(KEY, content, algorithm="HmacSHA256"),
+    }
+    ask = rest.Rest(herder, users=USERS)
+    assert ask(method, path, content=content, headers=headers).status_code == status
+    without = {"Content-Type": "application/json"}
+    assert ask(method, path, content=content, headers=without).status_code == 401
 
 
 def test_administrators_are_asked_too(herder: rest_herder.FakeHerder) -> None:

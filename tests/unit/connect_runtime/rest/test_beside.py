@@ -40,6 +40,25 @@ def test_a_page_sees_path_query_what_is_accepted_and_who_asks(served):
     assert answer.headers["cache-control"] == "no"
 
 
+@pytest.mark.parametrize(
+    "foreign", [{"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}]
+)
+def test_a_page_from_elsewhere_cannot_say_that_it_is_ours(served, foreign):
+    headers = {"Accept": "text/html", "X-Requested-With": "us", **foreign}
+    assert rest.ask(served, "GET", "/ui/a%20b", headers=headers).text.endswith("text/html ")
+
+
+def test_a_page_for_people_is_shown_under_own_names_alone(served):
+    """DNS rebinding; what probes ask for does nothing and is told under any name."""
+    rebound = {"Host": "evil.example"}
+    assert rest.ask(served, "GET", "/ui/a%20b", headers=rebound).status_code == 403
+    probed = beside.Beside(served, {"/probed": pages.In(pages.Lane.PROBES, echo)})
+    try:
+        assert rest.ask(probed, "GET", "/probed", headers=rebound).status_code == 200
+    finally:
+        probed.stop()
+
+
 def test_head_is_answered_without_a_body(served):
     assert rest.ask(served, "HEAD", "/health/live").status_code == 200
 

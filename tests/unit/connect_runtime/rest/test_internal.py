@@ -4,6 +4,7 @@ import pytest
 
 from connect_runtime.core.herder import requests, session_keys
 from connect_runtime.core.state import cluster_config
+from connect_runtime.rest import app, settings
 from tests.fakes import rest_herder
 from tests.support import rest
 
@@ -86,3 +87,22 @@ def test_a_follower_passes_them_on_unsigned(herder: rest_herder.FakeHerder) -> N
     (call,) = others.asked
     assert (call.method, call.path, dict(call.signature)) == ("POST", "/connectors/c/tasks", {})
     assert call.body == b'[{"a":"1"},{"b":null}]'
+
+
+@pytest.mark.parametrize("path", ["/connectors/c/tasks", "/connectors/c/fence"])
+def test_where_only_nodes_ask_an_unsigned_one_is_refused_under_every_protocol(
+    herder: rest_herder.FakeHerder, path: str
+) -> None:
+    herder.signed = False
+    served = app.build_internal(
+        rest.parts(herder),
+        settings.RestSettings(),
+        session_keys.KeySettings(),
+        must_be_signed=True,
+    )
+    method = "POST" if path.endswith("tasks") else "PUT"
+    headers = {"Content-Type": "application/json"}
+    assert rest.ask(served, method, path, content=b"[]", headers=headers).status_code == 400
+    assert herder.submitted == []
+    right = headers | signed(b"[]")
+    assert rest.ask(served, method, path, content=b"[]", headers=right).status_code == 204

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from connect_runtime.rest import app, https, server, settings
+from connect_runtime.rest import app, connection, https, server, settings
 from connect_runtime.system import certificates, clock
 from connect_runtime.wire.connection import store_files
 from tests.fakes import rest_herder
@@ -112,7 +112,7 @@ def test_it_stops_twice_and_before_it_started() -> None:
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: "], ids=["nothing", "half"])
 def test_who_asks_nothing_is_let_go(sent: bytes) -> None:
     with (
-        rest_server.started(idle_s=1) as running,
+        rest_server.started(deadlines=connection.Deadlines(head_s=1)) as running,
         socket.create_connection(address(running), timeout=10) as client,
     ):
         client.sendall(sent)

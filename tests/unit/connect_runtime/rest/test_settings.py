@@ -56,7 +56,7 @@ def test_administrators_listen_elsewhere() -> None:
 
 def test_without_properties_the_defaults_hold() -> None:
     assert settings.read({}) == settings.RestSettings()
-    assert [str(each) for each in settings.read({}).listeners] == ["http://:8083"]
+    assert [str(each) for each in settings.read({}).listeners] == ["http://127.0.0.1:8083"]
 
 
 def test_a_workers_properties_are_read() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import secrets
+
 import pytest
 
 from connect_runtime.core.herder import requests, session_keys
 from connect_runtime.core.state import cluster_config
 from connect_runtime.rest import app, settings
+from connect_runtime.system import clock
 from tests.fakes import rest_herder
 from tests.support import rest
 
@@ -26,17 +29,26 @@ def herder() -> rest_herder.FakeHerder:
 @pytest.fixture
 def served(herder):
     return app.build_internal(
-        rest.parts(herder), settings.RestSettings(), session_keys.KeySettings()
+        rest.parts(herder),
+        settings.RestSettings(),
+        session_keys.KeySettings(),
+        must_be_signed=True,
     )
 
 
-def signed(method, target, body=b"", *, key=KEY):
-    return {
-        "content-type": "application/json",
-        **session_keys.headers(
-            key, session_keys.asked(method, target, body), algorithm="HmacSHA256"
-        ),
-    }
+CLOCK = clock.SystemClock()
+
+
+def signed(method, target, body=b"", *, key=KEY, signed_ms=None, nonce=None):
+    request = session_keys.UserRequest(
+        method=method,
+        target=target,
+        digest=session_keys.body_digest(body),
+        signed_ms=CLOCK.wall_ms() if signed_ms is None else signed_ms,
+        nonce=nonce or secrets.token_hex(16),
+    )
+    headers = request.headers(key, algorithm="HmacSHA256")
+    return {"content-type": "application/json", **headers}
 
 
 def test_what_is_signed_is_done(served, herder):
@@ -64,19 +76,75 @@ def test_who_does_not_sign_finds_nothing_there(served, herder):
 
 
 @pytest.mark.parametrize(
-    "headers",
+    "made",
     [
-        signed("POST", f"{ONE}/restart", key=OTHER),
-        signed("GET", f"{ONE}/restart"),
-        signed("POST", f"{ONE}/pause"),
-        signed("POST", f"{ONE}/restart?includeTasks=true"),
-        signed("POST", f"{ONE}/restart", b"body"),
+        lambda: signed("POST", f"{ONE}/restart", key=OTHER),
+        lambda: signed("GET", f"{ONE}/restart"),
+        lambda: signed("POST", f"{ONE}/pause"),
+        lambda: signed("POST", f"{ONE}/restart?includeTasks=true"),
+        lambda: signed("POST", f"{ONE}/restart", b"body"),
+        lambda: signed("POST", f"{ONE}/restart") | {"x-connect-request-timestamp": "1"},
+        lambda: signed("POST", f"{ONE}/restart") | {"x-connect-request-nonce": "0" * 32},
     ],
 )
-def test_a_signature_is_for_one_request_alone(served, herder, headers):
+def test_a_signature_is_for_one_request_alone(served, herder, made):
+    headers = made()
     answer = rest.ask(served, "POST", f"{ONE}/restart", headers=headers)
     assert answer.status_code == 403
     assert herder.submitted == []
+
+
+def test_of_a_request_whose_head_is_not_signed_no_body_is_read(served, herder):
+    """Nobody but a worker of the group makes this one hold a body."""
+    read = []
+
+    async def body():
+        read.append(1)
+        yield b"x" * 1_000
+
+    for headers in (
+        signed("PUT", f"{ONE}/config", BODY, key=OTHER),
+        signed("PUT", f"{ONE}/config", BODY) | {session_keys.BODY_HEADER: "0" * 64},
+        {"content-type": "application/json", session_keys.SIGNATURE_HEADER: "AAAA"},
+    ):
+        answer = rest.ask(served, "PUT", f"{ONE}/config", content=body(), headers=headers)
+        assert answer.status_code in (400, 403), answer.text
+    assert (read, herder.submitted) == ([], [])
+
+
+def test_another_body_than_the_signed_one_is_refused(served, herder):
+    headers = signed("PUT", f"{ONE}/config", BODY)
+    answer = rest.ask(served, "PUT", f"{ONE}/config", content=b"{}", headers=headers)
+    assert (answer.status_code, herder.submitted) == (403, [])
+
+
+def test_a_request_is_taken_once(served, herder):
+    headers = signed("POST", f"{ONE}/restart")
+    assert rest.ask(served, "POST", f"{ONE}/restart", headers=headers).is_success
+    again = rest.ask(served, "POST", f"{ONE}/restart", headers=headers)
+    assert (again.status_code, again.json()["message"]) == (
+        403,
+        "Forwarded request was received before",
+    )
+    assert len(herder.submitted) == 1
+
+
+@pytest.mark.parametrize("late_ms", [-61_500, 61_500, 3_600_000])
+def test_a_request_is_taken_within_a_minute_of_its_signature(served, herder, late_ms):
+    headers = signed("POST", f"{ONE}/restart", signed_ms=CLOCK.wall_ms() - late_ms)
+    answer = rest.ask(served, "POST", f"{ONE}/restart", headers=headers)
+    assert answer.status_code == 403
+    assert "set the clocks of all nodes" in answer.json()["message"]
+    assert herder.submitted == []
+
+
+@pytest.mark.parametrize("name", ["X-Connect-Request-Timestamp", "X-Connect-Request-Nonce"])
+@pytest.mark.parametrize("value", [None, "", "-1", "x", "9" * 40, "A" * 32])
+def test_time_and_nonce_are_needed(served, herder, name, value):
+    headers = {each: text for each, text in signed("POST", ONE).items() if each != name}
+    if value is not None:
+        headers[name] = value
+    assert rest.ask(served, "POST", ONE, headers=headers).status_code == 400
 
 
 def test_without_a_key_nobody_can_be_known(served, herder):

@@ -5,7 +5,7 @@ from connect_runtime.api import connector
 from connect_runtime.builtin.connectors import file_stream_sink
 from connect_runtime.runtime import plugin_facts
 
-INSTALLED = discovery.discover()
+INSTALLED = discovery.discover(file_paths=["/"])
 
 
 class Mine(connector.SourceConnector):

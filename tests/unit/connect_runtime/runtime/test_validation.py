@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -298,3 +299,29 @@ def test_a_connectors_own_converter_is_shown_in_place_of_the_workers(validates, 
     assert shown() == ["JsonConverter"] * 2
     monkeypatch.setattr(odd_plugins.OddSource, "default_converter", "StringConverter")
     assert shown() == ["StringConverter"] * 2
+
+
+@pytest.mark.parametrize(
+    "key", ["connector.class", "key.converter", "value.converter", "header.converter"]
+)
+def test_no_name_of_a_configuration_is_imported(validates, key, monkeypatch):
+    monkeypatch.delitem(sys.modules, "this", raising=False)  # it prints a poem
+    for name in ("this.Poem", "this:Poem"):
+        config = {**SOURCE, key: name}
+        if key == "connector.class":
+            refusal = refused(lambda config=config: validates.validate(config))
+            assert "Failed to find any class that implements Connector" in str(refusal)
+        else:
+            assert wrong(validates.validate(config))[key]
+    with pytest.raises(errors.NotFoundError):
+        validates.plugin_config("this.Poem", None)
+    assert "this" not in sys.modules
+
+
+def test_an_issuer_of_tokens_that_the_worker_does_not_allow_is_an_error_at_its_key():
+    key = "sasl.oauthbearer.token.endpoint.url"
+    checks = validating(**{"connector.client.config.override.policy": "All"})
+    url = "http://127.0.0.1/latest/meta-data"
+    found = wrong(checks.validate({**SOURCE, f"producer.override.{key}": url, f"x.{key}": url}))
+    assert sorted(found) == [f"producer.override.{key}", f"x.{key}"]
+    assert all("does not allow connectors to get tokens" in each[0] for each in found.values())

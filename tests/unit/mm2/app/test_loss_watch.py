@@ -9,7 +9,7 @@ import pytest
 
 from connect_runtime.base import errors, ids
 from mm2.app import loss_watch
-from mm2.app.reports import flow_report, source_looks
+from mm2.app.reports import flow_report, flow_verdict, source_looks
 from mm2.app.settings import load
 from mm2.connectors import board, flow_status
 from mm2.core import health, holds, reachability, time_to_loss
@@ -76,6 +76,11 @@ class Scene:
             unreachable=lambda _: tuple(self.lost),
         )
 
+    def later(self, seconds: float, *, step_s: float = 0.0):
+        """`step_s`: by so much the wall clock is set, too."""
+        self.clock.now += seconds
+        self.clock.wall += round((seconds + step_s) * 1000)
+
     def open(self, settings, flow):
         self.opened.append(Losses())
         return self.opened[-1]
@@ -123,10 +128,10 @@ def test_what_does_not_move_is_looked_at_once_that_lasts(scene, fields):
     waiting = statuses.partition(**fields)
     scene.look(waiting)
     scene.watch.note()
-    scene.clock.wall += loss_watch.STAYS_MS - 1
+    scene.later(loss_watch.STAYS_MS / 1000 - 1)
     scene.look(waiting)
     assert scene.opened == []
-    scene.clock.wall += 1
+    scene.later(1)
     scene.look(waiting)
     assert scene.opened[0].asked == [[PLACE]]
 
@@ -194,9 +199,10 @@ def test_reports_say_when_something_was_replicated_last_while_a_copy_is_here(sce
     try:
         began = scene.clock.wall
         assert scene.watch.reports()[0].crossed == health.Crossed(begun_ms=began, last=None)
-        place.put(crossing.Pulse(crossed_ms=began + 4, idle_ms=began + 2))
-        scene.clock.wall += 9
-        last = health.Crossing(at_ms=began + 4, by=health.By.BATCH)
+        now_s = scene.clock.now_s()
+        place.put(crossing.Pulse(crossed_s=now_s + 4, idle_s=now_s + 2))
+        scene.later(9)
+        last = health.Crossing(at_ms=began + 4_000, by=health.By.BATCH)
         assert scene.watch.reports()[0].crossed == health.Crossed(begun_ms=began, last=last)
     finally:
         place.leave()
@@ -205,14 +211,30 @@ def test_reports_say_when_something_was_replicated_last_while_a_copy_is_here(sce
     assert scene.watch.reports()[0].crossed is None
 
 
+@pytest.mark.parametrize("step_h", [6, -6, -12])
+def test_a_stalled_flow_is_as_old_as_it_is_whatever_the_wall_clock_is_set_to(scene, step_h):
+    """The clock runs six hours ahead when the last batch is acknowledged, and is then set."""
+    place = board.BOARD.pulse("east->west", 0)
+    try:
+        scene.later(0, step_s=6 * 3_600)
+        place.put(crossing.Pulse(crossed_s=scene.clock.now_s()))
+        scene.watch.reports()
+        scene.later(90, step_s=step_h * 3_600)
+        (report,) = scene.watch.reports()
+    finally:
+        place.leave()
+    assert report.at_ms - report.crossed.at_ms == 90_000
+    assert flow_verdict.judge(report, within_s=60.0).health is flow_verdict.Health.UNHEALTHY
+
+
 def test_a_failed_task_keeps_a_quiet_flow_from_looking_fresh(scene):
     place = board.BOARD.pulse("east->west", 0)
     try:
         idle_ms = scene.clock.wall
-        place.put(crossing.Pulse(idle_ms=idle_ms))
+        place.put(crossing.Pulse(idle_s=scene.clock.now_s()))
         assert scene.watch.reports()[0].crossed.at_ms == idle_ms
-        place.put(crossing.Pulse(idle_ms=idle_ms + 60_000))
-        scene.clock.wall += 60_000
+        scene.later(60)
+        place.put(crossing.Pulse(idle_s=scene.clock.now_s()))
         failed = statuses.task(1, flow_status.TaskState.FAILED)
         scene.running.shown = [statuses.flow(statuses.partition(), tasks=[failed])]
         assert scene.watch.reports()[0].crossed.at_ms == idle_ms
@@ -251,7 +273,8 @@ def test_a_source_that_is_silent_is_told_once(scene, caplog):
 def test_since_when_it_stands_is_known_though_nobody_asked(scene):
     scene.running.shown = [statuses.flow(statuses.partition(phase="stopped"))]
     scene.watch.note()
-    began, scene.clock.wall = scene.clock.wall, scene.clock.wall + 5_000
+    began = scene.clock.wall
+    scene.later(5)
     (part,) = scene.partitions()
     assert (part.since_ms, part.state) == (began, "stopped")
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from mm2.core.copy import crossing
 from tests.support import seen_flows, statuses
 
 NOW_MS = 1_700_000_000_000
+NOW_S = 5_000_000.0
 
 
 FLOW = ("east->west",)
@@ -22,9 +24,16 @@ FLOW = ("east->west",)
 
 class Observed:
     def __init__(self) -> None:
-        self.wall_ms = NOW_MS
+        self.wall_ms, self.now_s = NOW_MS, NOW_S
         self.beside = metrics.Beside()
-        self.metrics = metrics.FlowMetrics(beside=lambda: self.beside, wall_ms=lambda: self.wall_ms)
+        self.metrics = metrics.FlowMetrics(
+            beside=lambda: self.beside, wall_ms=lambda: self.wall_ms, now_s=lambda: self.now_s
+        )
+
+    def later(self, seconds: float, *, step_s: float = 0.0):
+        """`step_s`: by so much the wall clock is set, too."""
+        self.now_s += seconds
+        self.wall_ms += round((seconds + step_s) * 1000)
 
     def see(self, *flows, engine_ready=True):
         seen = overview.make(flows, rates.Rates(), wall_ms=self.wall_ms, engine_ready=engine_ready)
@@ -239,15 +248,15 @@ def test_batches_are_counted_by_the_path_that_they_took():
 
 def test_the_map_is_as_old_as_what_it_lacks_longest():
     flow = statuses.flow(
-        statuses.partition("orders", 0, unrecorded_ms=0),
-        statuses.partition("orders", 1, unrecorded_ms=NOW_MS - 3_000),
-        statuses.partition("orders", 2, unrecorded_ms=NOW_MS - 500),
-        statuses.partition("covered", 0, unrecorded_ms=0),
+        statuses.partition("orders", 0, unrecorded_s=math.inf),
+        statuses.partition("orders", 1, unrecorded_s=NOW_S - 3),
+        statuses.partition("orders", 2, unrecorded_s=NOW_S - 0.5),
+        statuses.partition("covered", 0, unrecorded_s=math.inf),
         statuses.partition("unknown", 0),
     )
     seen = Observed().see(flow)
     assert seen[measures.MAP_AGE] == {(*FLOW, "orders"): 3.0, (*FLOW, "covered"): 0.0}
-    seen.wall_ms += 2_000
+    seen.later(2)
     assert seen.see(flow)[measures.MAP_AGE][(*FLOW, "orders")] == 5.0
 
 
@@ -257,10 +266,27 @@ def test_the_newest_heartbeat_grows_old_and_its_way_does_not():
     seen = Observed().see(flow)
     assert seen[measures.HEARTBEAT_AGE] == {FLOW: 4.0}
     assert seen[measures.HEARTBEAT_ROUND_TRIP] == {FLOW: 0.012}
-    seen.wall_ms += 1_000
+    seen.later(1)
     assert seen.see(flow)[measures.HEARTBEAT_AGE] == {FLOW: 5.0}
     seen.see(statuses.flow(statuses.partition("heartbeats")))
     assert seen[measures.HEARTBEAT_AGE] == seen[measures.HEARTBEAT_ROUND_TRIP] == {}
+
+
+@pytest.mark.parametrize("step_h", [6, -6, -12])
+def test_a_step_of_the_wall_clock_makes_nothing_younger(step_h):
+    """Ages that alerts ask for: of the map, of groups, of heartbeats that no longer come."""
+    flow = statuses.flow(
+        statuses.partition("orders", unrecorded_s=NOW_S - 3),
+        statuses.partition("heartbeats", newest_ms=NOW_MS - 1_000),
+    )
+    seen = Observed()
+    seen.beside = metrics.Beside(groups={"east->west": {0: shown(NOW_S - 2)}})
+    seen.see(flow)
+    seen.later(100, step_s=step_h * 3_600)
+    seen.see(flow)
+    assert seen[measures.MAP_AGE][(*FLOW, "orders")] == 103.0
+    assert seen[measures.GROUP_SYNC_AGE] == {FLOW: 102.0}
+    assert seen[measures.HEARTBEAT_AGE][FLOW] >= 100.0
 
 
 def pulse(*counts, **more):
@@ -358,19 +384,19 @@ def test_clocks_differ_by_the_most_that_a_task_saw():
     assert Observed().saw(pulses={"east->west": told})[measures.CLOCK_SKEW] == {FLOW: 3.0}
 
 
-def shown(round_ms, groups=0, **more):
+def shown(round_s, groups=0, **more):
     nobody = board.GroupsFound(known=0, matching=0, groups={})
-    return board.GroupsShown(round_ms=round_ms, groups=groups, find=lambda *_: nobody, **more)
+    return board.GroupsShown(round_s=round_s, groups=groups, find=lambda *_: nobody, **more)
 
 
 def test_groups_are_as_old_as_the_round_that_is_longest_ago():
     seen = Observed()
-    one = shown(NOW_MS - 1_000, 3, writes=True, written_ms=NOW_MS - 8_000)
-    seen.saw(groups={"east->west": {0: one, 1: shown(NOW_MS - 2_000, 4)}})
+    one = shown(NOW_S - 1, 3, writes=True, written_s=NOW_S - 8)
+    seen.saw(groups={"east->west": {0: one, 1: shown(NOW_S - 2, 4)}})
     assert seen[measures.GROUP_SYNC_AGE] == {FLOW: 8.0}
     assert seen[measures.SYNCED_GROUPS] == {FLOW: 7}
-    for missing in (shown(None), shown(NOW_MS, writes=True)):
-        first = dataclasses.replace(missing, since_ms=NOW_MS - 9_000)
+    for missing in (shown(None), shown(NOW_S, writes=True)):
+        first = dataclasses.replace(missing, since_s=NOW_S - 9)
         seen = Observed().saw(groups={"east->west": {0: one, 1: first}})
         assert seen[measures.GROUP_SYNC_AGE] == {FLOW: 9.0}
         assert seen[measures.SYNCED_GROUPS] == {}
@@ -378,25 +404,25 @@ def test_groups_are_as_old_as_the_round_that_is_longest_ago():
 
 def test_before_the_first_round_groups_are_as_old_as_the_wait_for_it():
     seen = Observed()
-    waits = {"east->west": {0: shown(None, since_ms=NOW_MS)}}
+    waits = {"east->west": {0: shown(None, since_s=NOW_S)}}
     assert seen.saw(groups=waits)[measures.GROUP_SYNC_AGE] == {FLOW: 0.0}
-    seen.wall_ms += 400_000
+    seen.later(400)
     assert seen.saw(groups=waits)[measures.GROUP_SYNC_AGE] == {FLOW: 400.0}
 
 
 def test_a_checkpoint_task_that_begins_anew_has_repaired_nothing_yet():
     flow = dataclasses.replace(statuses.flow(statuses.partition()), checkpoint_tasks=1)
     seen = Observed()
-    old = shown(NOW_MS - 200_000, 3)
+    old = shown(NOW_S - 200, 3)
     for groups in (
         {0: old},
         {},
-        {0: shown(None, since_ms=NOW_MS)},
-        {0: shown(NOW_MS, 3, writes=True, since_ms=NOW_MS)},
+        {0: shown(None, since_s=NOW_S)},
+        {0: shown(NOW_S, 3, writes=True, since_s=NOW_S)},
     ):
         seen.beside = metrics.Beside(groups={"east->west": groups} if groups else {})
         assert seen.see(flow)[measures.GROUP_SYNC_AGE] == {FLOW: 200.0}, groups
-    seen.beside = metrics.Beside(groups={"east->west": {0: shown(NOW_MS, 3)}})
+    seen.beside = metrics.Beside(groups={"east->west": {0: shown(NOW_S, 3)}})
     assert seen.see(flow)[measures.GROUP_SYNC_AGE] == {FLOW: 0.0}
     seen.beside = metrics.Beside()
     without = dataclasses.replace(flow, checkpoint_tasks=0)
@@ -406,7 +432,7 @@ def test_a_checkpoint_task_that_begins_anew_has_repaired_nothing_yet():
 def test_a_checkpoint_task_that_never_began_is_waited_for():
     flow = dataclasses.replace(statuses.flow(statuses.partition()), checkpoint_tasks=1)
     seen = Observed().see(flow)
-    seen.wall_ms += 60_000
+    seen.later(60)
     assert seen.see(flow)[measures.GROUP_SYNC_AGE] == {FLOW: 60.0}
     assert seen[measures.SYNCED_GROUPS] == {}
 

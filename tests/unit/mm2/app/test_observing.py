@@ -122,7 +122,7 @@ def pulse():
 def test_a_look_becomes_what_is_scraped_with_what_is_beside_it(observed, pulse, tmp_path):
     for flow in (FLOW, "gone->away"):
         drill_report.note(tmp_path / "drills.json", flow, {}, passed=True, at_ms=5_000)
-    pulse.put(crossing.Pulse(crossed_ms=observed.clock.wall_ms() - 4_000))
+    pulse.put(crossing.Pulse(crossed_s=observed.clock.now_s() - 4.0))
     observed.look()
     series = observed.series()
     assert series[OWN.name] == {(FLOW,): 7.0}, "a worker's own"
@@ -161,7 +161,7 @@ def test_javas_names_and_health_are_served(observed, pulse):
 
 def test_metrics_and_health_agree_on_when_something_was_replicated_last(observed, pulse):
     """Also of a copy that is gone since."""
-    pulse.put(crossing.Pulse(idle_ms=observed.clock.wall_ms()))
+    pulse.put(crossing.Pulse(idle_s=observed.clock.now_s()))
     observed.look()
     assert observed.asks(health_pages.REPLICATING)[0] == 200
     pulse.leave()
@@ -182,7 +182,7 @@ def test_metrics_and_health_agree_on_when_something_was_replicated_last(observed
 
 
 def test_metrics_health_and_table_name_the_same_unreachable_cluster(observed, pulse):
-    pulse.put(crossing.Pulse(crossed_ms=observed.clock.wall_ms()))
+    pulse.put(crossing.Pulse(crossed_s=observed.clock.now_s()))
     lost = reachability.Unreachable(
         side=reachability.Side.SOURCE, cluster="east", reason="refused", since_ms=0
     )
@@ -198,7 +198,7 @@ def test_metrics_health_and_table_name_the_same_unreachable_cluster(observed, pu
 
 
 def test_a_single_broker_is_no_unreachable_cluster(observed, pulse):
-    pulse.put(crossing.Pulse(crossed_ms=observed.clock.wall_ms()))
+    pulse.put(crossing.Pulse(crossed_s=observed.clock.now_s()))
     observed.running.unreachable = [
         reachability.Unreachable(
             side=reachability.Side.SOURCE, cluster="east", reason="refused", broker="2 (b:9092)"

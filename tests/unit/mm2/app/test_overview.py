@@ -60,6 +60,12 @@ def test_lag_is_never_negative_when_clocks_differ():
     assert row.lag.seconds == 0.0
 
 
+def test_a_timestamp_from_the_future_makes_the_age_unknown():
+    """The clock was set back: how long the record waits, nobody knows."""
+    row = topic(statuses.partition(copied_to=1, source_end=2, oldest_ms=NOW_MS + 60_001))
+    assert (row.lag.records, row.lag.seconds) == (1, None)
+
+
 def test_lag_is_unknown_before_the_first_fetch():
     unknown = statuses.partition(copied_to=-1, source_end=-1)
     assert topic(unknown).lag == overview.Lag(records=None, seconds=None, complete=False)

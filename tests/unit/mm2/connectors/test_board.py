@@ -55,7 +55,7 @@ def test_a_snapshot_stays_as_it_was():
 def test_groups_are_seen_by_flow_and_the_number_of_their_task():
     on = board.Board()
     found = board.GroupsFound(known=0, matching=0, groups={})
-    part = board.GroupsShown(round_ms=5, find=lambda *_: found)
+    part = board.GroupsShown(round_s=5, find=lambda *_: found)
     place = on.groups("A->B", 3)
     place.put(part)
     assert on.seen().groups == {"A->B": {3: part}}
@@ -65,20 +65,20 @@ def test_groups_are_seen_by_flow_and_the_number_of_their_task():
 
 def test_groups_are_as_old_as_what_was_done_longest_ago_or_is_waited_for():
     found = board.GroupsFound(known=0, matching=0, groups={})
-    new = board.GroupsShown(round_ms=None, since_ms=3, find=lambda *_: found)
-    read = dataclasses.replace(new, round_ms=9)
-    assert [(each.done_ms, each.waits) for each in (new, read)] == [(3, True), (9, False)]
+    new = board.GroupsShown(round_s=None, since_s=3, find=lambda *_: found)
+    read = dataclasses.replace(new, round_s=9)
+    assert [(each.done_s, each.waits) for each in (new, read)] == [(3, True), (9, False)]
     writes = dataclasses.replace(read, writes=True)
-    assert (writes.done_ms, writes.waits) == (3, True)
-    written = dataclasses.replace(writes, written_ms=7)
-    assert (written.done_ms, written.waits) == (7, False)
+    assert (writes.done_s, writes.waits) == (3, True)
+    written = dataclasses.replace(writes, written_s=7)
+    assert (written.done_s, written.waits) == (7, False)
 
 
 def test_pulses_are_apart_from_their_tasks():
     on = board.Board()
     place = on.pulse("A->B", 3)
-    place.put(crossing.Pulse(crossed_ms=5))
-    assert on.seen().pulses == {"A->B": {3: crossing.Pulse(crossed_ms=5)}}
+    place.put(crossing.Pulse(crossed_s=5.0))
+    assert on.seen().pulses == {"A->B": {3: crossing.Pulse(crossed_s=5.0)}}
     assert on.seen().tasks == {}
     place.leave()
     assert on.seen() == board.Snapshot()

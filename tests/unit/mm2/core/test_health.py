@@ -8,14 +8,14 @@ from mm2.core import health
 from mm2.core.copy import crossing
 
 NOW_MS = 1_790_000_000_000
+NOW_S = 7_000.0
+HOUR_S = 3_600
 
 
 def pulse(crossed_s=None, idle_s=None):
     """Both so long ago."""
-    crossed_ms, idle_ms = (
-        -1 if ago_s is None else NOW_MS - round(ago_s * 1000) for ago_s in (crossed_s, idle_s)
-    )
-    return crossing.Pulse(crossed_ms=crossed_ms, idle_ms=idle_ms)
+    at_s = [crossing.NEVER_S if ago_s is None else NOW_S - ago_s for ago_s in (crossed_s, idle_s)]
+    return crossing.Pulse(crossed_s=at_s[0], idle_s=at_s[1])
 
 
 BATCH, NOTHING_LEFT = health.By.BATCH, health.By.NOTHING_LEFT
@@ -35,7 +35,7 @@ BATCH, NOTHING_LEFT = health.By.BATCH, health.By.NOTHING_LEFT
 )
 def test_any_batch_counts_and_all_must_rest(pulses, ago_s, by):
     found = health.last_crossing(pulses, all_move=True)
-    assert found == health.Crossing(at_ms=NOW_MS - ago_s * 1000, by=by)
+    assert found == health.Moment(at_s=NOW_S - ago_s, by=by)
 
 
 @pytest.mark.parametrize("pulses", [[], [pulse()], [pulse(None, 1), pulse()]])
@@ -46,7 +46,7 @@ def test_nothing_may_be_known(pulses):
 def test_all_cannot_rest_while_something_is_not_copied():
     pulses = [pulse(9, 2), pulse(8, 1)]
     found = health.last_crossing(pulses, all_move=False)
-    assert found == health.Crossing(at_ms=NOW_MS - 8_000, by=BATCH)
+    assert found == health.Moment(at_s=NOW_S - 8, by=BATCH)
 
 
 class Looks:
@@ -55,14 +55,22 @@ class Looks:
     def __init__(self) -> None:
         self.crossings = health.Crossings()
 
-    def at(self, *pulses, now_ms=NOW_MS, copies=True, all_move=True):
-        return self.crossings.look("a->b", pulses, copies=copies, all_move=all_move, now_ms=now_ms)
+    def at(self, *pulses, later_s=0.0, step_s=0, copies=True, all_move=True):
+        """So much later; `step_s`: by so much the wall clock has been set since."""
+        return self.crossings.look(
+            "a->b",
+            pulses,
+            copies=copies,
+            all_move=all_move,
+            now_s=NOW_S + later_s,
+            wall_ms=NOW_MS + round((later_s + step_s) * 1000),
+        )
 
 
 def test_before_the_first_crossing_it_is_since_the_flow_began_here():
     looks = Looks()
     assert looks.at().at_ms == NOW_MS
-    later = looks.at(pulse(), now_ms=NOW_MS + 9_000)
+    later = looks.at(pulse(), later_s=9)
     assert (later.at_ms, later.last) == (NOW_MS, None)
     assert looks.at(pulse(2)).at_ms == NOW_MS - 2_000, "also one from before the first look"
 
@@ -74,6 +82,19 @@ def test_what_crossed_last_is_known_when_a_copy_is_gone():
         found = looks.at(*pulses, all_move=False)
         assert (found.at_ms, found.last.by) == (NOW_MS - 3_000, NOTHING_LEFT)
     assert looks.at(pulse(1), all_move=False).at_ms == NOW_MS - 1_000
+
+
+@pytest.mark.parametrize("step_h", [6, -6, -12])
+def test_a_step_of_the_wall_clock_makes_nothing_younger_or_older(step_h):
+    looks = Looks()
+    looks.at(pulse(3), step_s=6 * HOUR_S)
+    found = looks.at(pulse(3), later_s=100, step_s=step_h * HOUR_S)
+    now_ms = NOW_MS + (100 + step_h * HOUR_S) * 1000
+    assert now_ms - found.at_ms == 103_000
+    begun = Looks()
+    begun.at(step_s=6 * HOUR_S)
+    found = begun.at(later_s=100, step_s=step_h * HOUR_S)
+    assert (now_ms - found.at_ms, found.last) == (100_000, None)
 
 
 def test_what_is_copied_elsewhere_or_is_no_more_is_forgotten():

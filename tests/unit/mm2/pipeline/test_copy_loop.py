@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from mm2.core import reachability
-from mm2.core.copy import figures, limits, messages, standing
+from mm2.core.copy import crossing, figures, limits, messages, standing
 from mm2.pipeline import copy_loop, target_side, worker_link
 from tests.fakes import copying, metadata, taking
 
@@ -94,7 +94,9 @@ class Loop:
     @property
     def pulse(self):
         """The newest one."""
-        return messages.read_pulse([each for each in self.sent if each["type"] == "gauges"][-1])
+        return messages.read_pulse(
+            [each for each in self.sent if each["type"] == "gauges"][-1], self.now_s
+        )
 
     @property
     def gauge(self):
@@ -108,7 +110,7 @@ class Loop:
 
 
 def _gauges(message):
-    return messages.read_gauges(message) if message["type"] == "gauges" else []
+    return messages.read_gauges(message, message["now_s"]) if message["type"] == "gauges" else []
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
@@ -200,17 +202,18 @@ def test_nothing_is_left_to_copy_as_long_as_the_source_says_so(monkeypatch):
     loop = Loop()
     copy = loop.world.copy
     loop.turn()
-    assert loop.pulse.idle_ms == -1, "it is not known where the source ends"
-    monkeypatch.setattr(loop.loop._source_side, "heard_s", lambda: loop.now_s - 2.0)
+    assert loop.pulse.idle_s == crossing.NEVER_S, "it is not known where the source ends"
+    heard_s = loop.now_s - 2.0
+    monkeypatch.setattr(loop.loop._source_side, "heard_s", lambda: heard_s)
     copy.source.end = figures.copied_to(copy)
     loop.loop._arrived(copy)
     loop.turn()
-    assert loop.pulse.idle_ms == 48_000
+    assert loop.pulse.idle_s == heard_s
     copy.source.end += 1
     loop.loop._arrived(copy)
     monkeypatch.setattr(loop.loop._source_side, "heard_s", lambda: loop.now_s)
     loop.turn()
-    assert loop.pulse.idle_ms == 48_000, "that was the last moment"
+    assert loop.pulse.idle_s == heard_s, "that was the last moment"
 
 
 def test_a_paused_partition_is_not_known_to_have_nothing_left(monkeypatch):
@@ -220,4 +223,4 @@ def test_a_paused_partition_is_not_known_to_have_nothing_left(monkeypatch):
     copy.source.end = figures.copied_to(copy)
     loop.loop.pause(paused=True, topics=())
     loop.turn()
-    assert loop.pulse.idle_ms == -1
+    assert loop.pulse.idle_s == crossing.NEVER_S

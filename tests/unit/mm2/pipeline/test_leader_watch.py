@@ -40,7 +40,7 @@ def test_the_side_without_a_leader_is_named(source, target, told):
 
 
 def gauge(phase="copying", reason="", source_end=7):
-    made = messages.gauge(0, copying.begun().copy, now_s=0.0, wall_ms=0)
+    made = messages.gauge(0, copying.begun().copy)
     return dataclasses.replace(made, phase=phase, reason=reason, source_end=source_end)
 
 

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import parser
 
 from connect_runtime.adapters.http import metrics_exporter, small_server
-from connect_runtime.base import metrics
+from connect_runtime.base import browsers, metrics
 from connect_runtime.ports import pages
 from connect_runtime.system import pool
 
@@ -171,6 +171,36 @@ def test_pages_are_beside_the_metrics(registry, caplog):
         exporter.stop()
 
 
+def test_pages_for_people_are_shown_under_own_names_alone(registry):
+    """DNS rebinding: a page from elsewhere has its own name looked up as our address."""
+
+    def seen(asked: pages.Asked) -> pages.Page:
+        return pages.Page(body=asked.requested_with.encode())
+
+    exporter = metrics_exporter.MetricsExporter(
+        registry,
+        host="127.0.0.1",
+        port=0,
+        beside={"/seen": seen, "/lives": LIVES},
+        hosts=browsers.allowed(["node.example.org"]),
+    )
+    exporter.start()
+    root = exporter.url.removesuffix("/metrics")
+    try:
+        status, text = told(f"{root}/seen", headers={"Host": "evil.example"})
+        assert status == 403
+        assert "'evil.example'" in text
+        assert browsers.ALLOWED_NAMES in text
+        ours = {"Host": "node.example.org:9464", "X-Requested-With": "us"}
+        assert told(f"{root}/seen", headers=ours) == (200, "us")
+        for foreign in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://evil.example"}):
+            assert told(f"{root}/seen", headers=ours | foreign) == (200, "")
+        for path in ("lives", "metrics"):
+            assert told(f"{root}/{path}", headers={"Host": "mm2.mm2.svc"})[0] == 200
+    finally:
+        exporter.stop()
+
+
 def test_a_page_that_takes_long_holds_up_no_scrape(registry):
     ending, asked = threading.Event(), threading.Event()
 
@@ -233,7 +263,7 @@ def test_who_comes_is_answered_however_many_never_say_what_they_want(registry):
     try:
         with ExitStack() as many:
             slow = []
-            for _ in range(2 * small_server.CONNECTIONS_MAX):
+            for _ in range(2 * small_server.LIMITS.local):
                 slow.append(socket.create_connection(("127.0.0.1", port)))
                 many.enter_context(closing(slow[-1]))
                 slow[-1].sendall(b"GET / HTTP/1.1\r\nX: ")

@@ -15,6 +15,7 @@ from connect_runtime.core.state import cluster_config
 from connect_runtime.ports import peers
 from connect_runtime.rest import app, namespaces
 from connect_runtime.rest import settings as rest_settings
+from connect_runtime.system import clock as system_clock
 from connect_runtime.system import threads
 from tests.fakes import rest_herder
 from tests.support import rest, rest_server
@@ -228,16 +229,24 @@ def test_workers_of_several_groups_are_asked_under_their_names() -> None:
     served.put(
         ("a", "b c"),
         app.build_internal(
-            rest.parts(herder), rest_settings.RestSettings(), session_keys.KeySettings()
+            rest.parts(herder),
+            rest_settings.RestSettings(),
+            session_keys.KeySettings(),
+            must_be_signed=True,
         ),
     )
 
     def sign(call: peers.Call) -> dict[str, str]:
         signed.append(call)
         target = "/connectors/c/restart?forward=true"
-        return session_keys.headers(
-            KEY, session_keys.asked("POST", target, b""), algorithm="HmacSHA256"
+        request = session_keys.UserRequest(
+            method="POST",
+            target=target,
+            digest=session_keys.body_digest(b""),
+            signed_ms=system_clock.SystemClock().wall_ms(),
+            nonce="0" * 32,
         )
+        return request.headers(KEY, algorithm="HmacSHA256")
 
     signed: list[peers.Call] = []
     with rest_server.started() as running:
@@ -260,3 +269,25 @@ def test_workers_of_several_groups_are_asked_under_their_names() -> None:
         requests.RestartConnector,
     ]
     assert asking._placed(restart).authorization is None
+
+
+@pytest.mark.parametrize(
+    ("url", "warns"),
+    [
+        ("http://192.0.2.1:1/", True),
+        ("http://node-1.invalid:1/", True),
+        ("http://127.0.0.1:1/", False),
+        ("http://[::1]:1/", False),
+        ("http://localhost:1/", False),
+        ("https://node-1.invalid:1/", False),
+    ],
+)
+def test_calls_that_the_network_can_read_are_warned_of_once(
+    url: str, warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    asking = http_peers.HttpPeers(timeout_s=0.05)
+    for _ in range(2):
+        with pytest.raises(peers.PeerFailed):
+            asking.send_and_wait(peers.Call(url=url, method="GET", path="/"))
+    told = [each for each in caplog.messages if "unencrypted" in each]
+    assert len(told) == warns

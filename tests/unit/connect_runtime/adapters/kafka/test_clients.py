@@ -24,6 +24,7 @@ WORKER = worker_config.standalone(
         "key.converter": "K",
         "value.converter": "V",
         "offset.storage.file.filename": "f",
+        "connector.client.config.override.policy": "All",
     }
 )
 RECORD = port.KafkaRecord(

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from connect_runtime.adapters.plugins import discovery
-from connect_runtime.api import errors
+from connect_runtime.api import config_types, errors
 from connect_runtime.builtin.connectors import file_stream_sink, file_stream_source
 from connect_runtime.builtin.converters import json, simple_header
 from connect_runtime.ports import plugins
@@ -50,9 +50,28 @@ def folder(tmp_path, monkeypatch):
         " FileStreamSource ",
     ],
 )
-def test_shipped_connectors_go_by_javas_names_and_ours(name):
-    found = discovery.discover().find(name, *CONNECTORS)
-    assert found is file_stream_source.FileStreamSourceConnector
+def test_shipped_connectors_go_by_javas_names_and_ours(name, tmp_path):
+    found = discovery.discover(file_paths=[str(tmp_path)]).find(name, *CONNECTORS)
+    assert issubclass(found, file_stream_source.FileStreamSourceConnector)
+    assert config_types.class_name(found) == config_types.class_name(
+        file_stream_source.FileStreamSourceConnector
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "FileStreamSource",
+        "FileStreamSink",
+        "org.apache.kafka.connect.file.FileStreamSourceConnector",
+        "connect_runtime.builtin.connectors.file_stream_sink:FileStreamSinkConnector",
+    ],
+)
+def test_file_stream_connectors_are_off_unless_paths_are_allowed(name):
+    found = discovery.discover()
+    with pytest.raises(errors.ConfigError, match=r"file\.stream\.allowed\.paths"):
+        found.find(name, *CONNECTORS)
+    assert not [each for each in found.installed() if "FileStream" in each.class_name]
 
 
 def test_kinds_are_told_apart():
@@ -64,9 +83,8 @@ def test_kinds_are_told_apart():
 
 
 def test_what_is_there_is_listed_with_versions():
-    found = {
-        (each.kind, each.class_name): each.version for each in discovery.discover().installed()
-    }
+    installed = discovery.discover(file_paths=["/"]).installed()
+    found = {(each.kind, each.class_name): each.version for each in installed}
     name = "org.apache.kafka.connect.file.FileStreamSinkConnector"
     assert found[Kind.SINK, name] == file_stream_sink.FileStreamSinkConnector().version()
     assert (Kind.HEADER_CONVERTER, "org.apache.kafka.connect.json.JsonConverter") in found
@@ -97,7 +115,7 @@ def test_what_a_folder_brings_is_told_and_that_one_brings_nothing(folder, caplog
 
 def test_a_short_name_of_two_is_refused_and_full_names_are_not(folder):
     (folder / "one_of_two.py").write_text(MODULE.format(name="FileStreamSourceConnector"))
-    found = discovery.discover([str(folder)])
+    found = discovery.discover([str(folder)], ["/"])
     with pytest.raises(errors.ConfigError, match="More than one connector matches alias") as told:
         found.find("FileStreamSource", *CONNECTORS)
     assert "one_of_two.FileStreamSourceConnector" in str(told.value)
@@ -137,10 +155,35 @@ def test_entry_points_may_bring_a_name_of_javas(folder):
     assert "org.acme.MirrorConnector" in [each.class_name for each in found.installed()]
 
 
-def test_an_installed_class_need_not_be_declared(folder):
-    (folder / "quiet_plugin.py").write_text(MODULE.format(name="Quiet"))
+MARKS = """
+import pathlib
+pathlib.Path(__file__).with_suffix(".imported").touch()
+"""
+
+
+@pytest.mark.parametrize("kind", list(Kind), ids=lambda each: each.value)
+@pytest.mark.parametrize("name", ["quiet_plugin.Quiet", "quiet_plugin:Quiet", "quiet_plugin.x.Y"])
+def test_a_class_that_is_not_discovered_is_not_imported(folder, name, kind):
+    """Names come from connectors' configurations, which anybody who reaches REST may send."""
+    (folder / "quiet_plugin.py").write_text(MARKS + MODULE.format(name="Quiet"))
     sys.path.append(str(folder))
     found = discovery.discover()
-    assert found.find("quiet_plugin.Quiet", *CONNECTORS).__name__ == "Quiet"
+    with pytest.raises(errors.ConfigError, match="Failed to find any class that implements"):
+        found.find(name, kind)
+    assert "quiet_plugin" not in sys.modules
+    assert not (folder / "quiet_plugin.imported").exists()
+
+
+def test_a_class_that_is_imported_and_no_plugin_is_not_found_either(folder):
     with pytest.raises(errors.ConfigError, match="Failed to find any class"):
-        found.find("quiet_plugin.Abstract", Kind.CONVERTER)
+        discovery.discover().find(f"{__name__}.Undeclared", *CONNECTORS)
+
+
+class Undeclared(file_stream_source.FileStreamSourceConnector):
+    """A connector that nobody has declared."""
+
+
+def test_a_plugin_whose_import_ends_the_process_is_left_out(folder, caplog):
+    (folder / "ends.py").write_text("class Ends(BaseException): ...\nraise Ends('the end')")
+    discovery.discover([str(folder)])
+    assert "the end" in caplog.text

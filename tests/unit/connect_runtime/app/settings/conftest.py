@@ -36,7 +36,7 @@ Read = Callable[..., Any]
 
 def source(folder: pathlib.Path, environment: Mapping[str, str]) -> worker_reader.Source:
     return worker_reader.Source(
-        file="w", folder=folder, environment=environment, discover=lambda _: _INSTALLED
+        file="w", folder=folder, environment=environment, discover=lambda *_: _INSTALLED
     )
 
 

@@ -11,6 +11,7 @@ from connect_runtime.core.state import topic_settings
 
 def test_what_a_group_needs(in_group):
     found = in_group({
+        "listeners": "http://127.0.0.1:8083",
         "connect.protocol": "Compatible",
         "session.timeout.ms": "20000",
         "scheduled.rebalance.max.delay.ms": "7",
@@ -32,7 +33,9 @@ def test_what_a_group_needs(in_group):
     assert found.topics.topics[0].settings["min.insync.replicas"] == "2"
     assert found.access.bootstrap == ("a:1", "b:2")
     assert found.connections.bootstrap == ("a:1", "b:2")
-    assert (found.https, found.users, found.warnings) == (None, None, ())
+    assert (found.https, found.users) == (None, None)
+    (warned,) = found.warnings
+    assert "connect.protocol: REQUESTS BETWEEN WORKERS ARE NOT SIGNED" in warned
 
 
 @pytest.mark.parametrize(("client_id", "expected"), [("", "connect-h:8083"), ("mine", "mine")])
@@ -88,6 +91,7 @@ def test_every_mistake_is_told_at_once(refused):
 
 def test_what_has_no_effect_is_told(in_group):
     found = in_group({
+        "listeners": "http://127.0.0.1:8083",
         "config.storage.partitions": "3",
         "config.storage.cleanup.policy": "delete",
         "grop.id": "x",

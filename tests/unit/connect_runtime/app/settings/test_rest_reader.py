@@ -84,5 +84,16 @@ def test_users_of_basic_authentication(in_group, refused, stored):
     (told,) = refused(extension)
     assert "w:8: rest.extension.classes: basic authentication needs a JAAS file" in told
     (stored / "users.properties").write_text("")
-    (warned,) = in_group(extension, KAFKA_OPTS=OPTS).warnings
+    listens = {"listeners": "http://127.0.0.1:8083"}
+    (warned,) = in_group({**extension, **listens}, KAFKA_OPTS=OPTS).warnings
     assert "everybody is let in" in warned
+
+
+@pytest.mark.parametrize("protocol", ["compatible", "Eager"])
+def test_basic_authentication_needs_a_protocol_that_signs(in_group, refused, stored, protocol):
+    extension = {"rest.extension.classes": rest_settings.BASIC_AUTH, "connect.protocol": protocol}
+    (told,) = refused(extension, KAFKA_OPTS=OPTS)
+    assert "w:9: connect.protocol: signs no requests between workers" in told
+    assert "sessioned" in told
+    in_group({"connect.protocol": protocol})
+    in_group({**extension, "connect.protocol": "Sessioned"}, KAFKA_OPTS=OPTS)

@@ -47,7 +47,7 @@ def test_plugins_are_looked_for_in_the_folders_that_are_named(tmp_path):
 
     asked: list[list[str]] = []
 
-    def discover(folders):
+    def discover(folders, _):
         asked.append(list(folders))
         return discovery.discover()
 
@@ -63,3 +63,11 @@ def test_plugins_are_looked_for_in_the_folders_that_are_named(tmp_path):
 def test_the_environment_is_not_printed(in_group):
     found = in_group({**PROVIDERS}, SECRET="hunter2")
     assert "hunter2" not in repr(found)
+
+
+def test_paths_of_file_stream_connectors(refused, in_group, tmp_path):
+    for given, told in (("files", "is not an absolute path"), (f"{tmp_path}/x", "does not exist")):
+        (line,) = refused({"file.stream.allowed.paths": given})
+        assert "file.stream.allowed.paths" in line
+        assert told in line
+    in_group({"file.stream.allowed.paths": str(tmp_path)})

@@ -116,3 +116,30 @@ def test_unknown_algorithms_are_told_at_the_start():
         session_keys.KeySettings(generation_algorithm="Rot13")
     with pytest.raises(AssertionError):
         session_keys.KeySettings(signature_algorithm="HmacSHA512")
+
+
+def test_nonces_are_forgotten_once_no_clock_allows_them_and_are_bounded():
+    guard = session_keys.ReplayGuard()
+
+    def taken(number, wall_ms, signed_ms=None):
+        request = session_keys.UserRequest(
+            method="GET",
+            target="/",
+            digest=session_keys.body_digest(b""),
+            signed_ms=wall_ms if signed_ms is None else signed_ms,
+            nonce=f"{number:032x}",
+        )
+        given = request.headers(KEY, algorithm="HmacSHA256")
+        verdict = guard.verify("GET", "/", given, key=KEY, settings=SETTINGS, wall_ms=wall_ms)
+        return 200 if isinstance(verdict, session_keys.Genuine) else verdict.status
+
+    assert taken(1, 1_000_000) == 200
+    assert taken(1, 1_060_000, 1_000_000) == 403
+    assert taken(1, 1_000_000 + 120_000, 1_060_000) == 200  # another request by the same number
+    most = session_keys._NONCES_MAX
+    start = 2_000_000
+    assert {taken(number, start) for number in range(most)} == {200}
+    assert taken(most, start) == 503
+    assert len(guard._expires_ms) == most
+    assert taken(most, start + 120_000) == 200
+    assert len(guard._expires_ms) == 1

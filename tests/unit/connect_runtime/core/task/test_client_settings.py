@@ -8,6 +8,8 @@ from connect_runtime.core.task import client_settings, worker_config
 
 TASK = ids.ConnectorTaskId("c", 3)
 PRODUCER = client_settings.ClientKind.PRODUCER
+POLICY = "connector.client.config.override.policy"
+ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 
 
 def worker(**more):
@@ -17,6 +19,7 @@ def worker(**more):
             "key.converter": "K",
             "value.converter": "V",
             "offset.storage.file.filename": "f",
+            POLICY: "All",
             **{name.replace("_", "."): value for name, value in more.items()},
         }
     )
@@ -119,3 +122,62 @@ def test_only_what_a_client_would_use_is_judged():
         "consumer.override.a": "a"
     }
     client_settings.source_producer(ours, config, TASK)
+
+
+REFUSED_BY_DEFAULT = (
+    "bootstrap.servers",
+    "bootstrap.controllers",
+    ENDPOINT,
+    "sasl.oauthbearer.jwks.endpoint.url",
+    "ssl.truststore.location",
+    "ssl.keystore.location",
+    "ssl.engine.factory.class",
+    "sasl.login.callback.handler.class",
+    "sasl.kerberos.kinit.cmd",
+    "interceptor.classes",
+    "partitioner.class",
+    "plugin.library.paths",
+    "debug",
+)
+
+
+@pytest.mark.parametrize("kind", list(client_settings.ClientKind), ids=lambda each: each.value)
+def test_by_default_connectors_tune_their_clients_and_say_who_they_are(kind):
+    by_default = worker(connector_client_config_override_policy="Allowlist")
+    usual = ("acks", "linger.ms", "max.poll.records", "sasl.jaas.config", "group.id")
+    config = {f"{kind.override_prefix}{name}": "x" for name in (*REFUSED_BY_DEFAULT, *usual)}
+    refused = client_settings.refused_overrides(by_default, config, kind)
+    assert sorted(refused) == sorted(f"{kind.override_prefix}{name}" for name in REFUSED_BY_DEFAULT)
+    assert client_settings.refused_overrides(worker(), config, kind) == {}
+
+
+def test_the_policy_is_allowlist_unless_set():
+    given = {name: value for name, value in worker().raw.items() if name != POLICY}
+    found = worker_config.standalone(given)
+    assert found.override_policy is client_settings.OverridePolicy.ALLOWLIST
+    assert "bootstrap.servers" not in found.override_allowed
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        f"producer.override.{ENDPOINT}",
+        f"source.cluster.{ENDPOINT}",
+        ENDPOINT,
+        "consumer.override.sasl.oauthbearer.jwks.endpoint.url",
+    ],
+)
+def test_issuers_of_tokens_are_those_that_the_worker_allows(key):
+    """Whoever reaches REST could else have the worker send requests to any host of its network."""
+    config = {"name": "c", key: "http://127.0.0.1/latest/meta-data"}
+    (told,) = client_settings.refused_endpoints(worker(), config).items()
+    assert told[0] == key
+    assert "org.apache.kafka.sasl.oauthbearer.allowed.urls" in told[1]
+    url = "https://id.example/token"
+    allowing = worker_config.standalone(
+        {**worker().raw, "org.apache.kafka.sasl.oauthbearer.allowed.urls": f"https://x , {url}"}
+    )
+    assert client_settings.refused_endpoints(allowing, {key: url}) == {}
+    own = worker_config.standalone({**worker().raw, f"producer.{ENDPOINT}": url})
+    assert client_settings.refused_endpoints(own, {key: url}) == {}
+    assert client_settings.refused_endpoints(own, {key: f"{url}/.."})

@@ -33,7 +33,6 @@ def test_defaults_are_those_of_java():
         "worker.unsync.backoff.ms": 300_000,
         "inter.worker.key.ttl.ms": 3_600_000,
         "request.timeout.ms": 40_000,
-        "connector.client.config.override.policy": "All",
     }
     assert {name: found[name] for name in expected} == expected
 

@@ -138,26 +138,31 @@ def test_a_refusal_says_what_to_check_and_no_secret(status):
     with pytest.raises(failures.AuthenticationFailed) as raised:
         decode(answer(said, status))
     text = str(raised.value)
-    assert f"status {status} (invalid_client: no …  here)" in text
+    assert f"status {status} (invalid_client); a token" in text
     assert "a token for client 'mm2' was refused: check its id, its secret" in text
     assert raised.value.address == "id.example.com:443"
 
 
 def test_a_redirection_is_not_followed():
-    with pytest.raises(failures.AuthenticationFailed, match="it points to https://elsewhere/t"):
+    with pytest.raises(failures.AuthenticationFailed, match="it points to another address"):
         decode(answer(b"", 302, Location="https://elsewhere/t"))
-    with pytest.raises(failures.AuthenticationFailed, match=r"points to https://x/ \[31m: set"):
-        decode(answer(b"", 302, Location="https://x/\x1b[31m"))
 
 
-def test_what_an_issuer_repeats_holds_no_secret_wherever_it_is_cut():
-    credentials = base64.b64encode(b"mm2:s3cret+/").decode()
-    for secret in ("s3cret+/", "s3cret%2B%2F", credentials):
-        for length in range(180, 201):
-            said = {"error": "x" * length + secret}
-            with pytest.raises(failures.AuthenticationFailed) as raised:
-                decode(answer(said, 401))
-            assert secret[:4] not in str(raised.value)
+@pytest.mark.parametrize("status", [200, 302, 400, 401, 404, 429, 500, 503])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"INTERNAL",
+        {"error": "INTERNAL", "error_description": "INTERNAL"},
+        {"error": "invalid_client", "error_description": "INTERNAL"},
+        {"INTERNAL": "INTERNAL", "access_token": "INTERNAL token"},
+    ],
+)
+def test_no_failure_repeats_what_the_issuer_wrote(status, body):
+    """Whoever may configure a connector chooses the host that is asked, and reads its status."""
+    with pytest.raises(errors.ConnectError) as raised:
+        decode(answer(body, status, Location="http://INTERNAL"), ended=True)
+    assert "INTERNAL" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

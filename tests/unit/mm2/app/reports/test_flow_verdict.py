@@ -237,3 +237,15 @@ def test_the_verdict_as_json():
         "reasons": [SOURCE_LOST],
         "notes": [],
     }
+
+
+FUTURE_MS = NOW_MS + 6 * 3_600_000
+
+
+def test_a_moment_in_the_future_excuses_nothing():
+    """A clock was set back: how long it has been so, nobody knows."""
+    waiting = part("waiting", since_ms=FUTURE_MS)
+    assert judge(report(waiting, since_ms=FUTURE_MS)).health is Health.UNHEALTHY
+    stalled = judge(report(part(), crossed=crossed(-6 * 3_600.0)))
+    assert stalled.health is Health.UNKNOWN
+    assert "lies in the future" in stalled.reasons[0]

@@ -22,7 +22,7 @@ LOOK = source_looks.Seen(
 
 def report(status, **more):
     past = history.History()
-    past.observe([status], 5)
+    past.observe([status], now_s=5.0, wall_ms=5)
     return from_process.report(
         FLOW, status, past, resume="mm2 resume x", process=7, wall_ms=9_000, **more
     )

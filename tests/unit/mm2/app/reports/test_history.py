@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from connect_runtime.base import ids
 from mm2.app.reports import flow_report, history
 from mm2.connectors import flow_status
@@ -15,7 +17,7 @@ TaskState = flow_status.TaskState
 def observed(*looks):
     found = history.History()
     for at_ms, status in enumerate(looks, start=1):
-        found.observe([status], at_ms)
+        found.observe([status], now_s=at_ms / 1000, wall_ms=at_ms)
         found.check_invariants()
     return found
 
@@ -27,6 +29,15 @@ def test_since_when_it_is_as_it_is():
     assert observed(copying, further).since_ms(FLOW, PLACE) == 1
     found = observed(copying, further, stopped, statuses.flow(statuses.partition(phase="stopped")))
     assert (found.since_ms(FLOW, PLACE), found.since_ms(FLOW)) == (3, 1)
+
+
+@pytest.mark.parametrize("step_h", [6, -6, -12])
+def test_a_step_of_the_wall_clock_leaves_it_as_long_ago_as_it_was(step_h):
+    status, found = statuses.flow(statuses.partition()), history.History()
+    found.observe([status], now_s=50.0, wall_ms=1_700_000_000_000)
+    stepped_ms = 1_700_000_000_000 + (100 + step_h * 3_600) * 1000
+    found.observe([status], now_s=150.0, wall_ms=stepped_ms)
+    assert stepped_ms - found.since_ms(FLOW, PLACE) == 100_000
 
 
 def test_a_pause_is_a_state_of_its_own():

@@ -32,7 +32,7 @@ def shown(*points, round_ms=5):
             },
         )
 
-    return board.GroupsShown(round_ms=round_ms, find=find)
+    return board.GroupsShown(round_s=round_ms, round_ms=round_ms, find=find)
 
 
 def told(*tasks, text="", holds=holding.NOTHING):

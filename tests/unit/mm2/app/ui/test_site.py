@@ -180,7 +180,7 @@ def test_groups_are_those_of_the_flows_tasks_in_this_process(browser):
         texts.append(text)
         return board.GroupsFound(known=4, matching=2, groups={})
 
-    browser.board.groups("east->west", 0).put(board.GroupsShown(round_ms=3, find=find))
+    browser.board.groups("east->west", 0).put(board.GroupsShown(round_s=3, round_ms=3, find=find))
     told = browser.json("/ui/api/groups", flow="east->west", group="bill")
     assert (told["group_count"], told["groups_found"], texts) == (4, 2, ["bill"])
     assert browser.json("/ui/api/groups", flow="west->east")["tasks_here"] == 0
@@ -208,6 +208,7 @@ def test_a_page_from_elsewhere_cannot_have_clusters_asked(browser, name):
 def test_names_that_no_text_can_hold_are_shown_all_the_same(browser):
     browser.board.groups("east->west", 0).put(
         board.GroupsShown(
+            round_s=3,
             round_ms=3,
             find=lambda *_: board.GroupsFound(known=1, matching=1, groups={"half \ud800": []}),
         )
@@ -252,7 +253,7 @@ def test_groups_are_looked_for_by_so_many_texts_in_one_look(browser):
     def ask(text, status=200):
         return browser.json("/ui/api/groups", status=status, flow="east->west", group=text)
 
-    browser.board.groups("east->west", 0).put(board.GroupsShown(round_ms=1, find=find))
+    browser.board.groups("east->west", 0).put(board.GroupsShown(round_s=1, round_ms=1, find=find))
     wanted = ["", *map(str, range(site.TEXTS_MAX))]
     for text in wanted * 2:
         ask(text)
@@ -271,6 +272,6 @@ def test_long_texts_are_cut_before_they_are_looked_for(browser):
         texts.append(len(text))
         return board.GroupsFound(known=0, matching=0, groups={})
 
-    browser.board.groups("east->west", 0).put(board.GroupsShown(round_ms=1, find=find))
+    browser.board.groups("east->west", 0).put(board.GroupsShown(round_s=1, round_ms=1, find=find))
     browser.json("/ui/api/groups", flow="east->west", group="x" * 5_000)
     assert texts == [site.TEXT_MAX]

@@ -62,7 +62,7 @@ def test_what_another_share_copied_of_the_same_partitions_is_counted_on():
     assert after.gauges == {}
 
 
-def pulse(records: int, **told: int) -> crossing.Pulse:
+def pulse(records: int, **told: Any) -> crossing.Pulse:
     counts = (records, *[0] * (crossing.BUCKETS - 1))
     return crossing.Pulse(counts=counts, sum_ms=10 * records, **told)
 
@@ -71,16 +71,16 @@ def test_pulses_of_copies_that_follow_each_other_are_one():
     assert copy_figures.CopyFigures([ZERO]).pulse is None
     figures = copy_figures.CopyFigures([ZERO])
     life = figures.life
-    figures.note_pulse(pulse(5, crossed_ms=100, idle_ms=90), 0.0)
+    figures.note_pulse(pulse(5, crossed_s=100, idle_s=90), 0.0)
     figures.copy_ended("killed")
-    assert figures.pulse == pulse(5, crossed_ms=100, idle_ms=90, life=life)
+    assert figures.pulse == pulse(5, crossed_s=100, idle_s=90, life=life)
     figures.note_pulse(pulse(2), 1.0)
-    assert figures.pulse == pulse(7, crossed_ms=100, idle_ms=90, life=life)
-    figures.note_pulse(pulse(3, crossed_ms=200), 2.0)
-    assert figures.pulse == pulse(8, crossed_ms=200, idle_ms=90, life=life)
+    assert figures.pulse == pulse(7, crossed_s=100, idle_s=90, life=life)
+    figures.note_pulse(pulse(3, crossed_s=200), 2.0)
+    assert figures.pulse == pulse(8, crossed_s=200, idle_s=90, life=life)
     after = copy_figures.CopyFigures([ZERO], before=figures)
     after.note_pulse(pulse(1), 3.0)
-    assert after.pulse == pulse(9, crossed_ms=200, idle_ms=90, life=life)
+    assert after.pulse == pulse(9, crossed_s=200, idle_s=90, life=life)
 
 
 def test_what_counts_from_nothing_has_a_life_of_its_own():

@@ -268,7 +268,7 @@ def test_a_copy_that_lost_a_partition_settles_the_others():
     made.turn()
     lost = {**copy_plane.PLAIN, "index": 0, "phase": "fenced", "reason": "another owner"}
     gauges = messages.gauges(
-        [messages.Gauge(**lost, copied_to=5)], troubles={}, pulse=crossing.Pulse()
+        [messages.Gauge(**lost, copied_to=5)], troubles={}, pulse=crossing.Pulse(), now_s=made.now_s
     )
     made.supervisor.received(gauges, made.now_s)
     assert made.supervisor.taken_over == "another owner"

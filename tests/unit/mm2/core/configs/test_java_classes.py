@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from connect_runtime.api import config_types
@@ -45,3 +47,20 @@ def test_what_is_no_class_is_said(name):
 def test_classes_of_javas_clients_are_known_by_their_package():
     name = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
     assert java_classes.java_name(java_classes.load(name)) == name
+
+
+@pytest.mark.parametrize("code", ["", "raise SystemExit('ended')", "raise ValueError('broken')"])
+def test_a_module_is_imported_for_an_operators_file_alone(tmp_path, monkeypatch, code):
+    (tmp_path / "users_policy.py").write_text(f"{code}\nclass Policy: ...")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "users_policy", raising=False)
+    with pytest.raises(LookupError, match=r"plugin\.path"):
+        java_classes.load("users_policy.Policy")
+    assert "users_policy" not in sys.modules
+    if code:
+        with pytest.raises(LookupError, match=r"ended|broken"):
+            java_classes.load_and_import("users_policy:Policy")
+        return
+    found = java_classes.load_and_import("users_policy:Policy")
+    assert java_classes.load("users_policy.Policy") is found
+    monkeypatch.delitem(sys.modules, "users_policy")

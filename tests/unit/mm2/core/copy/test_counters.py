@@ -33,8 +33,8 @@ def test_nothing_was_copied_yet():
 
 def test_batches_add_up():
     copied = counters.Counters()
-    copied.acknowledged(sent(records=3, size=100), wall_ms=NOW_MS)
-    copied.acknowledged(sent(records=5, size=70), wall_ms=NOW_MS)
+    copied.acknowledged(sent(records=3, size=100), now_s=70.0, wall_ms=NOW_MS)
+    copied.acknowledged(sent(records=5, size=70), now_s=70.0, wall_ms=NOW_MS)
     assert (copied.records, copied.bytes, copied.batches) == (8, 170, 2)
 
 
@@ -45,14 +45,14 @@ def test_batches_add_up():
 )
 def test_the_age_is_that_of_the_newest_record_when_it_was_acknowledged(newest_ms, age_ms):
     copied = counters.Counters()
-    copied.acknowledged(sent(newest_ms=newest_ms), wall_ms=NOW_MS)
+    copied.acknowledged(sent(newest_ms=newest_ms), now_s=70.0, wall_ms=NOW_MS)
     assert (copied.age_ms, copied.newest_ms) == (age_ms, newest_ms)
 
 
 def test_records_without_timestamps_leave_the_age_as_it_was():
     copied = counters.Counters()
-    copied.acknowledged(sent(newest_ms=NOW_MS - 250), wall_ms=NOW_MS)
-    copied.acknowledged(sent(newest_ms=-1), wall_ms=NOW_MS)
+    copied.acknowledged(sent(newest_ms=NOW_MS - 250), now_s=70.0, wall_ms=NOW_MS)
+    copied.acknowledged(sent(newest_ms=-1), now_s=70.0, wall_ms=NOW_MS)
     assert (copied.age_ms, copied.newest_ms) == (250, -1)
 
 
@@ -60,7 +60,7 @@ def test_batches_that_were_made_are_counted_and_the_newest_says_why():
     copied = counters.Counters()
     found = []
     for why in ("", "small batches are joined", "compaction left gaps in it", ""):
-        copied.acknowledged(sent(why=why), wall_ms=NOW_MS)
+        copied.acknowledged(sent(why=why), now_s=70.0, wall_ms=NOW_MS)
         found.append((copied.made, copied.why))
     assert found == [
         (0, ""),
@@ -81,10 +81,10 @@ def test_ages_are_told_once_of_what_came_and_of_what_is_stored():
     copied = counters.Counters()
     two = [fetched(newest_ms=NOW_MS - 100, records=3), fetched(newest_ms=NOW_MS - 10)]
     copied.fetched(two, wall_ms=NOW_MS)
-    copied.acknowledged(sent(records=3, newest_ms=NOW_MS - 100), wall_ms=NOW_MS + 50)
+    copied.acknowledged(sent(records=3, newest_ms=NOW_MS - 100), now_s=70.0, wall_ms=NOW_MS + 50)
     assert copied.take_ages() == (ages.Ages(4, 310, 10, 100), ages.Ages(3, 450, 150, 150))
     assert copied.take_ages() == (ages.NONE, ages.NONE)
-    copied.acknowledged(sent(newest_ms=NOW_MS), wall_ms=NOW_MS + 60)
+    copied.acknowledged(sent(newest_ms=NOW_MS), now_s=70.0, wall_ms=NOW_MS + 60)
     assert copied.take_ages() == (ages.NONE, ages.Ages(1, 60, 60, 60))
 
 
@@ -92,11 +92,11 @@ def test_what_crosses_is_told_of_all_partitions_together():
     whole = crossing.Crossing()
     one, other = counters.Counters(crossing=whole), counters.Counters(crossing=whole)
     one.fetched([fetched(newest_ms=NOW_MS - 3), fetched(newest_ms=NOW_MS + 40)], wall_ms=NOW_MS)
-    one.acknowledged(sent(records=2, newest_ms=NOW_MS - 7), wall_ms=NOW_MS)
-    other.acknowledged(sent(records=3, newest_ms=NOW_MS - 60), wall_ms=NOW_MS + 1)
-    told = whole.take(idle_ms=-1)
+    one.acknowledged(sent(records=2, newest_ms=NOW_MS - 7), now_s=70.0, wall_ms=NOW_MS)
+    other.acknowledged(sent(records=3, newest_ms=NOW_MS - 60), now_s=70.0, wall_ms=NOW_MS + 1)
+    told = whole.take(idle_s=crossing.NEVER_S)
     assert (told.counts[1], told.counts[4], sum(told.counts)) == (2, 3, 5)
-    assert (told.sum_ms, told.ahead_ms, told.crossed_ms) == (14 + 183, 40, NOW_MS + 1)
+    assert (told.sum_ms, told.ahead_ms, told.crossed_s) == (14 + 183, 40, 70.0)
 
 
 @pytest.mark.parametrize(("code", "spared"), [(46, 3), (47, 3), (90, 3), (45, 0), (6, 0), (10, 0)])

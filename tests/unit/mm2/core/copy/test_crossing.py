@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from mm2.core.copy import ages, crossing
 
 NOW_MS = 1_790_000_000_000
+NOW_S = 70.0
+NEVER_S = crossing.NEVER_S
 
 
 def found(*batches: tuple[int, int, int]) -> crossing.Crossing:
@@ -17,7 +19,7 @@ def found(*batches: tuple[int, int, int]) -> crossing.Crossing:
         late = ages.of_batch(
             records, oldest_ms=NOW_MS - oldest, newest_ms=NOW_MS - youngest, wall_ms=NOW_MS
         )
-        made.acknowledged(late, NOW_MS)
+        made.acknowledged(late, NOW_S)
     return made
 
 
@@ -56,21 +58,21 @@ def test_every_record_is_counted_once(batches):
 
 def test_records_without_timestamps_cross_and_have_no_age():
     made = crossing.Crossing()
-    made.acknowledged(ages.NONE, NOW_MS)
-    assert made.take(idle_ms=-1) == crossing.Pulse(crossed_ms=NOW_MS)
+    made.acknowledged(ages.NONE, NOW_S)
+    assert made.take(idle_s=NEVER_S) == crossing.Pulse(crossed_s=NOW_S)
 
 
 def test_a_clock_that_is_ahead_is_told_once_and_one_that_is_mad_never():
     made = crossing.Crossing()
     for ahead_ms in (300, 700, 10, -5, crossing.AHEAD_MAX_MS + 1):
         made.came(NOW_MS + ahead_ms, NOW_MS)
-    assert [made.take(idle_ms=-1).ahead_ms for _ in range(2)] == [700, 0]
+    assert [made.take(idle_s=NEVER_S).ahead_ms for _ in range(2)] == [700, 0]
 
 
 def test_when_all_was_copied_last_is_remembered():
     made = crossing.Crossing()
-    assert [made.take(idle_ms=each).idle_ms for each in (-1, 50, -1, 60, -1)] == [
-        -1, 50, 50, 60, 60,
+    assert [made.take(idle_s=each).idle_s for each in (NEVER_S, 50, NEVER_S, 60, NEVER_S)] == [
+        NEVER_S, 50, 50, 60, 60,
     ]  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 from mm2.core.copy import figures, instructions, setup
 from tests.fakes import copying
 
@@ -54,12 +56,9 @@ def test_the_oldest_record_not_copied_is_queued_or_the_newest_copied_one_or_none
 def test_what_no_anchor_tells_of_is_dated_until_it_is_stored():
     world = copying.begun(*LOG)
 
-    def since_ms() -> int:
-        return figures.unrecorded_ms(world.copy, now_s=world.now_s + 2.0, wall_ms=10_000)
-
-    assert figures.unrecorded_ms(copying.World(*LOG).copy, now_s=0.0, wall_ms=1) == -1
-    assert since_ms() == 0
+    assert figures.unrecorded_s(copying.World(*LOG).copy) is None
+    assert figures.unrecorded_s(world.copy) == math.inf
     world.offer(*LOG[:2])
     world.send()
     world.acknowledge()
-    assert since_ms() == 8_000
+    assert figures.unrecorded_s(world.copy) == world.now_s

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 from random import Random
 
 import pytest
@@ -147,6 +149,7 @@ gauges = st.builds(
     arrived=st.builds(ages.Ages, NUMBERS, NUMBERS, NUMBERS, NUMBERS),
     reason=TEXTS,
     cause=TEXTS,
+    unrecorded_s=st.sampled_from([None, math.inf, 0.0, 4.5]),
 )
 WHERE = setup.PartitionSetup(
     flow="a->b", topic="orders", remote_topic="a.orders", partition=7, transactional_id="mm2-x"
@@ -205,22 +208,34 @@ def test_the_ordered_stream_survives_json(sent, first):
 
 
 PULSE = crossing.Pulse(
-    counts=tuple(range(crossing.BUCKETS)), sum_ms=3, ahead_ms=4, crossed_ms=5, idle_ms=6
+    counts=tuple(range(crossing.BUCKETS)), sum_ms=3, ahead_ms=4, crossed_s=5.0, idle_s=6.0
 )
 
 
 @settings(max_examples=examples.of(50))
 @given(st.lists(gauges, max_size=5))
 def test_gauges_survive_json(sent):
-    message = over_the_channel(messages.gauges(sent, troubles={}, pulse=PULSE))
+    message = over_the_channel(messages.gauges(sent, troubles={}, pulse=PULSE, now_s=9.0))
     assert message["type"] == "gauges"
-    assert messages.read_gauges(message) == sent
-    assert messages.read_pulse(message) == PULSE
+    assert messages.read_gauges(message, 9.0) == sent
+    assert messages.read_pulse(message, 9.0) == PULSE
+
+
+def test_moments_are_moved_to_the_clock_of_who_reads_them():
+    """Each process, and each machine, has a monotonic clock of its own."""
+    gauge = dataclasses.replace(gauge_of(copy_of(WHERE)), unrecorded_s=7.0)
+    message = over_the_channel(messages.gauges([gauge], troubles={}, pulse=PULSE, now_s=9.0))
+    (found,) = messages.read_gauges(message, 1_000.0)
+    assert found.unrecorded_s == 998.0
+    pulse = messages.read_pulse(message, 1_000.0)
+    assert (pulse.crossed_s, pulse.idle_s) == (996.0, 997.0)
+    empty = messages.gauges([], troubles={}, pulse=crossing.Pulse(), now_s=9.0)
+    assert messages.read_pulse(over_the_channel(empty), 1_000.0) == crossing.Pulse()
 
 
 def test_a_gauge_of_another_length_is_refused():
     with pytest.raises(ValueError, match="shorter"):
-        messages.read_gauges({"partitions": [[0, "copying"]]})
+        messages.read_gauges({"now_s": 1.0, "partitions": [[0, "copying"]]}, 1.0)
 
 
 def copy_of(where):
@@ -235,7 +250,7 @@ def copy_of(where):
 
 
 def gauge_of(copy, index=0):
-    return messages.gauge(index, copy, now_s=100.0, wall_ms=1_000_000)
+    return messages.gauge(index, copy)
 
 
 def test_the_gauge_of_a_copy_that_has_not_begun():
@@ -244,7 +259,7 @@ def test_the_gauge_of_a_copy_that_has_not_begun():
     assert (found.copied_to, found.source_end, found.log_start) == (-1, -1, -1)
     assert (found.records, found.bytes, found.cause) == (0, 0, "")
     assert (found.batches, found.made, found.spared) == (0, 0, 0)
-    assert (found.newest_ms, found.unrecorded_ms) == (-1, -1)
+    assert (found.newest_ms, found.unrecorded_s) == (-1, None)
     assert not found.transactional
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from mm2.core.groups import acknowledged_rounds
 
-FIRST, SECOND, THIRD = (acknowledged_rounds.Round(at_ms=each, groups=2) for each in (1, 2, 3))
+FIRST, SECOND, THIRD = (acknowledged_rounds.Round(at_s=each, groups=2) for each in (1, 2, 3))
 
 
 @pytest.fixture
@@ -56,8 +56,8 @@ def test_acknowledgements_that_always_come_late_make_rounds_count_all_the_same(r
 
 def test_while_nothing_is_acknowledged_no_more_is_kept_than_there_are_records(rounds):
     for at_ms in range(100):
-        rounds.end(acknowledged_rounds.Round(at_ms=at_ms, groups=0))
+        rounds.end(acknowledged_rounds.Round(at_s=at_ms, groups=0))
     rounds.send(1)
     for at_ms in range(100):
-        rounds.end(acknowledged_rounds.Round(at_ms=at_ms, groups=0))
+        rounds.end(acknowledged_rounds.Round(at_s=at_ms, groups=0))
     assert len(rounds._waiting) == 2

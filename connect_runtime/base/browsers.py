@@ -1,0 +1,108 @@
+"""What a server may not do for a browser that shows a page from elsewhere: pure.
+
+A page may have its own name looked up as our address (DNS rebinding): to the browser we are that
+page's own server then, and the page may read all answers. The header `Host` shows it, as it has the
+page's name. And any page may send requests, though it may not read the answers (CSRF): browsers say
+so in `Origin` and `Sec-Fetch-Site`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib import parse
+
+ALLOWED_NAMES = "rest.allowed.host.names"
+"""The setting that names hosts besides."""
+_HOST = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[^\[\]:/@?#\s]+)(?::(?P<port>[0-9]{1,5}))?")
+_PORTS = {"http": "80", "https": "443"}
+_CROSS_SITE = "cross-site"
+_FOREIGN = "This request comes from a page of another origin"
+_REMEDY = (
+    "a page of another origin may change nothing here; access.control.allow.origin names origins"
+    " that may"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllowedHosts:
+    """Under which names a server is asked. Addresses are always allowed, and `localhost`, and names
+    without a dot: nobody can make a public name of these, and so none that is looked up as our
+    address. `suffixes` begin with a dot."""
+
+    names: frozenset[str] = frozenset()
+    suffixes: tuple[str, ...] = ()
+    everything: bool = False
+
+    def allows(self, host: str | None) -> bool:
+        """`host`: the header, with or without a port; None where there is none, as browsers never
+        ask."""
+        if host is None or self.everything:
+            return True
+        found = _HOST.fullmatch(host.strip())
+        if found is None:
+            return False
+        name = found["name"].lower().rstrip(".")
+        return (
+            _is_address(name)
+            or "." not in name
+            or name in self.names
+            or name.endswith((".localhost", *self.suffixes))
+        )
+
+
+def allowed(names: Iterable[str]) -> AllowedHosts:
+    """`*.example.org` is every name below `example.org`, and `*` every name."""
+    given = [each.strip().lower().rstrip(".") for each in names if each.strip()]
+    return AllowedHosts(
+        names=frozenset(each for each in given if not each.startswith("*")),
+        suffixes=tuple(each[1:] for each in given if each.startswith("*.")),
+        everything="*" in given,
+    )
+
+
+def refused_name(host: str) -> str:
+    """Why a request is not served whose `Host` is not allowed."""
+    return (
+        f"The host name of this request is not one of this server: {host[:100]!a}. Ask by address,"
+        f" or add the name to {ALLOWED_NAMES}"
+    )
+
+
+def refused_origin(origin: str | None) -> str:
+    return f"{_FOREIGN}{'' if origin is None else f': {origin[:100]!a}'}; {_REMEDY}"
+
+
+def is_foreign(*, host: str | None, origin: str | None, fetch_site: str | None) -> bool:
+    """Does a page of another origin send this? `fetch_site` is the header `Sec-Fetch-Site`.
+    Programs that are no browsers send neither."""
+    if origin is None:
+        return fetch_site is not None and fetch_site.strip().lower() == _CROSS_SITE
+    sent = parse.urlsplit(origin.strip()) if _is_url(origin) else None
+    found = _HOST.fullmatch((host or "").strip())
+    if sent is None or found is None:
+        return True
+    usual = _PORTS.get(sent.scheme.lower(), "")
+    from_ = _HOST.fullmatch(sent.netloc)
+    return from_ is None or _place(from_, usual) != _place(found, usual)
+
+
+def _is_url(text: str) -> bool:
+    try:
+        return bool(parse.urlsplit(text.strip()).netloc)
+    except ValueError:
+        return False
+
+
+def _place(found: re.Match[str], usual: str) -> tuple[str, str]:
+    return found["name"].lower().rstrip("."), found["port"] or usual
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True

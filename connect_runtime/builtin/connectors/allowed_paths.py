@@ -1,0 +1,75 @@
+"""Which files the FileStream connectors may use: those under the worker's allowed paths.
+
+Connector configurations come over the REST API; without this whoever reaches it could read and
+write every file that the worker's user may. Symbolic links are resolved before a path is compared.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Iterable
+from typing import TypeVar
+
+from connect_runtime.api import config_def, errors
+
+FILE = "file"
+CONFIG = "file.stream.allowed.paths"
+"""The worker's property."""
+
+_Class = TypeVar("_Class", bound=type)
+
+
+class AllowedPaths:
+    """A file may be used if it is one of `paths`, or under one of them; without any none may."""
+
+    def __init__(self, paths: Iterable[str] = ()) -> None:
+        self._paths = tuple(pathlib.Path(os.path.realpath(each)) for each in paths)
+
+    def check(self, name: str) -> str:
+        """The real path of a file that may be used. Raises `ConfigError`."""
+        real = os.path.realpath(name)
+        if any(pathlib.Path(real).is_relative_to(each) for each in self._paths):
+            return real
+        allowed = ", ".join(map(str, self._paths)) or "none"
+        leads = "" if real == name else f", which is {real},"
+        raise errors.ConfigError(
+            f"file {name}{leads} is outside of the paths that this worker allows"
+            f" ({CONFIG}): {allowed}"
+        )
+
+    def open(self, name: str, flags: int) -> int:
+        """A file descriptor. Raises `ConfigError` and `OSError`."""
+        real = self.check(name)
+        opened = os.open(real, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        # A folder on the way may have become a link since the path was resolved.
+        if os.path.realpath(real) == real and _is_same(opened, real):
+            return opened
+        os.close(opened)
+        raise errors.ConfigError(f"file {name} was replaced while it was opened")
+
+
+def _is_same(opened: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(opened), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+def limited(of: _Class, allowed: AllowedPaths) -> _Class:
+    """The same class, by the same name, that uses files under these paths."""
+    names = {"__module__": of.__module__, "__qualname__": of.__qualname__, "__doc__": of.__doc__}
+    return type(of)(of.__name__, (of,), {**names, "allowed": allowed})
+
+
+def validated(
+    values: list[config_def.ConfigValue], allowed: AllowedPaths
+) -> list[config_def.ConfigValue]:
+    """With an error at `file` if it may not be used."""
+    for each in values:
+        if each.name == FILE and each.value and not each.error_messages:
+            try:
+                allowed.check(each.value)
+            except errors.ConfigError as error:
+                each.error_messages.append(str(error))
+    return values

@@ -1,0 +1,201 @@
+"""One HTTP connection of the REST API: deadlines of the client, and what is logged of bad requests.
+
+The library (uvicorn) has one deadline, of a connection on which nothing is asked. Here each time
+that the server waits for its client has one: for the head of every request, for the rest of a body
+that nobody wants any more, and until an answer was taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import h11
+from starlette import requests
+from uvicorn.protocols.http import h11_impl
+
+from connect_runtime.base import connection_limits
+
+LIMITS = connection_limits.Limits(total=512, per_address=128, local=128)
+_READ_BYTES = 64 * 1024
+"""So much of a request is read at a time, and held although nobody asked for it."""
+_COMPLAIN_EVERY_S = 60.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deadlines:
+    """`head_s`: of the head of a request, since its first byte, and of the first request, since the
+    connection came. `idle_s`: between requests. `rest_s`: for the rest of a body whose request
+    was answered without it. `taken_s`: until the client has taken an answer."""
+
+    head_s: float = 10.0
+    idle_s: float = 90.0
+    rest_s: float = 10.0
+    taken_s: float = 60.0
+
+
+class Complaints:
+    """The library's logger, in the loop of one server: what clients do wrong is one line, and each
+    kind of it one a minute, with how often it came. All else is logged as it is."""
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s
+        self._logged_s: dict[str, float] = {}
+        self._left_out: dict[str, int] = {}
+
+    level = logging.WARNING
+    """Asked by the library, for what it traces."""
+
+    def warning(self, message: str, *_: object) -> None:
+        self.note(message.rstrip("."))
+
+    def error(self, message: str, *args: object, exc_info: BaseException | None = None) -> None:
+        if isinstance(exc_info, (h11.ProtocolError, requests.ClientDisconnect, OSError)):
+            self.note(f"a client went away, or broke off, in a request ({type(exc_info).__name__})")
+        else:
+            _log.error(message.rstrip(), *args, exc_info=exc_info)
+
+    def note(self, kind: str, client: str = "") -> None:
+        """`client`: whose connection it is, "" where that is not known."""
+        now_s, logged_s = self._now_s(), self._logged_s.get(kind)
+        if logged_s is not None and now_s - logged_s < _COMPLAIN_EVERY_S:
+            self._left_out[kind] = self._left_out.get(kind, 0) + 1
+            return
+        self._logged_s[kind] = now_s
+        left_out = self._left_out.pop(kind, 0)
+        more = f" ({left_out} more since the last such line)" if left_out else ""
+        _log.warning("REST: %s%s%s", kind, f": {client}" if client else "", more)
+
+
+@dataclass(slots=True, kw_only=True)
+class Shared:
+    """What the connections of one server have in common."""
+
+    held: connection_limits.Connections[Connection]
+    deadlines: Deadlines
+    complaints: Complaints
+
+
+class Connection(h11_impl.H11Protocol):
+    """Told of everything by the loop's transport, and by the cycles of requests."""
+
+    def __init__(self, *args: Any, shared: Shared, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.logger = cast("logging.Logger", shared.complaints)
+        self._shared = shared
+        self._cut: asyncio.TimerHandle | None = None
+        self._cut_for = ""
+        """What `_cut` is the deadline of."""
+        self._asked = False
+
+    # What the transport tells
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        if hasattr(transport, "max_size"):
+            transport.max_size = _READ_BYTES
+        super().connection_made(transport)
+        client = self.client[0] if self.client else ""
+        closed = self._shared.held.admit(self, client)
+        if closed is not None:
+            kind = "too many connections, the one that was waited for longest was closed"
+            self._shared.complaints.note(kind, closed.client[0] if closed.client else "")
+            closed.close()
+        self._look()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._shared.held.leave(self)
+        self._set_deadline("", 0.0)
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._look()
+
+    # What the library's parts tell
+
+    def _unsupported_upgrade_warning(self) -> None:
+        self.logger.warning("a client wants another protocol than HTTP")
+
+    def send_400_response(self, msg: str) -> None:
+        """Also when an answer has begun, or was given: then there is nothing left to say."""
+        if self._answers():
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        self.transport.close()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._look()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """The library's deadline does not look whether the last answer was taken: ours counts."""
+
+    # Deadlines
+
+    def close(self) -> None:
+        """Without waiting for a client that takes nothing."""
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            self.transport.close()
+
+    def _answers(self) -> bool:
+        """Is a request being served?"""
+        cycle = cast("h11_impl.RequestResponseCycle | None", self.cycle)
+        return cycle is not None and not cycle.response_complete
+
+    def _look(self) -> None:
+        """Whom is waited for now, and until when?"""
+        deadlines = self._shared.deadlines
+        self._asked = self._asked or self._answers()
+        if self._answers() and not self.cycle.more_body:
+            self._shared.held.answer(self)
+        else:
+            self._shared.held.wait(self)
+        if self.transport.is_closing() or self.transport.get_write_buffer_size():
+            self._set_deadline("taken", deadlines.taken_s)
+        elif self._answers():
+            self._set_deadline("", 0.0)  # whoever reads the body has one, and whoever answers
+        elif self.conn.their_state is h11.SEND_BODY:
+            self._set_deadline("rest", deadlines.rest_s)
+        elif not self._asked or self.conn.trailing_data[0]:
+            self._set_deadline("head", deadlines.head_s)
+        else:
+            self._set_deadline("idle", deadlines.idle_s)
+
+    def _set_deadline(self, of: str, after_s: float) -> None:
+        """One that is running goes on: bytes that come do not renew it."""
+        if of == self._cut_for:
+            return
+        if self._cut is not None:
+            self._cut.cancel()
+        self._cut_for = of
+        self._cut = self.loop.call_later(after_s, self._cut_off) if of else None
+
+    def _cut_off(self) -> None:
+        if self._cut_for == "taken" and not self.transport.get_write_buffer_size():
+            self._cut, self._cut_for = None, ""  # it was taken
+            if not self.transport.is_closing():
+                self._look()
+            return
+        if self._cut_for == "idle":
+            self.transport.close()
+            return
+        kind = {
+            "head": "a client did not send the head of its request in time",
+            "rest": "a client did not send the rest of its body in time",
+            "taken": "a client did not take its answer in time",
+        }[self._cut_for]
+        self._shared.complaints.note(kind, self.client[0] if self.client else "")
+        if self._cut_for == "head":
+            self.close()
+        else:
+            self.transport.abort()

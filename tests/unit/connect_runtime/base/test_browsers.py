@@ -1,0 +1,84 @@
+"""What a page from elsewhere may not have a browser do here."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.base import browsers
+
+HOSTS = browsers.allowed(["connect.example.org", "*.mm2.svc", "Named."])
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        None,
+        "10.1.2.3:8083",
+        "[fd00::1]:8083",
+        "[::1]",
+        "localhost",
+        "LOCALHOST.:8083",
+        "a.localhost:80",
+        "connect",
+        "named",
+        "connect.example.org:8083",
+        "a.mm2.svc",
+    ],
+)
+def test_own_names_and_addresses_are_allowed(host):
+    assert HOSTS.allows(host)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "connect.example.org.evil.example",
+        "xmm2.svc",
+        "mm2.svc",
+        "127.0.0.1.evil.example",
+        "evil.example:8083",
+        "a@b.c",
+        "localhost@evil.example",
+        "localhost/evil.example",
+        "",
+        "1.2.3.4.5",
+    ],
+)
+def test_other_names_are_not(host):
+    assert not HOSTS.allows(host)
+
+
+def test_a_star_is_every_name():
+    assert browsers.allowed(["*"]).allows("any.example")
+
+
+@pytest.mark.parametrize(
+    ("origin", "site", "foreign"),
+    [
+        (None, None, False),
+        (None, "same-origin", False),
+        (None, "cross-site", True),
+        ("http://a.example:8083", None, False),
+        ("https://a.example:8083", "same-origin", False),
+        ("http://a.example", None, True),
+        ("http://a.example:3000", "same-site", True),
+        ("http://evil.example:8083", None, True),
+        ("null", None, True),
+        ("http://[", None, True),
+    ],
+)
+def test_who_sends_a_request_for_a_page_of_another_origin(origin, site, foreign):
+    found = browsers.is_foreign(host="a.example:8083", origin=origin, fetch_site=site)
+    assert found is foreign
+
+
+def test_a_port_that_is_usual_need_not_be_named():
+    assert not browsers.is_foreign(
+        host="a.example", origin="https://a.example:443", fetch_site=None
+    )
+
+
+def test_what_is_refused_is_told_in_plain_characters():
+    assert "\x1b" not in browsers.refused_name("\x1b]52;evil.example")
+    assert browsers.ALLOWED_NAMES in browsers.refused_name("evil.example")

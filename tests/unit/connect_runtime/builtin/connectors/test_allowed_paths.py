@@ -1,0 +1,98 @@
+"""FileStream connectors use no file outside of the worker's allowed paths, whatever its name."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from connect_runtime.api import errors
+from connect_runtime.builtin.connectors import (
+    allowed_paths,
+    file_stream_sink,
+    file_stream_source,
+)
+from tests.fakes import plugin_contexts
+
+CONNECTORS = (
+    file_stream_source.FileStreamSourceConnector,
+    file_stream_sink.FileStreamSinkConnector,
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = tmp_path / "allowed"
+    made.mkdir()
+    (made / "in.txt").write_text("fine\n")
+    (tmp_path / "secret.txt").write_text("secret\n")
+    (made / "link.txt").symlink_to(tmp_path / "secret.txt")
+    (made / "up").symlink_to(tmp_path, target_is_directory=True)
+    (tmp_path / "allowed-too").mkdir()
+    (tmp_path / "allowed-too" / "x.txt").write_text("secret\n")
+    return made
+
+
+OUTSIDE = [
+    "{0}/../secret.txt",
+    "{0}/link.txt",
+    "{0}/up/secret.txt",
+    "{0}/up/new.txt",
+    "{0}-too/x.txt",
+    "/etc/passwd",
+    "secret.txt",
+    "/proc/self/environ",
+]
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+@pytest.mark.parametrize("of", CONNECTORS, ids=["source", "sink"])
+def test_files_outside_are_refused_by_validation_and_by_the_task(folder, monkeypatch, of, name):
+    monkeypatch.chdir(folder.parent)
+    file = name.format(folder)
+    made = allowed_paths.limited(of, allowed_paths.AllowedPaths([str(folder)]))()
+    props = {"file": file, "topic": "t"}
+    told = {each.name: each.error_messages for each in made.validate(props)}["file"]
+    assert len(told) == 1, told
+    assert "file.stream.allowed.paths" in told[0]
+    task = made.task_class()()
+    task.initialize(plugin_contexts.Context())
+
+    def run():
+        task.start(props)
+        task.poll()
+
+    with pytest.raises(errors.ConfigError, match="outside of the paths that this worker allows"):
+        run()
+    assert not (folder.parent / "new.txt").exists()
+
+
+@pytest.mark.parametrize("of", CONNECTORS, ids=["source", "sink"])
+def test_files_inside_are_used_by_any_of_their_names(folder, of):
+    made = allowed_paths.limited(of, allowed_paths.AllowedPaths([f"{folder}/up/allowed"]))()
+    for file in (f"{folder}/in.txt", f"{folder}/up/allowed/in.txt", f"{folder}/./new.txt"):
+        assert not [
+            each for each in made.validate({"file": file, "topic": "t"}) if each.error_messages
+        ]
+
+
+@pytest.mark.parametrize("of", CONNECTORS, ids=["source", "sink"])
+def test_the_classes_themselves_may_use_no_file(folder, of):
+    told = {each.name: each.error_messages for each in of().validate({"file": "/x", "topic": "t"})}
+    assert told["file"]
+
+
+def test_a_folder_that_becomes_a_link_while_a_file_is_opened(folder, monkeypatch):
+    allowed = allowed_paths.AllowedPaths([str(folder)])
+    inner, plain_open = folder / "inner", os.open
+    inner.mkdir()
+    (inner / "secret.txt").write_text("fine\n")
+
+    def swapped(*given):
+        inner.rename(folder / "other")
+        inner.symlink_to(folder.parent, target_is_directory=True)
+        return plain_open(*given)
+
+    monkeypatch.setattr(os, "open", swapped)
+    with pytest.raises(errors.ConfigError, match="was replaced while it was opened"):
+        allowed.open(str(inner / "secret.txt"), os.O_RDONLY)

@@ -1,0 +1,268 @@
+"""Clients that take their time, send nonsense or are too many: at the real server, of the API that
+users ask and of the one that workers ask each other."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import select
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from starlette import types
+
+from connect_runtime.base import connection_limits
+from connect_runtime.core.herder import session_keys
+from connect_runtime.core.state import cluster_config
+from connect_runtime.rest import app, asking, body_slots, connection, exchange, server
+from connect_runtime.rest import settings as rest_settings
+from tests.fakes import rest_herder
+from tests.support import eventually, rest, rest_server
+
+SOON_S = 20.0
+SHORT_S = 0.4
+KEY = cluster_config.SessionKey(key=b"k" * 32, algorithm="HmacSHA256", created_ms=1)
+SHORT = connection.Deadlines(head_s=SHORT_S, idle_s=SHORT_S, rest_s=SHORT_S, taken_s=SHORT_S)
+GET = b"GET /connectors HTTP/1.1\r\nHost: a\r\n\r\n"
+Running = Callable[..., contextlib.AbstractContextManager[server.RestServer]]
+
+
+def users_api(herder: rest_herder.FakeHerder) -> types.ASGIApp:
+    return app.build(_parts(herder), rest_settings.RestSettings()).main
+
+
+def workers_api(herder: rest_herder.FakeHerder) -> types.ASGIApp:
+    keys = session_keys.KeySettings()
+    return app.build_internal(
+        _parts(herder), rest_settings.RestSettings(), keys, must_be_signed=True
+    )
+
+
+def _parts(herder: rest_herder.FakeHerder) -> app.Parts:
+    return rest.parts(herder, deadlines=asking.Deadlines(request_s=SHORT_S, health_s=5))
+
+
+@pytest.fixture(params=[users_api, workers_api], ids=["users", "workers"])
+def running(request) -> Running:
+    @contextlib.contextmanager
+    def start(**options: Any) -> Iterator[server.RestServer]:
+        herder = rest_herder.FakeHerder(signed=True, key=KEY)
+        with rest_server.started(**options) as made:
+            made.attach(app.Apps(main=request.param(herder), admin=None))
+            yield made
+
+    return start
+
+
+def connect(to: server.RestServer) -> socket.socket:
+    host, _, port = to.worker_id.rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=SOON_S)
+
+
+def is_cut_off(client: socket.socket, *, while_sending: bytes = b"") -> bool:
+    """Within a moment; what was answered before does not matter."""
+    try:
+        if while_sending:
+            client.sendall(while_sending)
+        if not select.select([client], [], [], 0.05)[0]:
+            return False
+        return client.recv(1024 * 1024) == b""
+    except OSError:
+        return True
+
+
+def some(client: socket.socket) -> bytes:
+    found = client.recv(65536)
+    assert found, "it was cut off"
+    return found
+
+
+def status(client: socket.socket) -> int:
+    """Of an answer, all of which is read."""
+    found = b""
+    while b"\r\n\r\n" not in found:
+        found += some(client)
+    head, _, body = found.partition(b"\r\n\r\n")
+    length = re.search(rb"(?i)content-length: ([0-9]+)", head)
+    while length is not None and len(body) < int(length[1]):
+        body += some(client)
+    return int(head.split(b" ", 2)[1])
+
+
+@pytest.mark.parametrize("asked_before", [0, 1, 2])
+def test_a_slow_head_is_cut_off_also_on_a_connection_that_has_asked(running, asked_before):
+    """Bytes that come do not renew the deadline."""
+    deadlines = connection.Deadlines(head_s=SHORT_S)
+    with running(deadlines=deadlines) as made, connect(made) as client:
+        for _ in range(asked_before):
+            client.sendall(GET)
+            assert status(client) in (200, 404)
+        client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n")
+        eventually.eventually(lambda: is_cut_off(client, while_sending=b"X: y\r\n"), SOON_S)
+
+
+@pytest.mark.parametrize("asked_before", [0, 1])
+def test_a_connection_on_which_nothing_is_asked_is_closed(running, asked_before):
+    with running(deadlines=SHORT) as made, connect(made) as client:
+        for _ in range(asked_before):
+            client.sendall(GET)
+            assert status(client) in (200, 404)
+        eventually.eventually(lambda: is_cut_off(client), SOON_S)
+
+
+def body_of(path: bytes, method: bytes = b"POST", more: bytes = b"") -> bytes:
+    return (
+        method + b" " + path + b" HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+        b"X-Connect-Authorization: AAAA\r\n"
+        b"X-Connect-Request-Signature-Algorithm: HmacSHA256\r\n" + more + b"\r\n"
+    )
+
+
+def test_a_slow_body_is_refused_in_time_and_cut_off(running):
+    with running(deadlines=SHORT) as made, connect(made) as client:
+        client.sendall(body_of(b"/connectors/c/tasks", more=b"Content-Length: 1000\r\n"))
+        eventually.eventually(lambda: is_cut_off(client, while_sending=b" "), SOON_S)
+
+
+@pytest.mark.parametrize("method", [b"GET", b"DELETE"])
+def test_a_body_that_nobody_wants_keeps_no_connection(running, method):
+    with running(deadlines=SHORT) as made, connect(made) as client:
+        client.sendall(body_of(b"/connectors/c", method, b"Content-Length: 100000000\r\n"))
+        eventually.eventually(lambda: is_cut_off(client, while_sending=b" "), SOON_S)
+
+
+LARGE_ANSWER = 40_000_000
+
+
+def test_who_takes_no_answer_is_cut_off(caplog: pytest.LogCaptureFixture) -> None:
+    async def large(_: types.Scope, receive: types.Receive, send: types.Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x" * LARGE_ANSWER})
+
+    with rest_server.started(deadlines=SHORT) as made:
+        made.attach(app.Apps(main=large, admin=None))
+        with connect(made) as client:
+            client.sendall(GET)
+            eventually.eventually(lambda: log_says("did not take its answer", caplog), SOON_S)
+            size = 0
+            with contextlib.suppress(OSError):
+                while got := client.recv(1024 * 1024):
+                    size += len(got)
+            assert size < LARGE_ANSWER
+
+
+def log_says(text: str, caplog: pytest.LogCaptureFixture) -> bool:
+    return any(text in each.getMessage() for each in caplog.records)
+
+
+LIMITS = connection_limits.Limits(total=4, per_address=2, local=8)
+
+
+def test_an_address_has_so_many_connections_and_no_more(running):
+    with running(limits=LIMITS) as made, contextlib.ExitStack() as many:
+        first, *others = [many.enter_context(connect(made)) for _ in range(LIMITS.local)]
+        last = many.enter_context(connect(made))
+        eventually.eventually(lambda: is_cut_off(first), SOON_S, "who was waited for longest")
+        for each in (*others, last):
+            each.sendall(GET)
+            assert status(each) in (200, 404)
+
+
+def test_a_flood_of_silent_connections_keeps_nobody_from_an_answer(running):
+    with running(limits=LIMITS) as made, contextlib.ExitStack() as many:
+        for _ in range(10 * LIMITS.local):
+            many.enter_context(connect(made))
+            with connect(made) as client:
+                client.sendall(GET)
+                assert status(client) in (200, 404)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"nonsense\r\n\r\n",
+        b"POST /connectors HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"POST /connectors HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 5\r\n\r\n{",
+        b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n",
+        body_of(b"/connectors/c/config", b"PUT", b"Transfer-Encoding: chunked\r\n") + b"4\r\n{",
+    ],
+    ids=["no request", "no chunk", "half a body", "upgrade", "half a chunk"],
+)
+def test_what_clients_do_wrong_is_one_line_however_often(running, caplog, sent):
+    caplog.set_level(logging.WARNING)
+    with running() as made:
+        for _ in range(20):
+            with connect(made) as client:
+                client.sendall(sent)
+                client.shutdown(socket.SHUT_WR)
+                with contextlib.suppress(OSError):
+                    while client.recv(65536):
+                        pass
+        with connect(made) as client:
+            client.sendall(GET)
+            assert status(client) in (200, 404)
+    lines = [each for each in caplog.records if each.levelno >= logging.WARNING]
+    assert len(lines) <= 2, [each.getMessage() for each in lines]
+    assert all(each.exc_info is None and "\n" not in each.getMessage() for each in lines)
+
+
+# Large bodies
+
+
+def test_of_large_bodies_few_are_held_at_a_time(running, monkeypatch):
+    """The others wait for a slot, and while they do no more of them is read than of any request."""
+    monkeypatch.setattr(exchange, "BODY_S", 60.0)
+    monkeypatch.setattr(exchange.Exchange, "__init__", _patient)
+    found: list[int] = []
+    read = exchange.Exchange._take_slot
+
+    async def counted(self: exchange.Exchange) -> None:
+        await read(self)
+        slots = self._request.scope[body_slots.SCOPE]
+        found.append(slots._taken.total())
+
+    monkeypatch.setattr(exchange.Exchange, "_take_slot", counted)
+    path = b"/connectors/c/tasks"
+    with running() as made, contextlib.ExitStack() as many:
+        clients = [many.enter_context(connect(made)) for _ in range(6)]
+        for each in clients:
+            each.sendall(body_of(path, more=b"Content-Length: 4000000\r\n"))
+            each.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                each.send(b" " * 200_000)
+        eventually.eventually(lambda: len(set(found)) >= 2, SOON_S, "two have a slot")
+        assert max(found) == 2, "one address has two"
+
+
+def _patient(self: exchange.Exchange, request: Any, *, body_timeout_s: float) -> None:
+    self._request, self._body_timeout_s, self._slot = request, 60.0, None
+
+
+def test_who_gets_no_slot_in_time_is_told_to_come_again(running, monkeypatch):
+    monkeypatch.setattr(body_slots.BodySlots, "_is_free", lambda self, client: False)
+    monkeypatch.setattr(exchange.Exchange, "__init__", _patient)
+    with running() as made, connect(made) as client:
+        made._main._slots.wait_s = SHORT_S
+        path = b"/connectors/c/tasks"
+        client.sendall(body_of(path, more=b"Content-Length: 200000\r\n") + b" " * 200_000)
+        assert status(client) == 503
+
+
+def test_a_body_that_is_declared_too_long_is_not_read_at_all(running):
+    with running() as made, connect(made) as client:
+        client.sendall(body_of(b"/connectors/c/tasks", more=b"Content-Length: 9000000\r\n"))
+        assert status(client) == 413
+
+
+def test_of_a_request_whose_head_shows_no_signature_no_body_is_read(running):
+    with running() as made, connect(made) as client:
+        head = (
+            b"POST /connectors/c/tasks HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 1000000\r\n\r\n"
+        )
+        client.sendall(head)
+        assert status(client) == 400
