@@ -129,10 +129,12 @@ class Standing:
             self.reason += f" (it is tried again after {wait_s:.0f} s)"
 
     def stored(self) -> None:
-        """A batch is stored: what comes from now on begins with short waits again."""
+        """A batch is stored: what comes from now on begins with short waits again. But two owners
+        that fence each other both store batches in between."""
         self.backoff.reset()
-        self._passing.end()
-        self._stops.end()
+        for each in (self._passing, self._stops):
+            if each.cause is not stops.Cause.FENCED:
+                each.end()
         self.troubled = False
 
     def fence_off(self, stop: stops.Stop) -> None:
