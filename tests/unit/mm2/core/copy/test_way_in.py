@@ -196,7 +196,7 @@ def fenced_in_a_group(times):
     way = Way(in_group=True).tick()
     way.answers[instructions.ReadFacts] = OTHER
     for _ in range(times):
-        assert way.standing.phase is Phase.COPYING, way.standing.reason
+        assert way.standing.reason == ""
         way.standing.stored()
         way.do(way.way.check_fence(taking.US, way.now_s))
         if way.standing.phase is Phase.WAITING:
