@@ -78,17 +78,31 @@ def open_batch(
     Raises `MalformedRecordsError` and `compression.UnpackError`, among them
     `compression.TooLargeError` if the records are larger than `max_bytes`.
     """
-    opened = OpenedBatch(header, batch, max_bytes=max_bytes)
-    if opened.left > OPENED_RECORDS_MAX:
-        raise MalformedRecordsError(too_many(opened.left))
-    return opened.read(opened.left)
+    codec = header.attributes & record_batch.CODEC_MASK
+    data = compression.unpack(codec, batch[record_batch.HEADER_BYTES :], max_bytes=max_bytes)
+    found = split(
+        data,
+        count=header.record_count,
+        base_offset=header.base_offset,
+        base_timestamp=header.base_timestamp,
+    )
+    return _as_readers_see(found, header)
+
+
+def _as_readers_see(found: list[Record], header: record_batch.BatchHeader) -> list[Record]:
+    """Under LogAppendTime every record has the batch's largest timestamp (`DefaultRecordBatch`)."""
+    if found and found[-1].offset > header.last_offset:
+        raise MalformedRecordsError(f"a record stands behind the batch's end {header.last_offset}")
+    if header.attributes & record_batch.LOG_APPEND_TIME:
+        time_ms = header.max_timestamp
+        return [Record(offset, time_ms, body) for offset, _, body in found]
+    return found
 
 
 class OpenedBatch:
     """A batch whose records are unpacked and are read from the first to the last, in parts.
 
-    `left` records are not read yet, `size` bytes are held for them. Under LogAppendTime every
-    record has the batch's largest timestamp (`DefaultRecordBatch`). Raises as `open_batch`.
+    `left` records are not read yet, `size` bytes are held for them. Raises as `open_batch`.
     """
 
     def __init__(
@@ -108,28 +122,21 @@ class OpenedBatch:
         self.left = _plausible_count(header.record_count, self._data)
 
     def read(self, count: int, *, max_bytes: int = sys.maxsize) -> list[Record]:
-        """The next records: as many as `count` and `max_bytes` allow, one at least while any are
-        left."""
+        """The next records: as many as `count`, and as `max_bytes` allow if they are of about the
+        same size; one at least while any are left."""
         header = self._header
+        average = max(1, (self.size - self._at) // max(1, self.left))
+        count = min(count, self.left, max(1, max_bytes // average))
         found: list[Record] = []
         base = (header.base_offset, header.base_timestamp)
         place = (self._at, self._before)
-        count = min(count, self.left)
-        self._at, self._before, far = _parse(
-            self._data, found, count=count, base=base, place=place, max_bytes=max_bytes
-        )
+        self._at, self._before, far = _parse(self._data, found, count=count, base=base, place=place)
         self.left -= len(found)
         if not self.left:
             _expect_end(self._data, self._at)
             self._data = b""
-        if found and found[-1].offset > header.last_offset:
-            raise MalformedRecordsError(
-                f"a record stands behind the batch's end {header.last_offset}"
-            )
-        if header.attributes & record_batch.LOG_APPEND_TIME:
-            time_ms = header.max_timestamp
-            return [Record(offset, time_ms, body) for offset, _, body in found]
-        return _with_timestamps_of_64_bits(found, far=far, base_timestamp=header.base_timestamp)
+        found = _with_timestamps_of_64_bits(found, far=far, base_timestamp=header.base_timestamp)
+        return _as_readers_see(found, header)
 
 
 def only_record(header: record_batch.BatchHeader, batch: memoryview) -> Record | None:
@@ -197,16 +204,15 @@ def _parse(
     count: int,
     base: tuple[int, int],
     place: tuple[int, int] = _FROM_THE_START,
-    max_bytes: int = sys.maxsize,
 ) -> tuple[int, int, bool]:
-    """Fill `found` with `count` records, or fewer once they exceed `max_bytes`.
+    """Fill `found` with `count` records.
 
     `base`: the batch's offset and timestamp. `place`: where the first of them stands, and the raw
     offset delta of the one before it. Returns both of the next record, and if a timestamp is far
     from the base. Raises `MalformedRecordsError`.
     """
     try:
-        return _split(data, found, count=count, base=base, place=place, max_bytes=max_bytes)
+        return _split(data, found, count=count, base=base, place=place)
     except (IndexError, ValueError) as error:
         raise MalformedRecordsError(f"record {len(found)} is cut off or garbled") from error
 
@@ -218,13 +224,11 @@ def _split(
     count: int,
     base: tuple[int, int],
     place: tuple[int, int],
-    max_bytes: int,
 ) -> tuple[int, int, bool]:
     """Unsigned forms first: value << 1 | sign."""
     far = False
     at, before = place
     end, whole = at, len(data)
-    full_at = at + max_bytes
     base_offset, base_timestamp = base
     for _ in range(count):
         raw = data[at]
@@ -260,8 +264,6 @@ def _split(
         before = raw
         found.append(_new(Record, (base_offset + (raw >> 1), timestamp, data[at:end])))
         at = end
-        if at >= full_at:
-            break
     return at, before, far
 
 

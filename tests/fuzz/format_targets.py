@@ -168,24 +168,24 @@ targets.register(
     seeds=_messages,
     allowed=(message_sets.MalformedMessageError,),
 )
-for number, codec_name in compression.NAMES.items():
+for codec, codec_name in compression.NAMES.items():
     targets.register(
         f"unpack-{codec_name}",
-        _unpack(number),
-        seeds=_packed(number),
+        _unpack(codec),
+        seeds=_packed(codec),
         allowed=(compression.UnpackError,),
     )
 
 # The offset map
 
-KEYS = (
+KEYS: tuple[map_record.MapKey, ...] = (
     map_record.EraKey(topic="tö", partition=1, era=2, ordinal=3, epoch=1),
     map_record.ProducerKey(topic="t", partition=1, producer_id=5),
     map_record.SegmentKey(topic="t", partition=1, era=1, ordinal=1, epoch=1, first_source=10),
     map_record.RequestKey(topic="t", partition=0),
 )
 RUNS = (map_record.Run(10, -3), map_record.Run(20, -5))
-VALUES = (
+VALUES: tuple[map_record.MapValue, ...] = (
     map_record.Era(
         source_cluster="a",
         target_cluster="b",
@@ -226,7 +226,8 @@ targets.register(
     seeds=[map_record.encode_key(key) for key in KEYS],
     allowed=MAP_ERRORS,
 )
-for map_key, map_value in zip(KEYS, VALUES, strict=True):
+for number, map_key in enumerate(KEYS):
+    map_value = VALUES[number]
     targets.register(
         f"map-value-{type(map_value).__name__.lower()}",
         _map_value(map_key),

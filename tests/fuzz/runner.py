@@ -147,7 +147,7 @@ def main(arguments: list[str]) -> int:
     known = targets.registered()
     total, failed = 0, False
     for name in given.target or known:
-        faulthandler.dump_traceback_later(given.seconds + HANGS_S, exit=True, file=sys.__stderr__)
+        faulthandler.dump_traceback_later(given.seconds + HANGS_S, exit=True, file=2)
         report = run(known[name], seed=given.seed, inputs=given.inputs, seconds=given.seconds)
         faulthandler.cancel_dump_traceback_later()
         sys.stdout.write(f"{report.describe()}\n")

@@ -71,7 +71,7 @@ def test_an_input_that_takes_much_memory_is_found():
 
 def test_the_same_seed_number_gives_the_same_inputs():
     def inputs(seed, text):
-        seen = []
+        seen: list[bytes] = []
         runner.run(target(seen.append, text=text), seed=seed, inputs=300)
         return seen
 

@@ -126,7 +126,7 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         self._depth += 1
         if self._depth > _DEPTH_MAX:
-            raise _TooDeep(self.peek_event().start_mark.line + 1)
+            raise _TooDeep(self.line + 1)
         try:
             return super().compose_node(parent, index)
         finally:
