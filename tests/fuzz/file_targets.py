@@ -79,7 +79,7 @@ def _security(text: str) -> None:
     def no_text(_: object) -> str:
         raise OSError(2, "no such file")
 
-    def no_store(*_: object) -> str:
+    def no_store(*_: object) -> tls_settings.Store:
         raise ValueError("no store")
 
     lines = (line.partition("=") for line in text.split("\n"))

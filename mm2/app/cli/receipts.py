@@ -21,7 +21,7 @@ from mm2.core import flows
 from mm2.formats import receipt
 
 if TYPE_CHECKING:
-    from mm2.app.looks import receipts
+    from mm2.app.looks import receipts as receipt_looks
     from mm2.app.settings import settings as app_settings
 
 JSON_VERSION = 1
@@ -39,7 +39,7 @@ class Answer:
 
     flow: flows.Flow
     receipts: Sequence[receipt.Receipt] = ()
-    unreadable: Sequence[receipts.Unreadable] = ()
+    unreadable: Sequence[receipt_looks.Unreadable] = ()
     error: errors.ConnectError | None = None
 
 
@@ -200,7 +200,7 @@ def _row(flow: str, one: receipt.Receipt) -> tuple[str, ...]:
     )
 
 
-def _unreadable_row(flow: str, one: receipts.Unreadable) -> tuple[str, ...]:
+def _unreadable_row(flow: str, one: receipt_looks.Unreadable) -> tuple[str, ...]:
     where = f"offset {one.offset} of {one.topic}: {one.reason}"
     return ("-", flow, "-", "-", "unreadable", "-", "-", where)
 

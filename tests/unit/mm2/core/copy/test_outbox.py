@@ -506,13 +506,13 @@ def test_a_batch_waits_to_be_opened_while_others_hold_half_of_the_budget():
 
 
 def test_a_batch_of_more_records_than_fit_into_one_is_not_opened_to_be_joined(monkeypatch):
-    opened = []
-    monkeypatch.setattr(opening, "open_batch", lambda entry, *_, **__: opened.append(entry) or [])
-    held = [batch(at, *[b""] * 30, codec=4) for at in (0, 30)]
+    def unexpected(*_, **__):
+        raise AssertionError("it is opened")
+
+    monkeypatch.setattr(opening, "open_batch", unexpected)
+    monkeypatch.setattr(limits, "PART_RECORDS", 29)
     joining = limits.Joining()
     joining.waited(1.0, 1.0, slow_acks=True)
-    monkeypatch.setattr(joining, "records", 29)
     found = outbox.Outbox(budget.Budget(1 << 30), joining=joining)
-    push(found, *held)
+    push(found, *[batch(at, *[b""] * 30, codec=4) for at in (0, 30)])
     assert told(taken(found)) == [(0, 30, 30, ""), (30, 60, 30, "")]
-    assert opened == []

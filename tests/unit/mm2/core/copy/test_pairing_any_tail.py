@@ -7,6 +7,7 @@ import itertools
 import random
 import struct
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,16 @@ from tests.fakes import batches, odd_logs, scripts, transforms
 from tests.support import examples
 
 OURS = 7
+
+
+@pytest.fixture(
+    params=[limits.PART_RECORDS, 2], ids=["whole", "in parts"], autouse=True, scope="module"
+)
+def _part_records(request):
+    """Of batches that are opened, so many records are read at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "PART_RECORDS", request.param)
+        yield
 
 
 class Copied:
