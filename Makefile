@@ -5,7 +5,7 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 FAST := not integration and not system and not chaos and not full and not bench
 QUICK := not full and not bench
-UNITS := tests/unit tests/model
+UNITS := tests/unit tests/model tests/fuzz
 WORKER := tests/unit/connect_runtime
 # They wait more than they compute, the latter for promtool.
 CONNECTORS := tests/unit/mm2/connectors
@@ -16,12 +16,14 @@ PYTEST_ARGS ?=
 # Who picks tests, as with PYTEST_ARGS="-k word", may find none in one of several runs.
 OR_NONE = $(if $(strip $(PYTEST_ARGS)),|| [ $$? -eq 5 ])
 BENCH_ARGS ?=
+FUZZ_ARGS ?=
+SECONDS ?= 60
 ROWS ?=
 # Compiled code is kept, whatever the shell says: without it every run and every child pays anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full check bench sbom audit clean
+.PHONY: help setup demo test test-full check bench fuzz sbom audit clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,7 +65,7 @@ check-connectors: $(READY)
 check-deploy: $(READY)
 	@$(BIN)/pytest -q -m "$(FAST) and not judges" $(DEPLOY) $(PYTEST_ARGS) $(OR_NONE)
 check-worker: $(READY)
-	@$(BIN)/pytest -q -m "$(FAST) and not judges" $(WORKER) tests/model $(PYTEST_ARGS) $(OR_NONE)
+	@$(BIN)/pytest -q -m "$(FAST) and not judges" $(WORKER) tests/model tests/fuzz $(PYTEST_ARGS) $(OR_NONE)
 check-types: $(READY)
 	@$(BIN)/mypy
 check-style: $(READY)
@@ -73,6 +75,9 @@ check-style: $(READY)
 
 bench: $(READY) ## this and Java MirrorMaker 2 side by side (long; one row: make bench ROWS=tiny)
 	@$(BIN)/python -m tests.bench.run $(addprefix --row ,$(ROWS)) $(BENCH_ARGS)
+
+fuzz: $(READY) ## foreign bytes to every decoder, so many seconds each (make fuzz SECONDS=600 FUZZ_ARGS="--seed 7")
+	@$(BIN)/python -m tests.fuzz.runner --seconds $(SECONDS) $(FUZZ_ARGS)
 
 sbom: $(READY) ## sbom.json: all that an installed mm2 consists of, from its locks (CycloneDX)
 	@$(BIN)/python -m deploy.locks.sbom > sbom.json && echo "sbom.json: written"

@@ -243,7 +243,7 @@ def holding_actions(
     empty where that does not answer."""
     reached = sides.Sides(settings, flow, purpose="why", clock=clock)
     with reached as both, contextlib.suppress(errors.ConnectError):
-        stated = receipts.read(both.target, flow.source, timeout_s=timeout_s)
+        stated = receipts.read(both.target, flow.source, timeout_s=timeout_s).stated
         verb = _HELD_BY.get(told["state"], "")
         found = [_last_hold(stated, "", verb), _last_hold(stated, told["topic"], "pause")]
         return sorted((each for each in found if each is not None), key=lambda each: each.at_ms)

@@ -23,10 +23,11 @@ NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 NAMES = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 
 OPENED_BYTES_MAX = 256 * 1024 * 1024
-"""More than this is not unpacked: no batch that a broker took is so large, but damage may be."""
+"""More than this is never unpacked, whatever the caller allows."""
 
-_SLICE = 4096
-"""So much can unpack to 128 MB at most: what is longer is unpacked and watched slice by slice."""
+_SLICE = 512
+"""So much zstd data can unpack to 16 MB at most (a block of 4 bytes to 128 KB). What is longer is
+unpacked slice by slice, so that the limit is exceeded by no more than that."""
 
 _GZIP_FRAMED = 31
 
@@ -48,13 +49,18 @@ class UnpackError(Exception):
     """Compressed records cannot be unpacked; the text says why."""
 
 
-def unpack(codec: int, data: memoryview) -> bytes:
-    """The plain bytes. Raises `UnpackError`: damaged, unknown, or more than `OPENED_BYTES_MAX`."""
+class TooLargeError(UnpackError):
+    """Compressed records unpack to more bytes than the caller allows."""
+
+
+def unpack(codec: int, data: memoryview, *, max_bytes: int = OPENED_BYTES_MAX) -> bytes:
+    """The plain bytes. Raises `UnpackError` if the data is damaged or the codec unknown, and
+    `TooLargeError` for more than `max_bytes`, before it has allocated much more than that."""
     unpacker = _UNPACKERS.get(codec)
     if unpacker is None:
         raise UnpackError(f"it is compressed with codec {codec}, which is none of Kafka's")
     try:
-        return unpacker(data)
+        return unpacker(data, min(max_bytes, OPENED_BYTES_MAX))
     except (
         zlib.error,
         zstandard.ZstdError,
@@ -81,13 +87,14 @@ def _taken(idle: list[Idle], make: Callable[[], Idle]) -> Idle:
         return make()
 
 
-def _within(size: int) -> int:
-    if size > OPENED_BYTES_MAX:
-        raise UnpackError(f"it unpacks to more than {OPENED_BYTES_MAX} bytes")
+def _within(size: int, max_bytes: int) -> int:
+    if size > max_bytes:
+        raise TooLargeError(f"it unpacks to more than {max_bytes} bytes")
     return size
 
 
-def _plain(data: memoryview | bytes | bytearray) -> bytes:
+def _plain(data: memoryview, max_bytes: int) -> bytes:
+    _within(len(data), max_bytes)
     return bytes(data)
 
 
@@ -104,7 +111,9 @@ class _Frame(Protocol):
     def decompress(self, data: memoryview, /) -> bytes: ...
 
 
-def _of_frames(data: memoryview, begin: Callable[[], _Frame], *, name: str) -> bytes:
+def _of_frames(
+    data: memoryview, begin: Callable[[], _Frame], *, name: str, max_bytes: int
+) -> bytes:
     """Of any number and size; a cut-off end shows, since its frame never ends.
 
     A frame hands back what was too much for it: were it given all, many small ones would take
@@ -119,18 +128,22 @@ def _of_frames(data: memoryview, begin: Callable[[], _Frame], *, name: str) -> b
                 raise UnpackError(f"its {name} data is cut off")
             given = data[at : at + _SLICE]
             out.append(frame.decompress(given))
-            size = _within(size + len(out[-1]))
+            size = _within(size + len(out[-1]), max_bytes)
             at += len(given) - len(frame.unused_data)
     return b"".join(out)
 
 
-def _ungzip(data: memoryview) -> bytes:
+def _ungzip(data: memoryview, max_bytes: int) -> bytes:
     member = zlib.decompressobj(_GZIP_FRAMED)
-    plain = member.decompress(data, OPENED_BYTES_MAX + 1)
-    _within(len(plain))
+    plain = member.decompress(data, max_bytes + 1)
+    _within(len(plain), max_bytes)
     if member.eof and not member.unused_data:
         return plain
-    return _of_frames(data, lambda: zlib.decompressobj(_GZIP_FRAMED), name="gzip")
+
+    def begin() -> _Frame:
+        return zlib.decompressobj(_GZIP_FRAMED)
+
+    return _of_frames(data, begin, name="gzip", max_bytes=max_bytes)
 
 
 def _gzip(data: bytes | bytearray) -> bytes:
@@ -138,9 +151,9 @@ def _gzip(data: bytes | bytearray) -> bytes:
     return member.compress(data) + member.flush()
 
 
-def _unsnappy(data: memoryview) -> bytes:
+def _unsnappy(data: memoryview, max_bytes: int) -> bytes:
     if data[: len(_XERIAL)] != _XERIAL:
-        _within(cramjam.snappy.decompress_raw_len(data))
+        _within(cramjam.snappy.decompress_raw_len(data), max_bytes)
         return bytes(cramjam.snappy.decompress_raw(data))
     at, size, end = len(_XERIAL_HEAD), 0, len(data)
     out: list[bytes] = []
@@ -150,7 +163,7 @@ def _unsnappy(data: memoryview) -> bytes:
         if not 0 <= length <= end - at:
             raise UnpackError(f"its snappy data has a block of {length} bytes")
         block = data[at : at + length]
-        size = _within(size + cramjam.snappy.decompress_raw_len(block))
+        size = _within(size + cramjam.snappy.decompress_raw_len(block), max_bytes)
         out.append(bytes(cramjam.snappy.decompress_raw(block)))
         at += length
     return out[0] if len(out) == 1 else b"".join(out)
@@ -164,7 +177,7 @@ def _snappy(data: bytes | bytearray) -> bytes:
     return b"".join(out)
 
 
-def _unlz4(data: memoryview) -> bytes:
+def _unlz4(data: memoryview, max_bytes: int) -> bytes:
     at, block_max, checked = _lz4_header(data)
     size, end = 0, len(data)
     out: list[bytes] = []
@@ -178,7 +191,7 @@ def _unlz4(data: memoryview) -> bytes:
             break
         block = data[at : at + length]
         out.append(bytes(block) if plain else _lz4_block(block, block_max))
-        size = _within(size + len(out[-1]))
+        size = _within(size + len(out[-1]), max_bytes)
         at += length + checked
     raise UnpackError("its lz4 data is cut off")
 
@@ -225,15 +238,17 @@ _UNZSTD: list[zstandard.ZstdDecompressor] = []
 _PACKING_ZSTD: list[zstandard.ZstdCompressor] = []
 
 
-def _unzstd(data: memoryview) -> bytes:
+def _unzstd(data: memoryview, max_bytes: int) -> bytes:
+    _within(zstandard.frame_content_size(data), max_bytes)  # -1 if the frame does not state it
     context = _taken(_UNZSTD, zstandard.ZstdDecompressor)
     try:
         if len(data) <= _SLICE:
             frame = context.decompressobj()
             plain = frame.decompress(data)
+            _within(len(plain), max_bytes)
             if frame.eof and not frame.unused_data:
                 return plain
-        return _of_frames(data, context.decompressobj, name="zstd")
+        return _of_frames(data, context.decompressobj, name="zstd", max_bytes=max_bytes)
     finally:
         _UNZSTD.append(context)
 
@@ -252,7 +267,7 @@ def _blocks(data: bytes | bytearray, size: int) -> Iterator[memoryview]:
         yield view[at : at + size]
 
 
-_UNPACKERS: dict[int, Callable[[memoryview], bytes]] = {
+_UNPACKERS: dict[int, Callable[[memoryview, int], bytes]] = {
     NONE: _plain,
     GZIP: _ungzip,
     SNAPPY: _unsnappy,
@@ -260,7 +275,7 @@ _UNPACKERS: dict[int, Callable[[memoryview], bytes]] = {
     ZSTD: _unzstd,
 }
 _PACKERS: dict[int, Callable[[bytes | bytearray], bytes]] = {
-    NONE: _plain,
+    NONE: bytes,
     GZIP: _gzip,
     SNAPPY: _snappy,
     LZ4: _lz4,

@@ -17,9 +17,13 @@ import enum
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeGuard
 
 VERSION = 1
 NO_PARTITION = -1
+_PARTITION_MAX = (1 << 31) - 1
+_OFFSET_MAX = (1 << 63) - 1
+_YEAR_10000_MS = 253_402_300_800_000
 
 
 class ReceiptKind(enum.Enum):
@@ -71,7 +75,11 @@ class Receipt:
     target: Range | None = None
 
 
-class UnknownVersionError(Exception):
+class MalformedReceiptError(Exception):
+    """What stands in the topic is no receipt; the text says why."""
+
+
+class UnknownVersionError(MalformedReceiptError):
     """A receipt was written by a release that this one does not know."""
 
 
@@ -96,26 +104,77 @@ def encode(receipt: Receipt) -> tuple[bytes, bytes]:
 
 
 def decode(key: bytes, value: bytes) -> Receipt:
-    """Raises `UnknownVersionError`, or `ValueError`/`KeyError` for what is no receipt at all."""
-    names, fields = json.loads(key), json.loads(value)
-    for part in (names, fields):
-        if part["v"] != VERSION:
-            raise UnknownVersionError(f"receipt of version {part['v']}")
+    """Raises `MalformedReceiptError`, among them `UnknownVersionError`, and nothing else."""
+    names, fields = _object(key, "key"), _object(value, "value")
     return Receipt(
-        topic=names["topic"],
-        partition=names["partition"],
-        id=names["id"],
-        kind=ReceiptKind(fields["kind"]),
-        flow=fields["flow"],
-        at_ms=fields["at_ms"],
-        detail=fields["detail"],
-        source=_range(fields["source"]),
-        target=_range(fields["target"]),
+        topic=_text(names, "topic"),
+        partition=_number(names, "partition", least=NO_PARTITION, most=_PARTITION_MAX),
+        id=_text(names, "id"),
+        kind=_kind(fields),
+        flow=_text(fields, "flow"),
+        at_ms=_number(fields, "at_ms", most=_YEAR_10000_MS - 1),
+        detail=_text(fields, "detail"),
+        source=_range(fields, "source"),
+        target=_range(fields, "target"),
     )
 
 
-def _range(value: list[int] | None) -> Range | None:
-    return (value[0], value[1]) if value is not None else None
+def _object(data: bytes, name: str) -> Mapping[str, object]:
+    """The key or the value. Raises `MalformedReceiptError`."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:  # the latter: nested by the thousand
+        raise MalformedReceiptError(f"its {name} is not JSON") from error
+    if not isinstance(found, dict):
+        raise MalformedReceiptError(f"its {name} is no JSON object")
+    version = found.get("v")
+    if isinstance(version, int) and version != VERSION:
+        raise UnknownVersionError(f"it is a receipt of version {str(version)[:20]}")
+    if version != VERSION:
+        raise MalformedReceiptError(f"its {name} names no version")
+    return found
+
+
+def _text(fields: Mapping[str, object], name: str) -> str:
+    found = fields.get(name)
+    if not isinstance(found, str) or any(_is_surrogate(char) for char in found):
+        raise MalformedReceiptError(f"its field {name} is no text")
+    return found
+
+
+def _is_surrogate(char: str) -> bool:
+    """Half of a character, which JSON can escape and nothing can print."""
+    return "\ud800" <= char <= "\udfff"
+
+
+def _kind(fields: Mapping[str, object]) -> ReceiptKind:
+    name = _text(fields, "kind")
+    try:
+        return ReceiptKind(name)
+    except ValueError as error:
+        raise MalformedReceiptError("its kind is unknown") from error
+
+
+def _number(fields: Mapping[str, object], name: str, *, least: int = 0, most: int) -> int:
+    found = fields.get(name)
+    if not _is_number(found, most, least=least):
+        raise MalformedReceiptError(f"its field {name} is no number from {least} to {most}")
+    return found
+
+
+def _range(fields: Mapping[str, object], name: str) -> Range | None:
+    found = fields.get(name)
+    if found is None:
+        return None
+    if isinstance(found, list) and len(found) == 2:
+        start, end = found
+        if _is_number(start, _OFFSET_MAX) and _is_number(end, _OFFSET_MAX):
+            return start, end
+    raise MalformedReceiptError(f"its field {name} is no pair of offsets")
+
+
+def _is_number(found: object, most: int, *, least: int = 0) -> TypeGuard[int]:
+    return isinstance(found, int) and not isinstance(found, bool) and least <= found <= most
 
 
 def _compact(value: Mapping[str, object]) -> bytes:

@@ -12,6 +12,7 @@ was written changes it, so it moves from batch to batch as it is.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ _PRODUCER_NONE = (-1, -1, -1)
 OPENED_RECORDS_MAX = 1_000_000
 """More records than this are not opened at once: each takes about 200 bytes more than its own, and
 4 us. Producers fill batches by bytes, and reach it only with tiny records in hugely compressed
-ones."""
+ones. `OpenedBatch` reads such a batch part by part."""
 
 _SHORTEST = 7
 """Bytes of a record with neither key, value nor headers, with its length."""
@@ -66,26 +67,76 @@ def _signed(value: int) -> bytes:
     return _VARINTS[value] if 0 <= value < _SMALL else _varint(value)
 
 
-def open_batch(header: record_batch.BatchHeader, batch: memoryview) -> list[Record]:
+def open_batch(
+    header: record_batch.BatchHeader,
+    batch: memoryview,
+    *,
+    max_bytes: int = compression.OPENED_BYTES_MAX,
+) -> list[Record]:
     """All records of a batch, with their offsets and the timestamps that readers see.
 
-    Under LogAppendTime every record has the batch's largest timestamp (`DefaultRecordBatch`).
-    Raises `MalformedRecordsError` and `compression.UnpackError`.
+    Raises `MalformedRecordsError` and `compression.UnpackError`, among them
+    `compression.TooLargeError` if the records are larger than `max_bytes`.
     """
     codec = header.attributes & record_batch.CODEC_MASK
-    data = compression.unpack(codec, batch[record_batch.HEADER_BYTES :])
+    data = compression.unpack(codec, batch[record_batch.HEADER_BYTES :], max_bytes=max_bytes)
     found = split(
         data,
         count=header.record_count,
         base_offset=header.base_offset,
         base_timestamp=header.base_timestamp,
     )
+    return _as_readers_see(found, header)
+
+
+def _as_readers_see(found: list[Record], header: record_batch.BatchHeader) -> list[Record]:
+    """Under LogAppendTime every record has the batch's largest timestamp (`DefaultRecordBatch`)."""
     if found and found[-1].offset > header.last_offset:
         raise MalformedRecordsError(f"a record stands behind the batch's end {header.last_offset}")
     if header.attributes & record_batch.LOG_APPEND_TIME:
         time_ms = header.max_timestamp
         return [Record(offset, time_ms, body) for offset, _, body in found]
     return found
+
+
+class OpenedBatch:
+    """A batch whose records are unpacked and are read from the first to the last, in parts.
+
+    `left` records are not read yet, `size` bytes are held for them. Raises as `open_batch`.
+    """
+
+    def __init__(
+        self,
+        header: record_batch.BatchHeader,
+        batch: memoryview,
+        *,
+        max_bytes: int = compression.OPENED_BYTES_MAX,
+    ) -> None:
+        codec = header.attributes & record_batch.CODEC_MASK
+        packed = batch[record_batch.HEADER_BYTES :]
+        self._data = compression.unpack(codec, packed, max_bytes=max_bytes)
+        self._header = header
+        self._at = 0
+        self._before = -1
+        self.size = len(self._data)
+        self.left = _plausible_count(header.record_count, self._data)
+
+    def read(self, count: int, *, max_bytes: int = sys.maxsize) -> list[Record]:
+        """The next records: as many as `count`, and as `max_bytes` allow if they are of about the
+        same size; one at least while any are left."""
+        header = self._header
+        average = max(1, (self.size - self._at) // max(1, self.left))
+        count = min(count, self.left, max(1, max_bytes // average))
+        found: list[Record] = []
+        base = (header.base_offset, header.base_timestamp)
+        place = (self._at, self._before)
+        self._at, self._before, far = _parse(self._data, found, count=count, base=base, place=place)
+        self.left -= len(found)
+        if not self.left:
+            _expect_end(self._data, self._at)
+            self._data = b""
+        found = _with_timestamps_of_64_bits(found, far=far, base_timestamp=header.base_timestamp)
+        return _as_readers_see(found, header)
 
 
 def only_record(header: record_batch.BatchHeader, batch: memoryview) -> Record | None:
@@ -111,17 +162,29 @@ _FIRST = bytes(3)
 
 def split(data: bytes, *, count: int, base_offset: int, base_timestamp: int) -> list[Record]:
     """The `count` records that stand in plain bytes. Raises `MalformedRecordsError`."""
-    if not 0 <= count <= len(data) // _SHORTEST:
-        raise MalformedRecordsError(f"{count} records cannot stand in {len(data)} bytes")
+    count = _plausible_count(count, data)
     if count > OPENED_RECORDS_MAX:
         raise MalformedRecordsError(too_many(count))
     found: list[Record] = []
-    try:
-        at, far = _split(data, found, count=count, base=(base_offset, base_timestamp))
-    except (IndexError, ValueError) as error:
-        raise MalformedRecordsError(f"record {len(found)} is cut off or garbled") from error
+    at, _, far = _parse(data, found, count=count, base=(base_offset, base_timestamp))
+    _expect_end(data, at)
+    return _with_timestamps_of_64_bits(found, far=far, base_timestamp=base_timestamp)
+
+
+def _plausible_count(count: int, data: bytes) -> int:
+    if not 0 <= count <= len(data) // _SHORTEST:
+        raise MalformedRecordsError(f"{count} records cannot stand in {len(data)} bytes")
+    return count
+
+
+def _expect_end(data: bytes, at: int) -> None:
     if at != len(data):
         raise MalformedRecordsError(f"{len(data) - at} bytes are left behind the last record")
+
+
+def _with_timestamps_of_64_bits(
+    found: list[Record], *, far: bool, base_timestamp: int
+) -> list[Record]:
     if far or not 0 <= base_timestamp < _FAR:
         return [each._replace(timestamp=_as_long(each.timestamp)) for each in found]
     return found
@@ -131,15 +194,41 @@ def too_many(count: int) -> str:
     return f"it holds {count} records, and {OPENED_RECORDS_MAX} are opened at once at most"
 
 
-def _split(
-    data: bytes, found: list[Record], *, count: int, base: tuple[int, int]
-) -> tuple[int, bool]:
-    """Fill `found`; returns where the last record ends, and if a timestamp is far from the base.
+_FROM_THE_START = (0, -1)
 
-    Unsigned forms first: value << 1 | sign.
+
+def _parse(
+    data: bytes,
+    found: list[Record],
+    *,
+    count: int,
+    base: tuple[int, int],
+    place: tuple[int, int] = _FROM_THE_START,
+) -> tuple[int, int, bool]:
+    """Fill `found` with `count` records.
+
+    `base`: the batch's offset and timestamp. `place`: where the first of them stands, and the raw
+    offset delta of the one before it. Returns both of the next record, and if a timestamp is far
+    from the base. Raises `MalformedRecordsError`.
     """
+    try:
+        return _split(data, found, count=count, base=base, place=place)
+    except (IndexError, ValueError) as error:
+        raise MalformedRecordsError(f"record {len(found)} is cut off or garbled") from error
+
+
+def _split(
+    data: bytes,
+    found: list[Record],
+    *,
+    count: int,
+    base: tuple[int, int],
+    place: tuple[int, int],
+) -> tuple[int, int, bool]:
+    """Unsigned forms first: value << 1 | sign."""
     far = False
-    at, end, whole, before = 0, 0, len(data), -1
+    at, before = place
+    end, whole = at, len(data)
     base_offset, base_timestamp = base
     for _ in range(count):
         raw = data[at]
@@ -175,7 +264,7 @@ def _split(
         before = raw
         found.append(_new(Record, (base_offset + (raw >> 1), timestamp, data[at:end])))
         at = end
-    return at, far
+    return at, before, far
 
 
 def build(records: Sequence[Record], *, codec: int, sparse: bool = False) -> bytearray:
@@ -234,7 +323,7 @@ def _assembled(
         *_PRODUCER_NONE,
         count,
     )
-    batch[record_batch.HEADER_BYTES :] = data
+    memoryview(batch)[record_batch.HEADER_BYTES :] = data  # a bytearray would copy it first
     record_batch.write_crc(batch, crc32c.crc32c(memoryview(batch)[record_batch.CRC_START :]))
     return batch
 

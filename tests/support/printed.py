@@ -126,6 +126,7 @@ def _stops(where: setup.PartitionSetup, *, hanging: int) -> Iterator[stops.Stop]
     damaged = source_batches.Obstacle(offset=5, why="no")
     for changed in ({}, {"behind": 9}, {"behind": 9, "sound": True}, {"by_transform": True}):
         yield stops.blocked(where, dataclasses.replace(damaged, **changed))
+    yield stops.blocked(where, dataclasses.replace(damaged, behind=9, too_large=True))
     foreign = tail.Foreign(producer_id=5, offset=7)
     yield stops.foreign_writes(where, foreign, copied=3)
     yield stops.source_truncated(where, position=9, start=1, retry_after_s=1.0)

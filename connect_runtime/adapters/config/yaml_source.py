@@ -3,7 +3,8 @@
 PyYAML parses; its typing rules stay out (`topics: 1.10` is the text "1.10", `no` is the text "no"),
 because Kafka's own option types read the text later. What other loaders accept silently is a
 problem here: duplicate keys, keys that are not text, several documents, aliases that hold
-themselves or explode.
+themselves or explode, and nesting that no configuration needs, which costs PyYAML the square of its
+depth.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import yaml
 
 _NODES_MAX = 100_000
+_DEPTH_MAX = 50
 _MERGE_TAG = "tag:yaml.org,2002:merge"
 _NULLS = ("", "~", "null", "Null", "NULL")
 _SIGNS = {
@@ -79,11 +81,12 @@ class Document:
 def parse(text: str) -> Document:
     """Never raises: what cannot be read is in `problems`."""
     try:
-        nodes = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
+        nodes = list(yaml.compose_all(text, Loader=_Loader))
     except yaml.YAMLError as error:
         return Document(root=None, problems=(_syntax_problem(error),))
-    except RecursionError:
-        return Document(root=None, problems=(YamlProblem(1, "is nested too deeply"),))
+    except _TooDeep as error:
+        problem = YamlProblem(error.line, f"is nested deeper than {_DEPTH_MAX} levels")
+        return Document(root=None, problems=(problem,))
     if len(nodes) > 1:
         line = nodes[1].start_mark.line + 1
         return Document(root=None, problems=(YamlProblem(line, "a second document begins here"),))
@@ -105,6 +108,29 @@ def render(tree: object) -> str:
             tree, sort_keys=False, default_flow_style=False, allow_unicode=True, width=1_000
         )
     )
+
+
+class _TooDeep(Exception):
+    """More than `_DEPTH_MAX` levels."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__(line)
+        self.line = line
+
+
+class _Loader(yaml.SafeLoader):
+    """Gives up at `_DEPTH_MAX` levels, before it has scanned what is nested deeper."""
+
+    _depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self._depth += 1
+        if self._depth > _DEPTH_MAX:
+            raise _TooDeep(self.line + 1)
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self._depth -= 1
 
 
 class _Endless(Exception):

@@ -25,18 +25,26 @@ def read(
 
     `decode` reads a partition at a position of its topic: by name, or "" and its id.
     """
-    topics, position = varints.read(body, position)
+    topics, position = _count(body, position)
     found: list[T] = []
     topic: str | None = ""
     topic_id = NO_TOPIC_ID
-    for _ in range(topics - 1):
+    for _ in range(topics):
         if version >= BY_ID:
             topic_id, position = varints.take(body, position, 16)
         else:
             topic, position = varints.read_compact_string(body, position)
-        count, position = varints.read(body, position)
-        for _ in range(count - 1):
+        count, position = _count(body, position)
+        for _ in range(count):
             part, position = decode(body, position, topic or "", topic_id)
             found.append(part)
         position = varints.skip_tags(body, position)
     return found, position
+
+
+def _count(body: memoryview, position: int) -> tuple[int, int]:
+    """The length of an array that may not be null. Raises ValueError if it is."""
+    count, after = varints.read(body, position)
+    if count == 0:
+        raise ValueError(f"null at {position}, where an array must be")
+    return count - 1, after

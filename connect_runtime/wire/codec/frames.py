@@ -12,7 +12,7 @@ import struct
 from typing import Any
 
 import kio.index
-from kio.serial import entity_reader, entity_writer, errors
+from kio.serial import entity_reader, entity_writer
 
 from connect_runtime.wire.codec import failures, shapes, varints, versions
 
@@ -61,13 +61,18 @@ def response_body(frame: memoryview, api_key: int, version: int) -> memoryview:
 
 
 def decode_response(entity_type: type[Any], body: memoryview) -> Any:
-    """Read one kio response entity that must fill `body`; raises TruncatedResponse."""
+    """Read one kio response entity that must fill `body`. Tagged fields that kio does not know are
+    skipped (KIP-482).
+
+    Raises TruncatedResponse for every body that does not decode, whatever the decoder raised: the
+    bytes come from the network, and one bad answer must not end a copy process.
+    """
     name = versions.API_NAMES.get(entity_type.__api_key__, entity_type.__name__)
     version = entity_type.__version__
     try:
-        shapes.check(entity_type, body)
-        entity, _ = entity_reader(entity_type)(body.toreadonly(), 0)
-    except (errors.SerialError, ValueError, OverflowError, IndexError) as error:
+        data = shapes.readable(entity_type, body)
+        entity, _ = entity_reader(entity_type)(data.toreadonly(), 0)
+    except Exception as error:
         raise failures.TruncatedResponse(name, version, f"does not decode: {error}") from error
     return entity
 

@@ -14,7 +14,6 @@ from kio.schema.errors import ErrorCode
 from kio.schema.offset_fetch.v8 import response as v8
 from kio.schema.offset_fetch.v9 import response as v9
 from kio.serial import entity_reader
-from kio.serial import errors as kio_errors
 
 from connect_runtime.base import ids
 from connect_runtime.wire.codec import failures, group_requests, messages, shapes, varints
@@ -63,7 +62,7 @@ def fetch(
     def read(version: int, body: memoryview) -> Answer:
         try:
             return _read(_TYPES[version], body, asked=groups, seen=known)
-        except (kio_errors.SerialError, ValueError, OverflowError, IndexError) as error:
+        except Exception as error:  # as `frames.decode_response`
             raise failures.TruncatedResponse(_API, version, f"does not decode: {error}") from error
 
     return messages.Message(api=_API, low=min(_TYPES), high=max(_TYPES), build=build, read=read)
@@ -77,6 +76,8 @@ def _read(
     count, at = varints.read(body, _AFTER_THROTTLE_TIME)
     found: list[GroupOffsets] = []
     same: list[str] = []
+    if count == 0:
+        raise ValueError(f"null at {_AFTER_THROTTLE_TIME}, where an array must be")
     for number in range(count - 1):
         group = asked[number] if number < len(asked) else ""
         before = seen.get(group)
@@ -84,8 +85,8 @@ def _read(
             same.append(group)
             at += len(before)
             continue
-        end = shapes.skip(group_type, body, at)
-        found.append(_group(read_group(body, at)[0], bytes(body[at:end])))
+        data, end = shapes.readable_part(group_type, body, at)
+        found.append(_group(read_group(data, 0)[0], bytes(body[at:end])))
         at = end
     _, at = varints.read_tags(body, at)
     if at != len(body):

@@ -146,7 +146,7 @@ def _decode_partition(
     position += _PARTITION.size
     message: str | None = None
     errors: tuple[tuple[int, str | None], ...] = ()
-    if body[position] <= 1 and body[position + 1] == 0:
+    if body[position] == 1 and body[position + 1] == 0:
         position += 2  # no record errors, no message: every success
     else:
         errors, position = _decode_record_errors(body, position)
@@ -166,6 +166,8 @@ def _decode_record_errors(
     body: memoryview, position: int
 ) -> tuple[tuple[tuple[int, str | None], ...], int]:
     count, position = varints.read(body, position)
+    if count == 0:
+        raise ValueError("null record errors, where an array must be")
     errors: list[tuple[int, str | None]] = []
     for _ in range(count - 1):
         (index,) = _INDEX.unpack_from(body, position)
@@ -178,17 +180,17 @@ def _decode_record_errors(
 def _decode(version: int, body: memoryview) -> tuple[ProduceResponse, int]:
     """Versions 7 and 8, for brokers before 2.8."""
     found: list[ProducedPartition] = []
-    topics, position = _read_i32(body, 0)
+    topics, position = _read_count(body, 0)
     for _ in range(topics):
         topic, position = _read_string(body, position)
-        count, position = _read_i32(body, position)
+        count, position = _read_count(body, position)
         for _ in range(count):
             fixed = _PARTITION.unpack_from(body, position)
             position += _PARTITION.size
             message: str | None = None
             errors: list[tuple[int, str | None]] = []
             if version >= _RECORD_ERRORS:
-                failed, position = _read_i32(body, position)
+                failed, position = _read_count(body, position)
                 for _ in range(failed):
                     index, position = _read_i32(body, position)
                     text, position = _read_string(body, position)
@@ -203,6 +205,14 @@ def _decode(version: int, body: memoryview) -> tuple[ProduceResponse, int]:
 def _read_i32(body: memoryview, position: int) -> tuple[int, int]:
     (value,) = _INDEX.unpack_from(body, position)
     return value, position + 4
+
+
+def _read_count(body: memoryview, position: int) -> tuple[int, int]:
+    """The length of an array that may not be null."""
+    count, after = _read_i32(body, position)
+    if count < 0:
+        raise ValueError(f"null at {position}, where an array must be")
+    return count, after
 
 
 def _read_string(body: memoryview, position: int) -> tuple[str | None, int]:

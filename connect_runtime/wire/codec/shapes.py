@@ -1,8 +1,12 @@
 """Whether a response body has the shape of its kio entity: checked before kio decodes it.
 
 kio's native reader allocates whatever a length field claims, and a claim that is too large ends
-the process with no exception. So every length is first held against the bytes that are there.
+the process with no exception. So every length is first checked against the bytes that are there.
 The check only walks: runs of fixed-size fields are one step, arrays of them one multiplication.
+
+Two more things that kio does not do: it raises KeyError for a tagged field that it does not know,
+which brokers may add to any version (KIP-482), and it reads null where an array may not be null.
+The walk finds both: unknown tagged fields are removed, null arrays are refused.
 """
 
 from __future__ import annotations
@@ -13,12 +17,26 @@ import struct
 import types
 import typing
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from connect_runtime.wire.codec import varints
 
-Walk: TypeAlias = Callable[[memoryview, int], int]
-"""Takes (body, position), returns the position after the value; raises IndexError or ValueError."""
+
+class Edit(NamedTuple):
+    """The bytes from `start` to `end` of a body are to be replaced with `data`."""
+
+    start: int
+    end: int
+    data: bytes
+
+    @property
+    def shrinks_by(self) -> int:
+        return self.end - self.start - len(self.data)
+
+
+Walk: TypeAlias = Callable[[memoryview, int, list[Edit]], int]
+"""Takes (body, position, edits), returns the position after the value; raises IndexError or
+ValueError. Appends the edits that remove unknown tagged fields, in order of their positions."""
 
 _FIXED_SIZES = {
     "int8": 1, "uint8": 1, "bool": 1, "int16": 2, "uint16": 2, "error_code": 2, "int32": 4,
@@ -29,16 +47,30 @@ _I16 = struct.Struct(">h")
 _I32 = struct.Struct(">i")
 
 
-def check(entity_type: Any, body: memoryview) -> None:
-    """Walk one entity that must fill `body`; raises IndexError or ValueError on a bad length."""
-    end = _entity(entity_type)(body, 0)
+def readable(entity_type: Any, body: memoryview) -> memoryview:
+    """The bytes of one entity that must fill `body`, as kio reads them: without unknown tagged
+    fields. It is `body` itself if there are none. Raises IndexError or ValueError on a bad length.
+    """
+    data, end = readable_part(entity_type, body, 0)
     if end != len(body):
         raise ValueError(f"{len(body) - end} bytes left over")
+    return data
 
 
-def skip(entity_type: Any, body: memoryview, position: int) -> int:
-    """Walk one entity of several; returns where it ends. Raises IndexError or ValueError."""
-    return _entity(entity_type)(body, position)
+def readable_part(entity_type: Any, body: memoryview, position: int) -> tuple[memoryview, int]:
+    """(the bytes of the entity at `position`, as `readable` returns them; where it ends in `body`).
+    Raises IndexError or ValueError on a bad length.
+    """
+    edits: list[Edit] = []
+    end = _entity(entity_type)(body, position, edits)
+    if not edits:
+        return body[position:end], end
+    parts: list[bytes | memoryview] = []
+    for edit in edits:
+        parts += (body[position : edit.start], edit.data)
+        position = edit.end
+    parts.append(body[position:end])
+    return memoryview(b"".join(parts)), end
 
 
 def _advance(body: memoryview, position: int, size: int) -> int:
@@ -49,64 +81,86 @@ def _advance(body: memoryview, position: int, size: int) -> int:
 
 
 def _fixed(size: int) -> Walk:
-    return lambda body, position: _advance(body, position, size)
+    return lambda body, position, edits: _advance(body, position, size)
 
 
 def _compact_length(body: memoryview, position: int) -> tuple[int, int]:
+    """(length, -1 for null; the position after it)."""
     claimed, position = varints.read(body, position)
-    return max(0, claimed - 1), position
+    return claimed - 1, position
 
 
 def _legacy_length(width: struct.Struct) -> Callable[[memoryview, int], tuple[int, int]]:
     def read(body: memoryview, position: int) -> tuple[int, int]:
         end = _advance(body, position, width.size)
         (claimed,) = width.unpack_from(body, position)
-        return max(0, claimed), end
+        return max(-1, claimed), end
 
     return read
 
 
 def _sized(read_length: Callable[[memoryview, int], tuple[int, int]]) -> Walk:
-    def walk(body: memoryview, position: int) -> int:
+    def walk(body: memoryview, position: int, edits: list[Edit]) -> int:
         size, position = read_length(body, position)
-        return _advance(body, position, size)
+        return _advance(body, position, size) if size > 0 else position
 
     return walk
 
 
-def _array(item: Walk, item_size: int | None, *, flexible: bool) -> Walk:
+def _array(item: Walk, item_size: int | None, *, flexible: bool, nullable: bool) -> Walk:
     read_length = _compact_length if flexible else _legacy_length(_I32)
 
-    def walk(body: memoryview, position: int) -> int:
+    def walk(body: memoryview, position: int, edits: list[Edit]) -> int:
+        at = position
         count, position = read_length(body, position)
+        if count < 0:
+            if not nullable:
+                raise ValueError(f"null at {at}, where an array must be")
+            return position
         if item_size is not None:
             return _advance(body, position, count * item_size)
         _advance(body, position, count)  # no item is smaller than a byte
         for _ in range(count):
-            position = item(body, position)
+            position = item(body, position, edits)
         return position
 
     return walk
 
 
 def _nullable_entity(walk_entity: Walk) -> Walk:
-    def walk(body: memoryview, position: int) -> int:
+    def walk(body: memoryview, position: int, edits: list[Edit]) -> int:
         marker, position = body[position], position + 1
-        return walk_entity(body, position) if marker == 1 else position
+        return walk_entity(body, position, edits) if marker == 1 else position
 
     return walk
 
 
 def _tags(known: dict[int, Walk]) -> Walk:
-    def walk(body: memoryview, position: int) -> int:
+    def walk(body: memoryview, position: int, edits: list[Edit]) -> int:
+        if body[position] == 0:
+            return position + 1
+        start, first_edit, removed = position, len(edits), 0
         count, position = varints.read(body, position)
+        after_count = position
         for _ in range(count):
+            field_start = position
             tag, position = varints.read(body, position)
+            size_start = position
             size, position = varints.read(body, position)
             end = _advance(body, position, size)
-            if tag in known and known[tag](body[:end], position) != end:
-                raise ValueError(f"tagged field {tag} at {position} is not {size} bytes long")
+            if tag not in known:
+                edits.append(Edit(field_start, end, b""))
+                removed += 1
+            else:
+                inner_edit = len(edits)
+                if known[tag](body[:end], position, edits) != end:
+                    raise ValueError(f"tagged field {tag} at {position} is not {size} bytes long")
+                if len(edits) > inner_edit:
+                    shorter = size - sum(each.shrinks_by for each in edits[inner_edit:])
+                    edits.insert(inner_edit, Edit(size_start, position, varints.encode(shorter)))
             position = end
+        if removed:
+            edits.insert(first_edit, Edit(start, after_count, varints.encode(count - removed)))
         return position
 
     return walk
@@ -135,7 +189,7 @@ def _field(hint: Any, kafka_type: str | None, *, flexible: bool) -> tuple[Walk, 
     else:
         walk, size = _entity(hint), None
     if is_array:
-        return _array(walk, size, flexible=flexible), None
+        return _array(walk, size, flexible=flexible, nullable=optional), None
     if kafka_type is None and optional:
         return _nullable_entity(walk), None
     return walk, size
@@ -163,9 +217,9 @@ def _entity(entity_type: Any) -> Walk:
     if flexible:
         steps.append(_tags(tagged))
 
-    def walk_all(body: memoryview, position: int) -> int:
+    def walk_all(body: memoryview, position: int, edits: list[Edit]) -> int:
         for step in steps:
-            position = step(body, position)
+            position = step(body, position, edits)
         return position
 
     return walk_all

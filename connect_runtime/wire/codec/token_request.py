@@ -20,7 +20,10 @@ from connect_runtime.base import errors
 from connect_runtime.wire.codec import cluster_view, failures, oauth_settings
 
 ANSWER_BYTES_MAX = 1 << 20
+_HEAD_END = b"\r\n\r\n"
 _LENGTH = re.compile("[0-9]{1,9}")
+_CHUNK_SIZE = re.compile(rb"[0-9a-fA-F]{1,6}")
+_CHUNK_LINE_MAX = 1024
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]+")
 """RFC 6750, 2.1: nothing in it can end a SASL message early."""
 _PASSING = frozenset({408, 425, 429})
@@ -81,32 +84,83 @@ def _credentials(oauth: oauth_settings.OAuth) -> str:
     return base64.b64encode(":".join(pair).encode()).decode()
 
 
-def decode(
-    answer: bytes, *, ended: bool, oauth: oauth_settings.OAuth, wall_ms: int
-) -> Token | None:
-    """What the bytes received so far say; None while more must come. `ended`: no more will.
+class Answer:
+    """What an issuer answers, read as it comes: each byte is looked at once, however small the
+    pieces are that it comes in."""
 
-    Raises AuthenticationFailed if the issuer refuses, ConnectionFailed if another try may help.
-    """
-    host, port, _ = place(oauth.endpoint)
-    address = cluster_view.format_address(host, port)
-    status, rest = 0, answer
-    while status < 200:  # interim answers (RFC 9110, 15.2) come before the one that counts
-        head, found, rest = rest.partition(b"\r\n\r\n")
-        if not found:
+    def __init__(self, oauth: oauth_settings.OAuth) -> None:
+        host, port, _ = place(oauth.endpoint)
+        self._oauth = oauth
+        self._address = cluster_view.format_address(host, port)
+        self._data = bytearray()
+        self._at = 0
+        """Where the head, the body or the next chunk begins."""
+        self._searched = 0
+        self._status = 0
+        self._headers: dict[str, str] = {}
+        self._chunks: list[bytes] = []
+
+    def feed(self, data: bytes, *, ended: bool, wall_ms: int) -> Token | None:
+        """What is known with these bytes; None while more must come. `ended`: no more will.
+
+        Raises AuthenticationFailed if the issuer refuses, ConnectionFailed if another try may help.
+        """
+        self._data += data
+        while (
+            self._status < 200
+        ):  # interim answers (RFC 9110, 15.2) come before the one that counts
+            if not self._take_head():
+                if ended:
+                    problem = "the issuer closed without an answer"
+                    raise failures.ConnectionFailed(self._address, problem)
+                return None
+        body = self._body(ended=ended)
+        if body is None:
             if ended:
-                raise failures.ConnectionFailed(address, "the issuer closed without an answer")
+                raise failures.ConnectionFailed(self._address, "the issuer's answer ends too early")
             return None
-        status, headers = _read_head(head, address)
-    body = _read_body(rest, headers, ended=ended)
-    if body is None:
-        if ended:
-            raise failures.ConnectionFailed(address, "the issuer's answer ends too early")
-        return None
-    said = _json(body)
-    if status != 200:
-        raise _refusal(status, said, address=address, oauth=oauth)
-    return _token(said, address=address, wall_ms=wall_ms)
+        said = _json(body)
+        if self._status != 200:
+            raise _refusal(self._status, said, address=self._address, oauth=self._oauth)
+        return _token(said, address=self._address, wall_ms=wall_ms)
+
+    def _take_head(self) -> bool:
+        """Whether the next head is there."""
+        end = self._data.find(_HEAD_END, max(self._at, self._searched - len(_HEAD_END) + 1))
+        self._searched = len(self._data)
+        if end < 0:
+            return False
+        self._status, self._headers = _read_head(bytes(self._data[self._at : end]), self._address)
+        self._at = self._searched = end + len(_HEAD_END)
+        return True
+
+    def _body(self, *, ended: bool) -> bytes | None:
+        """None while it is not whole."""
+        if "chunked" in self._headers.get("transfer-encoding", "").lower():
+            return self._join_chunks()
+        length = self._headers.get("content-length", "")
+        if not _LENGTH.fullmatch(length):
+            return bytes(self._data[self._at :]) if ended else None
+        end = self._at + int(length)
+        return bytes(self._data[self._at : end]) if len(self._data) >= end else None
+
+    def _join_chunks(self) -> bytes | None:
+        """None while the last chunk is missing, or where one is malformed."""
+        while True:
+            end = self._data.find(b"\r\n", self._at, self._at + _CHUNK_LINE_MAX)
+            if end < 0:
+                return None
+            size = bytes(self._data[self._at : end]).partition(b";")[0].strip()
+            if not _CHUNK_SIZE.fullmatch(size):
+                return None
+            length = int(size, 16)
+            if length == 0:
+                return b"".join(self._chunks)
+            begin = end + 2
+            if len(self._data) < begin + length + 2:
+                return None
+            self._chunks.append(bytes(self._data[begin : begin + length]))
+            self._at = begin + length + 2
 
 
 def _read_head(head: bytes, address: str) -> tuple[int, dict[str, str]]:
@@ -116,31 +170,6 @@ def _read_head(head: bytes, address: str) -> tuple[int, dict[str, str]]:
         raise failures.ConnectionFailed(address, "what answers is no HTTP server")
     pairs = (line.partition(":") for line in lines)
     return int(match[1]), {name.strip().lower(): value.strip() for name, _, value in pairs}
-
-
-def _read_body(rest: bytes, headers: dict[str, str], *, ended: bool) -> bytes | None:
-    if "chunked" in headers.get("transfer-encoding", "").lower():
-        return _join_chunks(rest)
-    length = headers.get("content-length", "")
-    if not _LENGTH.fullmatch(length):
-        return rest if ended else None
-    return rest[: int(length)] if len(rest) >= int(length) else None
-
-
-def _join_chunks(rest: bytes) -> bytes | None:
-    """None while the last chunk is missing, or where one is malformed."""
-    joined = b""
-    while True:
-        line, found, rest = rest.partition(b"\r\n")
-        size = line.partition(b";")[0].strip()
-        if not found or not re.fullmatch(rb"[0-9a-fA-F]{1,6}", size):
-            return None
-        length = int(size, 16)
-        if length == 0:
-            return joined
-        if len(rest) < length + 2:
-            return None
-        joined, rest = joined + rest[:length], rest[length + 2 :]
 
 
 def _json(body: bytes) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """One HTTP request on a connection of its own, in the loop of everything else; bytes, no HTTP.
 
-Whoever asked looks at the answer as it grows and closes this once it has what it wants.
+Whoever asked gets the answer as it comes, and closes this once it has what it wants.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Limits:
 
 
 class HttpRequest:
-    """Use it once. `on_answer` gets all bytes so far, and whether no more will come.
+    """Use it once. `on_answer` gets each piece of the answer, and whether no more will come.
 
     `on_failure` is called at most once, and not after `close`; either may be called from `start`,
     `tick` and the poller. `due_s`: when to call `tick` at the latest.
@@ -52,7 +52,7 @@ class HttpRequest:
         self._on_answer, self._on_failure = on_answer, on_failure
         self._transport: transport.Transport | None = None
         self._open = False
-        self._answer = bytearray()
+        self._answer_bytes = 0
         self._ends_s = math.inf
 
     @property
@@ -150,11 +150,11 @@ class HttpRequest:
                 return
             if received == 0 and not ended:
                 return
-            self._answer += room[:received]
-            if len(self._answer) > self._limits.answer_bytes:
+            self._answer_bytes += received
+            if self._answer_bytes > self._limits.answer_bytes:
                 self._fail(OSError("the answer is too large"))
                 return
-            self._on_answer(bytes(self._answer), ended)
+            self._on_answer(bytes(room[:received]), ended)
 
     def _fail(self, error: Exception) -> None:
         self.close()

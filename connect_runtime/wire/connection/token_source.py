@@ -45,6 +45,7 @@ class TokenSource:
         trust = security_settings.Security(protocol="SSL", ca_pem=oauth.ca_pem)
         self._tls = security.tls_context(trust) if tls else None
         self._request: http_request.HttpRequest | None = None
+        self._answer = token_request.Answer(oauth)
         self._complained = False
 
     # for those who connect
@@ -101,6 +102,7 @@ class TokenSource:
 
     def _ask(self, now_s: float) -> None:
         self._keeper.asked()
+        self._answer = token_request.Answer(self._oauth)
         self._request = http_request.HttpRequest(
             dialling.Dialling(
                 self._host, self._port, names=self._names, tls=self._tls, buffer_bytes=None
@@ -118,11 +120,9 @@ class TokenSource:
         )
         self._request.start(now_s)
 
-    def _on_answer(self, answer: bytes, ended: bool) -> None:
+    def _on_answer(self, piece: bytes, ended: bool) -> None:
         try:
-            token = token_request.decode(
-                answer, ended=ended, oauth=self._oauth, wall_ms=self._clock.wall_ms()
-            )
+            token = self._answer.feed(piece, ended=ended, wall_ms=self._clock.wall_ms())
         except errors.ConnectError as failure:
             self._ended(failure)
             return

@@ -21,6 +21,7 @@ from mm2.core import flows
 from mm2.formats import receipt
 
 if TYPE_CHECKING:
+    from mm2.app.looks import receipts as receipt_looks
     from mm2.app.settings import settings as app_settings
 
 JSON_VERSION = 1
@@ -33,10 +34,12 @@ _SPARE_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The receipts of one flow; `error`: why they could not be read."""
+    """The receipts of one flow, and the records that are none; `error`: why they could not be
+    read."""
 
     flow: flows.Flow
     receipts: Sequence[receipt.Receipt] = ()
+    unreadable: Sequence[receipt_looks.Unreadable] = ()
     error: errors.ConnectError | None = None
 
 
@@ -69,6 +72,7 @@ def command(
     duplicated. SOURCE and MIRROR are the offsets [from,to) concerned. Receipts of kind
     operator-action record what operators did to the flow or a topic (pause, resume, stop, restart,
     throttle, reload, configuration) and who did it: the last action of each kind is kept.
+    A record that is no receipt is listed as "unreadable": it may have stated a loss.
     The flows need not run: all targets are read in parallel. A target that cannot be read is
     reported on stderr.
 
@@ -103,7 +107,9 @@ def command(
             where = f"the receipts of {each.flow.name} on {each.flow.target}"
             reason = str(each.error).removeprefix(f"{each.flow.target}: ")
             click.echo(f"mm2: cannot read {where}: {reason}", err=True)
-    counted = [one for _, one in found if one.kind is not _ACTION or _ACTION.value in kinds]
+    counted = any(each.unreadable for each in answers) or any(
+        one.kind is not _ACTION or _ACTION.value in kinds for _, one in found
+    )
     of_found = exits.FAILED if counted and exit_code else exits.DONE
     return exits.worst([of_found if each.error is None else exits.UNREACHABLE for each in answers])
 
@@ -130,7 +136,7 @@ def _read_all(
                 found = receipts.read(both.target, flow.source, timeout_s=timeout_s)
         except errors.ConnectError as error:
             return Answer(flow=flow, error=error)
-        return Answer(flow=flow, receipts=found)
+        return Answer(flow=flow, receipts=found.stated, unreadable=found.unreadable)
 
     threads = pool.Pool("receipts", threads_max=len(wanted), waiting_max=len(wanted))
     calls = [(flow, threads.submit(functools.partial(read, flow))) for flow in wanted]
@@ -141,8 +147,10 @@ def _read_all(
 
 def _print(found: Sequence[tuple[str, receipt.Receipt]], answers: Sequence[Answer]) -> None:
     read = [each.flow.name for each in answers if each.error is None]
-    if found:
-        for line in columns.lines(_COLUMNS, [_row(name, one) for name, one in found]):
+    rows = [_row(name, one) for name, one in found]
+    rows += [_unreadable_row(each.flow.name, one) for each in answers for one in each.unreadable]
+    if rows:
+        for line in columns.lines(_COLUMNS, rows):
             click.echo(line)
     elif len(read) == len(answers):
         click.echo("no receipts")
@@ -157,7 +165,23 @@ def _print_json(found: Sequence[tuple[str, receipt.Receipt]], answers: Sequence[
         if each.error is not None
     ]
     told = [_json(name, one) for name, one in found]
-    whole = {"version": JSON_VERSION, "receipts": told, "errors": failed}
+    unreadable = [
+        {
+            "flow": each.flow.name,
+            "cluster": each.flow.target,
+            "topic": one.topic,
+            "offset": one.offset,
+            "error": one.reason,
+        }
+        for each in answers
+        for one in each.unreadable
+    ]
+    whole = {
+        "version": JSON_VERSION,
+        "receipts": told,
+        "unreadable": unreadable,
+        "errors": failed,
+    }
     click.echo(json.dumps(whole, indent=2))
 
 
@@ -174,6 +198,11 @@ def _row(flow: str, one: receipt.Receipt) -> tuple[str, ...]:
         _range(one.target),
         one.detail,
     )
+
+
+def _unreadable_row(flow: str, one: receipt_looks.Unreadable) -> tuple[str, ...]:
+    where = f"offset {one.offset} of {one.topic}: {one.reason}"
+    return ("-", flow, "-", "-", "unreadable", "-", "-", where)
 
 
 def _range(offsets: receipt.Range | None) -> str:

@@ -170,9 +170,9 @@ def read_map(side: app_sides.OneSide, source_alias: str, timeout_s: float) -> of
 
 
 def _losses(side: app_sides.OneSide, source_alias: str, timeout_s: float) -> int:
-    return sum(
-        each.kind in _LOST for each in receipts.read(side, source_alias, timeout_s=timeout_s)
-    )
+    """How many receipts state a loss, or may: those that cannot be read are counted, too."""
+    found = receipts.read(side, source_alias, timeout_s=timeout_s)
+    return sum(each.kind in _LOST for each in found.stated) + len(found.unreadable)
 
 
 def _ask_source(

@@ -2,32 +2,50 @@
 
 from __future__ import annotations
 
-from connect_runtime.base import errors
+from dataclasses import dataclass, field
+
 from mm2.app.looks import sides
 from mm2.core import naming
 from mm2.formats import receipt
 
 
-def read(side: sides.OneSide, source: str, *, timeout_s: float) -> list[receipt.Receipt]:
-    """Those of the flow from `source`, oldest first; of a statement that was made again the last.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """A record of the topic that is no receipt that this release can read. It may state a loss."""
 
-    Raises `RetriableError` and `FatalError`, also where another release wrote one.
-    """
+    topic: str
+    offset: int
+    reason: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Receipts:
+    """`stated` oldest first; of a statement that was made again the last. `unreadable` as the topic
+    has them."""
+
+    stated: list[receipt.Receipt] = field(default_factory=list)
+    unreadable: list[Unreadable] = field(default_factory=list)
+
+
+def read(side: sides.OneSide, source: str, *, timeout_s: float) -> Receipts:
+    """Those of the flow from `source`. Raises `RetriableError` and `FatalError` if the target
+    cannot be read."""
     topic = naming.receipts_topic(source)
-    stated: dict[bytes, receipt.Receipt] = {}
+    found: dict[bytes, receipt.Receipt | Unreadable] = {}
     if topic not in side.topics.list_topics(timeout_s):  # whoever reads one waits for it
-        return []
+        return Receipts()
     for record in side.topics.read_topic(topic, timeout_s):
         if record.key is None:
             continue
-        stated.pop(record.key, None)
+        found.pop(record.key, None)
         if record.value is None:
             continue
         try:
-            stated[record.key] = receipt.decode(record.key, record.value)
-        except (receipt.UnknownVersionError, ValueError, KeyError, TypeError) as error:
-            raise errors.FatalError(
-                f"reading {topic} of {side.alias} at offset {record.offset}: {error}. Another "
-                "release, or another program, wrote it: use that release"
-            ) from error
-    return sorted(stated.values(), key=lambda each: each.at_ms)
+            found[record.key] = receipt.decode(record.key, record.value)
+        except receipt.MalformedReceiptError as error:
+            found[record.key] = Unreadable(topic=topic, offset=record.offset, reason=str(error))
+    stated = [each for each in found.values() if isinstance(each, receipt.Receipt)]
+    return Receipts(
+        stated=sorted(stated, key=lambda each: each.at_ms),
+        unreadable=[each for each in found.values() if isinstance(each, Unreadable)],
+    )

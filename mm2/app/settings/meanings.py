@@ -30,7 +30,8 @@ FLOWS: Mapping[str, str] = {
     "tasks.max": "How many copies share the flow's partitions: about the cores they may use.",
     "throttle": "At most so many bytes per second of the whole flow.",
     "throttle.topics": "At most so many bytes per second of topics that match.",
-    "buffer.memory": "Bytes that one copy holds at most between source and target.",
+    "buffer.memory": "Bytes that one copy holds at most between source and target, and that one "
+    "batch that must be decoded may unpack to.",
     "offset.map.bytes": "Bytes of the offset map that are kept of each partition; what is beyond "
     "is thinned out, and answers earlier offsets.",
     "unreachable.after.seconds": "A broker that has not answered for this long is unreachable: "

@@ -100,7 +100,8 @@ OWN = (
     .define(
         BUFFER_MEMORY,
         Type.LONG,
-        "Bytes that a task holds at most between reading and acknowledgement.",
+        "Bytes that a task holds at most between reading and acknowledgement, and that one batch "
+        "that must be decoded may unpack to.",
         default=flows.DEFAULT_BUFFER_BYTES,
         validator=config_validators.Range(at_least=BUFFER_LEAST, at_most=BUFFER_MOST),
         importance=LOW,

@@ -64,7 +64,10 @@ def look_behind(
         if isinstance(answer, instructions.Refused) and answer.code == refusals.OFFSET_OUT_OF_RANGE:
             return None
         return outcomes.again("reading what an OffsetSync names on the source", answer)
-    one = retracing.Retracing(source=source, target=target, exact=True, likely=source)
+    most = attempt.context.opened_max_bytes
+    one = retracing.Retracing(
+        source=source, target=target, exact=True, likely=source, opened_max_bytes=most
+    )
     one.feed_source(answer)
     one.feed_target(*found)
     return Stretch(source=source, target=target) if one.found_any else None

@@ -16,6 +16,11 @@ MADE_BYTES = 1_000_000
 """Batches that are made stay below the usual `max.message.bytes` (1 MB)."""
 ANY = 1 << 31
 
+PART_RECORDS = 20_000
+PART_BYTES = 4 * MADE_BYTES
+"""A batch of more records or bytes (uncompressed) is opened part by part: a part takes a few tenths
+of a second at most, and the copy loop runs after each."""
+
 TINY_RECORDS = 16
 TINY_BYTES = 16 * 1024
 """A batch of so few records and bytes costs more to pass through than to join."""
@@ -52,7 +57,7 @@ class Joining:
         share = self._waited_s / elapsed_s
         self._waited_s, self._since_s = 0.0, now_s
         if share >= SPARE and slow_acks:
-            self.records, self.bytes = ANY, MADE_BYTES // 2
+            self.records, self.bytes = PART_RECORDS, MADE_BYTES // 2
         elif share < BUSY or not slow_acks:
             self.records, self.bytes = TINY_RECORDS, TINY_BYTES
 

@@ -44,16 +44,24 @@ class UnreadableError(Exception):
     """A batch whose checksum is right cannot be opened; the text says why."""
 
 
+class TooLargeError(UnreadableError):
+    """A batch unpacks to more than the caller allows."""
+
+
 class TransformError(Exception):
     """The transform could not do its work on a record; the text says which and why."""
 
 
 def open_batch(
-    entry: source_batches.Copyable, transform: Transform | None = None
+    entry: source_batches.Copyable,
+    transform: Transform | None = None,
+    *,
+    max_bytes: int = compression.OPENED_BYTES_MAX,
 ) -> list[records.Record]:
     """The records of a copyable batch that are to stand on the target, in order; may be none.
 
-    Offsets are the source's. Raises `UnreadableError` and `TransformError`.
+    Offsets are the source's. Raises `UnreadableError` (`TooLargeError` if they are larger than
+    `max_bytes`) and `TransformError`.
     """
     header = entry.header
     if header.record_count == 1 and not header.attributes and entry.first == header.base_offset:
@@ -61,12 +69,63 @@ def open_batch(
         if only is not None:
             return [only] if transform is None else _transformed([only], transform)
     try:
-        found = records.open_batch(header, entry.batch)
-        if header.base_offset < entry.first:
-            found = [each for each in found if each.offset >= entry.first]
+        found = records.open_batch(header, entry.batch, max_bytes=max_bytes)
     except (records.MalformedRecordsError, compression.UnpackError) as error:
-        raise UnreadableError(str(error)) from error
+        raise _unreadable(error) from error
+    return _to_stand(found, entry, transform)
+
+
+def _unreadable(error: Exception) -> UnreadableError:
+    too_large = isinstance(error, compression.TooLargeError)
+    return TooLargeError(str(error)) if too_large else UnreadableError(str(error))
+
+
+def _to_stand(
+    found: list[records.Record], entry: source_batches.Copyable, transform: Transform | None
+) -> list[records.Record]:
+    if entry.header.base_offset < entry.first:
+        found = [each for each in found if each.offset >= entry.first]
     return found if transform is None else _transformed(found, transform)
+
+
+class OpenedBatch:
+    """As `open_batch`, for batches that may unpack to many records or bytes: read in parts.
+
+    `size`: the bytes that it holds. `next_source`: the source offset from which on nothing was
+    read. Raises `UnreadableError` and `TransformError`.
+    """
+
+    def __init__(
+        self,
+        entry: source_batches.Copyable,
+        transform: Transform | None = None,
+        *,
+        max_bytes: int = compression.OPENED_BYTES_MAX,
+    ) -> None:
+        try:
+            self._opened = records.OpenedBatch(entry.header, entry.batch, max_bytes=max_bytes)
+        except (records.MalformedRecordsError, compression.UnpackError) as error:
+            raise _unreadable(error) from error
+        self._entry = entry
+        self._transform = transform
+        self.size = self._opened.size
+        self.next_source = entry.first
+
+    @property
+    def done(self) -> bool:
+        return not self._opened.left
+
+    def read(self, count: int, *, max_bytes: int) -> list[records.Record]:
+        """Those of the next records that are to stand on the target: as many as both allow, one at
+        least; may be none."""
+        try:
+            found = self._opened.read(count, max_bytes=max_bytes)
+        except records.MalformedRecordsError as error:
+            raise _unreadable(error) from error
+        behind = self._entry.header.last_offset if self.done else found[-1].offset
+        became = _to_stand(found, self._entry, self._transform)
+        self.next_source = behind + 1
+        return became
 
 
 def _transformed(found: list[records.Record], transform: Transform) -> list[records.Record]:

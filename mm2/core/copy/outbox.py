@@ -2,17 +2,23 @@
 
 Batches are opened and joined only when they are about to be sent: what stands in the queue then is
 what may be joined, so nothing ever waits for more to come.
+
+A batch of a few kilobytes may unpack to hundreds of megabytes. One that need not be opened is
+opened only if its records fit into one batch, and is passed through otherwise. One that must be
+opened may unpack to the task's whole budget: it is read in parts, so that the copy loop runs in
+between, and what it holds counts against the budget.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from mm2.core.copy import budget, limits, opening, outgoing, source_batches
 from mm2.formats import compression, record_batch, records
+
+_JOINED = "small batches are joined"
 
 
 class Place(NamedTuple):
@@ -24,7 +30,8 @@ class Place(NamedTuple):
 
 class Outbox:
     """Invariant: `queued_bytes` of the task's budget are held here. `unreadable` is the obstacle
-    at the head of the queue, which nothing leads past.
+    at the head of the queue, which nothing leads past. The head stays in the queue until all parts
+    of `_opened`, its opened form, are staged.
     """
 
     def __init__(
@@ -43,19 +50,24 @@ class Outbox:
         self._transform = transform
         self._queue: deque[source_batches.Copyable] = deque()
         self._staged: deque[outgoing.Outgoing] = deque()
+        self._opened: opening.OpenedBatch | None = None
         self._old_before_ms = 0
 
     def push(self, found: source_batches.Scan, *, old_before_ms: int) -> None:
         """What a fetch brought; batches whose newest record is older than that are old."""
         self._queue.extend(found.batches)
-        self.queued_bytes += found.size
-        self._held.hold(found.size)
+        self._hold(found.size)
         self._old_before_ms = old_before_ms
 
     @property
     def queued(self) -> int:
         """Batches that are here, as they came or made."""
         return len(self._queue) + len(self._staged)
+
+    @property
+    def holds_opened(self) -> bool:
+        """Does it keep opened bytes of the budget?"""
+        return self._opened is not None or any(each.opened for each in self._staged)
 
     @property
     def next_is_old(self) -> bool | None:
@@ -91,32 +103,46 @@ class Outbox:
         if self._staged:
             first = Place(self._staged[0].source, self._staged[0].source_epoch)
         elif self._queue:
-            first = Place(self._queue[0].first, self._queue[0].header.leader_epoch)
+            source = self._queue[0].first if self._opened is None else self._opened.next_source
+            first = Place(source, self._queue[0].header.leader_epoch)
+        self._close_opened()
+        for staged in self._staged:
+            self._release(staged.held, opened=staged.opened)
+        self._release(self.queued_bytes)
         self._queue.clear()
         self._staged.clear()
-        self._held.release(self.queued_bytes)
-        self.queued_bytes = 0
         self.unreadable = None
         return first
 
     # Which batch is next
 
     def stage(self) -> bool:
-        """Have the next batch ready; False when nothing is left, or the next is `unreadable`."""
+        """Have the next batch ready. False when nothing is left, when the next is `unreadable`, and
+        when it has to wait: other partitions' opened batches leave no room in the budget, or the
+        records read so far are all left out and the copy loop has to run before the next part."""
         while not self._staged and self._queue and self.unreadable is None:
-            self._stage_next()
+            if not self._stage_next():
+                break
         return bool(self._staged)
 
-    def _stage_next(self) -> None:
+    def _stage_next(self) -> bool:
+        """False if the next call has to wait."""
+        if self._opened is not None:
+            self._stage_part(self._opened)
+            return False
         head = self._queue[0]
         why = self._why_open(head)
+        if why and not self._held.may_open:
+            return False
         chosen = [head]
         if self.limits.records_at(head.first) == limits.ANY:
             chosen.extend(self._joined_to(head))
-        if not why and len(chosen) == 1:
+        if why:
+            self._open(chosen, why)
+            return self._opened is None
+        if len(chosen) == 1 or not self._join(chosen):
             self._staged.append(outgoing.passed(self._queue.popleft()))
-            return
-        self._make(chosen, why)
+        return True
 
     def _why_open(self, entry: source_batches.Copyable) -> str:
         if entry.opening:
@@ -151,61 +177,143 @@ class Outbox:
             found.append(entry)
         return found
 
-    def _make(self, chosen: list[source_batches.Copyable], why: str) -> None:
-        opened: list[records.Record] = []
-        head = chosen[0]
-        done = 0
+    def _join(self, chosen: list[source_batches.Copyable]) -> bool:
+        """Stage one batch made of those that fit into it together; False if only the first does."""
+        most = self.limits.made_bytes
         try:
-            for found in self._opened(chosen):
-                opened.extend(found)
-                done += 1
-        except (opening.UnreadableError, opening.TransformError) as error:
-            if not done and why:
-                self.unreadable = source_batches.Obstacle(
-                    offset=head.first,
-                    why=str(error),
-                    behind=head.header.last_offset + 1,
-                    sound=True,
-                    by_transform=isinstance(error, opening.TransformError),
-                )
-                return
-        if done <= 1 and not why:  # there was no need to open it
-            self._staged.append(outgoing.passed(self._queue.popleft()))
-            return
-        for _ in range(done):
-            self._queue.popleft()
-        made = outgoing.made(
-            chosen[:done],
-            opened,
-            codec=_codec(head.header) if self._target_codec is None else self._target_codec,
-            batch_bytes=self.limits.made_bytes,
-            records_max=self.limits.records_at(head.first),
-            why=why or "small batches are joined",
-        )
-        if not made:
-            size = sum(each.header.size for each in chosen[:done])
-            self._held.release(size)
-            self.queued_bytes -= size
-        self._staged.extend(made)
+            found = opening.open_batch(chosen[0], self._transform, max_bytes=most)
+        except (opening.UnreadableError, opening.TransformError):
+            return False  # there is no need to open it
+        done = 1 + self._add_following(found, chosen)
+        if done == 1:
+            return False
+        head = chosen[0]
+        self._stage_made(chosen[:done], found, why=_JOINED, start=head.first)
+        return True
 
-    def _opened(self, chosen: list[source_batches.Copyable]) -> Iterator[list[records.Record]]:
-        """The records of each, as far as together they fit into one batch; of the first anyhow.
+    def _open(self, chosen: list[source_batches.Copyable], why: str) -> None:
+        """Stage what must be made of the first, and with it of those that fit into one batch."""
+        head = chosen[0]
+        most = self._held.largest_opened_bytes
+        plain = _codec(head.header) == compression.NONE
+        try:
+            if plain and head.header.record_count <= limits.PART_RECORDS:
+                found = opening.open_batch(head, self._transform, max_bytes=most)
+            else:
+                opened = opening.OpenedBatch(head, self._transform, max_bytes=most)
+                found = opened.read(limits.PART_RECORDS, max_bytes=limits.PART_BYTES)
+                if not opened.done:
+                    self._opened = opened
+                    self._hold(opened.size, opened=True)
+                    self._stage_made([head], found, why=why, start=head.first)
+                    return
+        except (opening.UnreadableError, opening.TransformError) as error:
+            self._find_unreadable(error, head.first, why)
+            return
+        done = 1 + self._add_following(found, chosen)
+        self._stage_made(chosen[:done], found, why=why, start=head.first)
+
+    def _stage_part(self, opened: opening.OpenedBatch) -> None:
+        """Stage the next part of the head; its last one takes it out of the queue."""
+        head, start = self._queue[0], opened.next_source
+        why = self._why_open(head) or "it is opened"
+        try:
+            found = opened.read(limits.PART_RECORDS, max_bytes=limits.PART_BYTES)
+        except (opening.UnreadableError, opening.TransformError) as error:
+            self._find_unreadable(error, start, why)
+            return
+        self._stage_made([head], found, why=why, start=start)
+
+    def _find_unreadable(self, error: Exception, offset: int, why: str) -> None:
+        head = self._queue[0]
+        text = str(error)
+        if isinstance(error, opening.TooLargeError):
+            text = f"it must be opened ({why}), and {error}, which is all that buffer.memory allows"
+        self.unreadable = source_batches.Obstacle(
+            offset=offset,
+            why=text,
+            behind=head.header.last_offset + 1,
+            sound=True,
+            by_transform=isinstance(error, opening.TransformError),
+            too_large=isinstance(error, opening.TooLargeError),
+        )
+
+    def _add_following(
+        self, found: list[records.Record], chosen: list[source_batches.Copyable]
+    ) -> int:
+        """Add the records of those behind the first to its own, as far as together they fit into
+        one batch; returns how many batches do.
 
         What was chosen by its compressed size may be a thousand times as large.
         """
-        room = self.limits.made_bytes
-        for entry in chosen:
+        room = most = self.limits.made_bytes
+        if len(chosen) > 1 and _codec(chosen[0].header) != compression.NONE:
+            room -= outgoing.plain_bytes(found)
+        done = 0
+        for entry in chosen[1:]:
             if room < 0:
+                break
+            try:
+                more = opening.open_batch(entry, self._transform, max_bytes=most)
+            except (opening.UnreadableError, opening.TransformError):
+                break
+            if _codec(entry.header) != compression.NONE:
+                room -= outgoing.plain_bytes(more)
+                if room < 0:
+                    break
+            found.extend(more)
+            done += 1
+        return done
+
+    def _stage_made(
+        self,
+        entries: list[source_batches.Copyable],
+        found: list[records.Record],
+        *,
+        why: str,
+        start: int,
+    ) -> None:
+        """Stage batches of these records, which begin at source offset `start` or behind it. The
+        entries leave the queue, unless they are a batch of which parts are left."""
+        opened = self._opened
+        codec = _codec(entries[0].header) if self._target_codec is None else self._target_codec
+        made = outgoing.made(
+            entries,
+            found,
+            codec=codec,
+            batch_bytes=self.limits.made_bytes,
+            records_max=self.limits.records_at(start),
+            why=why,
+            opened=why is not _JOINED,
+            next_source=None if opened is None else opened.next_source,
+        )
+        for each in made:
+            self._hold(each.held, opened=each.opened)
+        self._staged.extend(made)
+        if opened is not None:
+            if not opened.done:
                 return
-            found = opening.open_batch(entry, self._transform)
-            if len(chosen) > 1 and _codec(entry.header) != compression.NONE:
-                room -= outgoing.plain_bytes(found)
-                if room < 0 and entry is not chosen[0]:
-                    return
-            yield found
+            self._close_opened()
+        for entry in entries:
+            self._queue.popleft()
+            self._release(entry.header.size)
+
+    def _hold(self, size: int, *, opened: bool = False) -> None:
+        self.queued_bytes += size
+        self._held.hold(size, opened=opened)
+
+    def _release(self, size: int, *, opened: bool = False) -> None:
+        self.queued_bytes -= size
+        self._held.release(size, opened=opened)
+
+    def _close_opened(self) -> None:
+        if self._opened is not None:
+            self._release(self._opened.size, opened=True)
+            self._opened = None
 
     def check_invariants(self) -> None:
         held = sum(each.header.size for each in self._queue) + sum(o.held for o in self._staged)
+        held += 0 if self._opened is None else self._opened.size
         assert held == self.queued_bytes, (held, self.queued_bytes)
 
 

@@ -26,8 +26,9 @@ class Outgoing(NamedTuple):
     `next_source`).
 
     `pieces` tell the source offset of each record; () when they follow each other from `source` on.
-    `held` are the bytes of the source's batches that are done with once it is acknowledged,
-    `source_epoch` is their leader epoch. `why` it was made; "" for one passed through.
+    `held` bytes of the budget are free once it is acknowledged, as `opened` bytes if so
+    (`budget.Budget`). `source_epoch` is the leader epoch of the source's batches. `why` it was
+    made; "" for one passed through.
     """
 
     batch: memoryview
@@ -41,6 +42,7 @@ class Outgoing(NamedTuple):
     source_epoch: int
     held: int
     why: str
+    opened: bool = False
 
 
 def passed(entry: source_batches.Copyable) -> Outgoing:
@@ -63,44 +65,47 @@ def passed(entry: source_batches.Copyable) -> Outgoing:
 
 def made(
     entries: Sequence[source_batches.Copyable],
-    opened: Sequence[records.Record],
+    found: Sequence[records.Record],
     *,
     codec: int,
     batch_bytes: int,
     records_max: int,
     why: str,
+    opened: bool = False,
+    next_source: int | None = None,
 ) -> list[Outgoing]:
-    """Batches of all records that `entries` brought, of one leader epoch, in order; none for none.
+    """Batches of these records of `entries`, of one leader epoch, in order; none for none.
 
     Each holds at most `records_max` records and `batch_bytes` of them (uncompressed), but one at
-    least.
+    least. `next_source`: where the source is read on; None: behind the last entry.
     """
-    if not opened:
+    if not found:
         return []
     last = entries[-1].header
-    found: list[Outgoing] = []
-    starts = list(_starts(opened, batch_bytes=batch_bytes, records_max=records_max))
-    for start, stop in zip(starts, [*starts[1:], len(opened)], strict=True):
-        part = opened[start:stop]
+    behind = last.last_offset + 1 if next_source is None else next_source
+    batches: list[Outgoing] = []
+    starts = list(_starts(found, batch_bytes=batch_bytes, records_max=records_max))
+    for start, stop in zip(starts, [*starts[1:], len(found)], strict=True):
+        part = found[start:stop]
         batch = memoryview(records.build(part, codec=codec))
         header = record_batch.read_header(batch)
-        rest = stop < len(opened)
-        found.append(
+        batches.append(
             Outgoing(
                 batch,
                 header.attributes,
                 len(part),
                 part[0].offset,
-                opened[stop].offset if rest else last.last_offset + 1,
+                found[stop].offset if stop < len(found) else behind,
                 _pieces(part),
                 header.oldest_timestamp,
                 header.max_timestamp,
                 last.leader_epoch,
-                0 if rest else sum(each[0][1] + record_batch.LENGTH_END for each in entries),
+                len(batch),
                 why,
+                opened,
             )
         )
-    return found
+    return batches
 
 
 def _starts(

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mm2.core.copy import instructions, opening, source_batches, tail
-from mm2.formats import map_record, record_batch, records
+from mm2.core.copy import instructions, limits, opening, source_batches, tail
+from mm2.formats import compression, map_record, record_batch, records
 
 SEGMENT_RUNS = 20_000
 """Where this many runs were learned the map may be cut: together they may take more than the map
@@ -48,7 +48,8 @@ class Pairing:
     at first `start`; `matched` counts them. An `obstacle` is damage that was read at
     `position`, and that says nothing of the tail. Invariant: the first `paired` batches of `tail`
     are paired, and `_mine` is what is left of the next, if that was opened. `opposite` and
-    `strangers` are as in `source_batches.scan`; strangers stand behind all that was read.
+    `strangers` are as in `source_batches.scan`; strangers stand behind all that was read. A batch
+    of either side may unpack to `opened_max_bytes`; the source's are read in parts.
     """
 
     tail: list[tail.OurBatch]
@@ -57,6 +58,7 @@ class Pairing:
     source_epoch: int = -1
     transform: opening.Transform | None = None
     opposite: Mapping[int, bool] | None = None
+    opened_max_bytes: int = compression.OPENED_BYTES_MAX
     paired: int = 0
     paired_to: int = field(init=False)
     matched: int = 0
@@ -67,7 +69,7 @@ class Pairing:
     strangers: tuple[int, ...] = ()
     _found: deque[source_batches.Copyable] = field(default_factory=deque)
     _theirs: deque[records.Record] = field(default_factory=deque)
-    _their_end: int = -1
+    _their_batch: opening.OpenedBatch | None = None
     _their_epoch: int = -1
     _mine: deque[records.Record] = field(default_factory=deque)
     _read_to: int = -1
@@ -130,7 +132,7 @@ class Pairing:
         """The batch at `wanted`."""
         entry = source_batches.Copyable(header, batch, header.base_offset, "")
         try:
-            self._mine.extend(opening.open_batch(entry))
+            self._mine.extend(opening.open_batch(entry, max_bytes=self.opened_max_bytes))
         except opening.UnreadableError as error:
             self.mismatch = f"target offset {header.base_offset}: {error}"
             return Need.NOTHING
@@ -142,7 +144,7 @@ class Pairing:
                 self._pair_records()
             elif self._theirs:
                 return Need.TARGET
-            elif not self._next_batch():
+            elif not self._next_part() and not self._next_batch():
                 return self._out_of_source()
         return Need.NOTHING
 
@@ -152,6 +154,19 @@ class Pairing:
         if self._read_to > self.position:
             self.position, self.source_epoch = self._read_to, self._read_epoch
         return Need.SOURCE
+
+    def _next_part(self) -> bool:
+        """Read on in the source's batch that is opened; False if nothing is left of it."""
+        opened = self._their_batch
+        while opened is not None and not opened.done and not self._theirs and not self.mismatch:
+            source = opened.next_source
+            try:
+                found = opened.read(limits.PART_RECORDS, max_bytes=limits.PART_BYTES)
+            except (opening.UnreadableError, opening.TransformError) as error:
+                self.mismatch = f"source offset {source}: {error}"
+                return True
+            self._theirs.extend(found)
+        return bool(self._theirs)
 
     def _next_batch(self) -> bool:
         """Pair source batches whole as far as that goes, then open one; False when all are used
@@ -165,14 +180,15 @@ class Pairing:
                 self._batch_paired()
                 continue
             try:
-                self._theirs.extend(opening.open_batch(entry, self.transform))
-            except (opening.UnreadableError, opening.TransformError) as error:
+                self._their_batch = opening.OpenedBatch(
+                    entry, self.transform, max_bytes=self.opened_max_bytes
+                )
+            except opening.UnreadableError as error:
                 self.mismatch = f"source offset {entry.first}: {error}"
                 return False
-            self._their_end = entry.header.last_offset + 1
             self._their_epoch = entry.header.leader_epoch
-            if self._theirs:
-                return True
+            if self._next_part():
+                return not self.mismatch
         return self.complete
 
     def _same(self, entry: source_batches.Copyable) -> bool:
@@ -194,7 +210,8 @@ class Pairing:
             self._theirs.popleft()
             self._mine.popleft()
             self._paired(one.offset, other.offset)
-            behind = self._theirs[0].offset if self._theirs else self._their_end
+            assert self._their_batch is not None
+            behind = self._theirs[0].offset if self._theirs else self._their_batch.next_source
             self._step_to(behind, self._their_epoch)
         if not self._mine:
             self._batch_paired()

@@ -73,7 +73,11 @@ class PartitionCopy:
         self._alone = where.target_topics is setup.TargetTopics.EXCLUSIVE
         self.script = script_runner.ScriptRunner(where)
         self._context = outcomes.Context(
-            where=where, owner=owner, wall_ms=wall_ms, transform=transform
+            where=where,
+            owner=owner,
+            wall_ms=wall_ms,
+            transform=transform,
+            opened_max_bytes=held.largest_opened_bytes,
         )
         self._way_in = way_in.WayIn(
             self._context,
@@ -261,6 +265,8 @@ class PartitionCopy:
     def _nothing_in_flight(self, now_s: float) -> Instructions:
         """Everything sent is acknowledged: note how far that is, and do what had to wait for it."""
         assert self.map is not None
+        if self.paused and self.outbox.holds_opened:  # others wait for the room in the budget
+            self._forget_queue()
         self._stage()  # of what is queued nothing may be left over: no transaction is opened for it
         if not self.outbox.queued:
             self.map.skipped_to(self.source.position, source_epoch=self.source.epoch, now_s=now_s)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mm2.core.copy import instructions, opening, pairing, source_batches
-from mm2.formats import map_record, record_batch, records
+from mm2.formats import compression, map_record, record_batch, records
 
 KEPT_RECORDS = 4_000_000
 """So many source records are remembered (17 bytes each): stepping back reaches no further."""
@@ -38,7 +38,8 @@ class Retracing:
     whose records stand before them too, `count` how many records those are. `runs` and `seams`
     are what was learned of the map before Java stepped back. `mismatch` says why the record at
     target offset `unpaired_from` has no equal; "" while all have. `beyond`: the source has none
-    left that it could be. `writer` is the producer id of the batch that was looked at last.
+    left that it could be. `writer` is the producer id of the batch that was looked at last. A batch
+    may unpack to `opened_max_bytes`.
 
     Invariant: an equal record of its own stands in the stretch for each committed source record
     from `source` on and before `position`.
@@ -52,6 +53,7 @@ class Retracing:
     copied_to: int = -1
     transform: opening.Transform | None = None
     source_epoch_before: int = -1
+    opened_max_bytes: int = compression.OPENED_BYTES_MAX
     read_to: int = field(init=False)
     obstacle: source_batches.Obstacle | None = None
     count: int = 0
@@ -123,7 +125,8 @@ class Retracing:
         epoch = entry.header.leader_epoch
         if not self._epochs or self._epochs[-1][1] != epoch:
             self._epochs.append((entry.first, epoch))
-        for record in opening.open_batch(entry, self.transform):
+        most = self.opened_max_bytes
+        for record in opening.open_batch(entry, self.transform, max_bytes=most):
             self._offsets.append(record.offset)
             self._digests.append(hash(record[1:]))
             self._marks.append(_NEEDED if needed else 0)
@@ -133,7 +136,7 @@ class Retracing:
         entry = source_batches.Copyable(header, batch, header.base_offset, "")
         self.writer = header.producer_id
         try:
-            opened = opening.open_batch(entry)
+            opened = opening.open_batch(entry, max_bytes=self.opened_max_bytes)
         except opening.UnreadableError as error:
             return self._fail(f"target offset {header.base_offset}: {error}")
         self._mine.extend(each for each in opened if each.offset >= self.target)

@@ -37,8 +37,8 @@ class Copyable(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
     """The batch at `offset` can be neither copied nor skipped: it is damaged, cannot be opened
-    although it is `sound` (as it was written), or the transform does not take it. `behind` is the
-    source offset behind it, -1 where that cannot be known.
+    although it is `sound` (as it was written) or because it is `too_large`, or the transform does
+    not take it. `behind` is the source offset behind it, -1 where that cannot be known.
     """
 
     offset: int
@@ -46,6 +46,7 @@ class Obstacle:
     behind: int = -1
     sound: bool = False
     by_transform: bool = False
+    too_large: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

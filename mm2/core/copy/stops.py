@@ -21,6 +21,7 @@ class Cause(enum.Enum):
     each. The message says exactly what was found."""
 
     CORRUPT = "corrupt-batch"
+    BATCH_TOO_LARGE = "batch-too-large"
     TRANSFORM_FAILED = "transform-failed"
     FOREIGN_WRITES = "foreign-writes"
     NOT_EMPTY = "target-not-empty"
@@ -373,6 +374,14 @@ def blocked(where: setup.PartitionSetup, obstacle: source_batches.Obstacle) -> S
             cause=Cause.TRANSFORM_FAILED,
             message=(
                 f"{at}Correct the transform and restart the mm2 process, or skip the record. {past}"
+            ),
+        )
+    if obstacle.too_large:
+        return Stop(
+            cause=Cause.BATCH_TOO_LARGE,
+            message=(
+                f"{at}Raise buffer.memory of the flow and restart the mm2 process, or skip the "
+                f"batch. {past}"
             ),
         )
     if obstacle.sound:

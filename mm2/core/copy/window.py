@@ -73,7 +73,7 @@ class Window:
     def pop(self) -> Sent:
         """The oldest batch in flight: something was heard of it."""
         sent = self._in_flight.popleft()
-        self._held.release(sent.batch.held)
+        self._held.release(sent.batch.held, opened=sent.batch.opened)
         return sent
 
     def landed(self, sent: Sent, base_offset: int, *, alone: bool) -> int | None:

@@ -27,6 +27,7 @@ from connect_runtime.base import errors
 from mm2.core.failover import orders, steps
 
 VERSION = 3
+_YEAR_10000_MS = 253_402_300_800_000
 
 
 class JournalError(errors.FatalError):
@@ -80,6 +81,8 @@ class Journal:
     def apply(self, line: Mapping[str, Any]) -> None:
         """Take one line in, as `decode` gives it."""
         at_ms = int(line["at_ms"])
+        if not 0 <= at_ms < _YEAR_10000_MS:
+            raise ValueError("at_ms is no time")
         match What(line["what"]):
             case What.BEGUN:
                 self.begun, self.begun_at_ms = _begun(line), at_ms
@@ -111,7 +114,9 @@ def read(text: str) -> Journal:
     for number, line in enumerate(whole.split("\n") if whole else (), start=1):
         try:
             found.apply(decode(line))
-        except (ValueError, KeyError, TypeError) as error:
+        except JournalError:
+            raise
+        except Exception as error:  # whatever stands there: infinite numbers, nesting, other types
             raise JournalError(
                 f"line {number} cannot be read ({error}): it is damaged, or not a file of a move"
             ) from error
@@ -186,18 +191,24 @@ def _line(what: What, at_ms: int, more: Mapping[str, Any]) -> str:
 def _begun(line: Mapping[str, Any]) -> Begun:
     return Begun(
         wanted=orders.Wanted(
-            origin=line["from"],
-            destination=line["to"],
+            origin=_text(line["from"]),
+            destination=_text(line["to"]),
             kind=orders.Kind(line["kind"]),
             sets_back=bool(line["sets_back"]),
             accepted=frozenset(_texts(line["accepted"])),
             groups=frozenset(_texts(line["groups"])),
             export=str(line["export"]),
         ),
-        flow=line["flow"],
+        flow=_text(line["flow"]),
         hooks=tuple(_texts(line["hooks"])),
         clusters=orders.Clusters(origin=str(line["from_id"]), destination=str(line["to_id"])),
     )
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a name is no text")
+    return value
 
 
 def _texts(values: Iterable[object]) -> list[str]:

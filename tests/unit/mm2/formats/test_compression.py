@@ -275,6 +275,29 @@ def test_one_byte_more_than_the_bound_is_too_much(codec, monkeypatch):
         unpack(codec, compression.pack(codec, bytes(100_001)))
 
 
+@pytest.mark.parametrize("codec", [compression.NONE, *PACKING])
+def test_no_more_is_unpacked_than_the_caller_allows(codec):
+    data = compression.pack(codec, bytes(30_000))
+    assert compression.unpack(codec, memoryview(data), max_bytes=30_000) == bytes(30_000)
+    with pytest.raises(compression.TooLargeError, match="more than 29999 bytes"):
+        compression.unpack(codec, memoryview(data), max_bytes=29_999)
+
+
+def test_a_few_kilobytes_of_zstd_never_become_more_than_a_slice_above_the_limit():
+    """The frame does not state its size, and 6 KB of it are 200 MB."""
+    packer = zstandard.ZstdCompressor(level=19, write_content_size=False)
+    bomb = packer.compress(bytes(200 * MEGABYTE))
+    assert len(bomb) < 8192
+    tracemalloc.start()
+    try:
+        with pytest.raises(compression.TooLargeError):
+            compression.unpack(compression.ZSTD, memoryview(bomb), max_bytes=MEGABYTE)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 20 * MEGABYTE
+
+
 class ShortFrame:
     """Ends behind its first byte; `given` counts what all of them were given."""
 
@@ -293,7 +316,10 @@ class ShortFrame:
 def test_many_small_frames_are_given_a_slice_each_and_not_all_that_is_left():
     data = bytes(range(256)) * 200
     ShortFrame.given = 0
-    assert compression._of_frames(memoryview(data), ShortFrame, name="short") == data
+    most = len(data)
+    assert (
+        compression._of_frames(memoryview(data), ShortFrame, name="short", max_bytes=most) == data
+    )
     assert ShortFrame.given <= compression._SLICE * len(data)
 
 

@@ -182,7 +182,7 @@ def test_a_mirror_that_is_missing_is_no_refusal_of_the_source():
     )
 
 
-@pytest.mark.parametrize(("slow_acks", "while_waiting"), [(True, limits.ANY), (False, 16)])
+@pytest.mark.parametrize(("slow_acks", "while_waiting"), [(True, limits.PART_RECORDS), (False, 16)])
 def test_larger_batches_are_joined_while_the_loop_waits_for_slow_acknowledgements(
     monkeypatch, slow_acks, while_waiting
 ):

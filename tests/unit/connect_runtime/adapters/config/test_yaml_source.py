@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from connect_runtime.adapters.config import yaml_source
@@ -78,7 +80,7 @@ def test_duplicate_keys_are_told_with_both_lines_and_the_first_one_counts():
         ("<<: {a: 1}\n", 1, "plain text"),
         ("? [a]\n: 1\n", 1, "plain text"),
         ("a: &x\n  b: *x\n", 2, "without end"),
-        ("[" * 5000, 1, "too deeply"),
+        ("[" * 5000, 1, "deeper than 50 levels"),
     ],
 )
 def test_what_is_not_plain_configuration_is_a_problem(text, line, words):
@@ -128,3 +130,19 @@ def test_values_are_not_in_the_repr():
 def test_rendered_text_reads_back():
     tree = {"b": "x: y", "a": ["1", "no", "é"], "c": {"d": ""}}
     assert plain(section(yaml_source.render(tree))) == tree
+
+
+@pytest.mark.parametrize("depth", [51, 330, 490, 5_000])
+def test_nesting_that_no_configuration_needs_is_a_problem(depth):
+    found = yaml_source.parse("a: b\nc: " + "[" * depth + "]" * depth)
+    (problem,) = found.problems
+    assert (found.root, problem.line) == (None, 2)
+    assert problem.text == "is nested deeper than 50 levels"
+    assert yaml_source.parse("a: " + "[" * 48 + "]" * 48).problems == ()
+
+
+@pytest.mark.parametrize("text", ["? " + "[" * 100_000 + ": b", "- " * 50_000, "{a: " * 50_000])
+def test_deep_nesting_is_given_up_before_it_costs_time(text):
+    started_s = time.process_time()
+    assert yaml_source.parse(text).root is None
+    assert time.process_time() - started_s < 1.0

@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -28,7 +29,45 @@ def answer(body: object, status: int = 200, **headers: str) -> bytes:
 
 
 def decode(data: bytes, *, ended: bool = False) -> token_request.Token | None:
-    return token_request.decode(data, ended=ended, oauth=OAUTH, wall_ms=WALL_MS)
+    """Whole, and then byte by byte, with the same outcome."""
+    by_byte = token_request.Answer(OAUTH)
+    outcomes: list[object] = []
+    for feed in (
+        lambda: token_request.Answer(OAUTH).feed(data, ended=ended, wall_ms=WALL_MS),
+        lambda: fed(by_byte, data, ended=ended),
+    ):
+        try:
+            outcomes.append(feed())
+        except errors.ConnectError as error:
+            outcomes.append((type(error), str(error)))
+            if len(outcomes) == 2:
+                assert outcomes[0] == outcomes[1]
+                raise
+    assert outcomes[0] == outcomes[1]
+    assert isinstance(outcomes[1], token_request.Token | None)
+    return outcomes[1]
+
+
+def fed(answer: token_request.Answer, data: bytes, *, ended: bool) -> token_request.Token | None:
+    """What is known at the first byte that makes it known, or at the end."""
+    for at in range(len(data)):
+        found = answer.feed(data[at : at + 1], ended=False, wall_ms=WALL_MS)
+        if found is not None:
+            return found
+    return answer.feed(b"", ended=ended, wall_ms=WALL_MS)
+
+
+@pytest.mark.parametrize("in_chunks", [True, False])
+def test_a_megabyte_that_comes_byte_by_byte_takes_no_time_that_grows_with_its_square(in_chunks):
+    body = b'{"access_token":"opaque","expires_in":300}'.ljust(150_000)
+    if in_chunks:
+        data = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        data += b"".join(b"1\r\n%c\r\n" % each for each in body) + b"0\r\n\r\n"
+    else:
+        data = b"HTTP/1.1 200 OK\r\nX: " + body + b"\r\n\r\n"
+    started_s = time.process_time()
+    fed(token_request.Answer(OAUTH), data, ended=False)
+    assert time.process_time() - started_s < 10.0  # minutes, if each byte had all joined anew
 
 
 def jwt(**claims: object) -> str:

@@ -29,7 +29,13 @@ def stated(topic, kind, **more):
 
 
 @pytest.fixture
-def topics(monkeypatch):
+def unreadable():
+    """The records that are no receipts, by the source's alias."""
+    return {}
+
+
+@pytest.fixture
+def topics(monkeypatch, unreadable):
     """What the receipts topics of the targets have, by the source's alias."""
     found: dict[str, list[receipt.Receipt] | errors.ConnectError] = {
         "east": [stated("orders", GONE, source=(3, 9)), stated("bills", UNPAIRED, target=(1, 2))],
@@ -41,7 +47,7 @@ def topics(monkeypatch):
         answer = found[source]
         if isinstance(answer, errors.ConnectError):
             raise answer
-        return answer
+        return receipts.Receipts(stated=answer, unreadable=unreadable.get(source, []))
 
     monkeypatch.setattr(cluster_wait, "wait", lambda accesses, **_: {})
     monkeypatch.setattr(receipts, "read", read)
@@ -142,6 +148,7 @@ def test_programs(topics, config, capsys):
                 "id": "orders-source-gone",
             }
         ],
+        "unreadable": [],
         "errors": [],
     }
 
@@ -170,6 +177,7 @@ def test_programs_get_the_errors_too(topics, config, capsys):
     assert json.loads(capsys.readouterr().out) == {
         "version": 1,
         "receipts": [],
+        "unreadable": [],
         "errors": [{"flow": "east->west", "cluster": "west", "error": "refused"}],
     }
 
@@ -192,7 +200,7 @@ def test_targets_are_read_in_parallel_and_one_that_hangs_is_given_up(config, cap
         both.wait()
         if source == "west":
             never.wait()
-        return []
+        return receipts.Receipts()
 
     monkeypatch.setattr(cluster_wait, "wait", lambda accesses, **_: {})
     monkeypatch.setattr(receipts, "read", read)
@@ -207,3 +215,27 @@ def test_targets_are_read_in_parallel_and_one_that_hangs_is_given_up(config, cap
 
 def test_an_unknown_kind_is_bad_input(config, capsys):
     assert main.run(["receipts", str(config), "--kind", "x"]) == exits.BAD_INPUT
+
+
+def test_a_record_that_cannot_be_read_is_listed_with_the_others(topics, unreadable, config, capsys):
+    topics["east"] = topics["east"][:1]
+    unreadable["east"] = [receipts.Unreadable(topic="r", offset=7, reason="its key is not JSON")]
+    assert main.run(["receipts", str(config)]) == exits.DONE
+    _, first, second = capsys.readouterr().out.splitlines()
+    assert "source-gone" in first
+    assert second.split()[:7] == ["-", "east->west", "-", "-", "unreadable", "-", "-"]
+    assert second.endswith("offset 7 of r: its key is not JSON")
+    assert main.run(["receipts", str(config), "--json"]) == exits.DONE
+    told = json.loads(capsys.readouterr().out)
+    assert [each["kind"] for each in told["receipts"]] == ["source-gone"]
+    assert told["unreadable"] == [
+        {
+            "flow": "east->west",
+            "cluster": "west",
+            "topic": "r",
+            "offset": 7,
+            "error": "its key is not JSON",
+        }
+    ]
+    topics["east"] = []
+    assert main.run(["receipts", str(config), "--exit-code"]) == exits.FAILED

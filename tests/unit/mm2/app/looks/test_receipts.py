@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from connect_runtime.base import errors
 from mm2.app.looks import receipts
 from mm2.formats import receipt
 from tests.fakes import one_side
@@ -33,11 +32,11 @@ def test_each_statement_once_as_it_was_made_last_oldest_first():
     a, b, again = stated("a", 7), stated("b", 5), stated("a", 9, "again")
     gone = receipt.encode(stated("c", 1))
     found = read(*map(receipt.encode, (a, b, again)), gone, (gone[0], None), (None, b"x"))
-    assert found == [b, again]
+    assert (found.stated, found.unreadable) == ([b, again], [])
 
 
 def test_without_a_topic_there_are_none():
-    assert receipts.read(one_side.FakeSide("west"), "east", timeout_s=5.0) == []
+    assert receipts.read(one_side.FakeSide("west"), "east", timeout_s=5.0) == receipts.Receipts()
 
 
 @pytest.mark.parametrize(
@@ -45,10 +44,19 @@ def test_without_a_topic_there_are_none():
     [
         (b"x", b"y"),
         (b"[]", b"[]"),
+        (b"deep", b"[" * 100_000),
         (receipt.encode(stated("a", 1))[0], b'{"v":9}'),
         (receipt.encode(stated("a", 1))[0], b'{"v":1}'),
     ],
 )
-def test_what_another_release_wrote_is_refused_by_name(record):
-    with pytest.raises(errors.FatalError, match=r"of west at offset 0: .* Another release"):
-        read(record)
+def test_a_record_that_cannot_be_read_hides_no_other(record):
+    before, behind = stated("b", 5), stated("c", 6)
+    found = read(receipt.encode(before), record, receipt.encode(behind))
+    assert found.stated == [before, behind]
+    (unreadable,) = found.unreadable
+    assert (unreadable.topic, unreadable.offset) == (TOPIC, 1)
+    assert unreadable.reason
+
+
+def test_a_tombstone_takes_an_unreadable_record_away():
+    assert read((b"x", b"y"), (b"x", None)) == receipts.Receipts()

@@ -10,7 +10,7 @@ from mm2.core.copy import limits, window
 from tests.fakes import copying
 
 TINY = (limits.TINY_RECORDS, limits.TINY_BYTES)
-LARGE = (limits.ANY, limits.MADE_BYTES // 2)
+LARGE = (limits.PART_RECORDS, limits.MADE_BYTES // 2)
 
 
 # Joining
@@ -163,4 +163,4 @@ def test_partitions_of_a_task_share_what_is_joined_and_not_what_was_refused():
     one, other = limits.Limits(joining=joining), limits.Limits(joining=joining)
     one.too_large(size=1000, count=9)
     joining.waited(1.0, 1.0, slow_acks=True)
-    assert (other.joining.records, other.refused_bytes) == (limits.ANY, limits.ANY)
+    assert (other.joining.records, other.refused_bytes) == (limits.PART_RECORDS, limits.ANY)

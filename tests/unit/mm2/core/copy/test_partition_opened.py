@@ -333,6 +333,44 @@ def test_an_unreadable_batch_stops_behind_the_commit_of_what_precedes_it():
     assert (values(world), said(world).through) == ([b"a"], 1)
 
 
+def test_a_batch_that_must_be_opened_and_unpacks_to_more_than_the_budget_stops_its_partition():
+    log = [batch(0, b"a"), batch(1, bytes(2 << 20), codec=4), batch(2, b"c")]
+    world = copying.begun(*log, target_codec=0)
+    go_on(world)
+    assert world.standing.stop.cause is stops.Cause.BATCH_TOO_LARGE
+    assert world.standing.stop.retry_after_s is None
+    assert "source offset 1: it must be opened" in world.standing.stop.message
+    assert "more than 1048576 bytes" in world.standing.stop.message
+    assert (values(world), said(world).through) == ([b"a"], 1)
+    assert (world.budget.held_bytes, world.budget.opened_bytes) == (0, 0)
+
+
+def test_a_batch_that_is_copied_in_parts_is_copied_whole(monkeypatch):
+    monkeypatch.setattr(limits, "PART_RECORDS", 2)
+    held = [b"%d" % at for at in range(9)]
+    world = copying.begun(batch(0, *held, codec=4), batch(9, b"next"), target_codec=3)
+    go_on(world)
+    assert (values(world), world.copy.map.through) == ([*held, b"next"], 10)
+    assert (world.budget.held_bytes, world.budget.opened_bytes) == (0, 0)
+
+
+def test_a_paused_partition_keeps_no_opened_bytes_from_others(monkeypatch):
+    monkeypatch.setattr(limits, "PART_RECORDS", 2)
+    held = [b"%d" % at for at in range(9)]
+    world = copying.begun(batch(0, *held, codec=4), target_codec=3)
+    world.offer(batch(0, *held, codec=4))
+    world.send()
+    assert world.budget.opened_bytes > 0
+    world.copy.paused = True
+    while world.in_flight:
+        world.acknowledge()
+    world.tick(0.1)
+    assert (world.budget.held_bytes, world.budget.opened_bytes) == (0, 0)
+    world.copy.paused = False
+    go_on(world)
+    assert (values(world), world.copy.map.through) == (held, 9)
+
+
 # Transforms
 
 

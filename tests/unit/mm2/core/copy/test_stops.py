@@ -90,6 +90,14 @@ TABLE = [
         ["Correct the transform", f"{RESET} offset:51 {FILE}"],
     ),
     (
+        stops.blocked(
+            WHERE,
+            source_batches.Obstacle(offset=50, why="its bytes", behind=54, too_large=True),
+        ),
+        stops.Cause.BATCH_TOO_LARGE,
+        ["its bytes. Raise buffer.memory", f"{RESET} offset:54 {FILE}"],
+    ),
+    (
         stops.timestamps_rewritten(WHERE, offset=50),
         stops.Cause.TIMESTAMPS_REWRITTEN,
         [

@@ -85,6 +85,10 @@ def test_a_line_that_a_crash_cut_off_was_not_written():
         (FIRST + '{"v":3,"at_ms":1,"what":"done","step":"fly"}\n', "line 2"),
         (FIRST + '{"v":3,"at_ms":1,"what":"dreamt"}\n', "line 2"),
         (journal.accepted(["lag"], at_ms=1), "line 1"),
+        (FIRST + '{"v":3,"at_ms":1e999,"what":"accepted","codes":[]}\n', "line 2"),
+        (FIRST + '{"v":3,"at_ms":1' + "0" * 100 + ',"what":"accepted","codes":[]}\n', "line 2"),
+        (FIRST + "[" * 100_000 + "\n", "line 2"),
+        (FIRST.replace('"from":"east"', '"from":5'), "line 1"),
     ],
 )
 def test_what_cannot_be_read_is_told(text, words):

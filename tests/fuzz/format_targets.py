@@ -1,0 +1,358 @@
+"""Byte formats: record batches, what mm2 keeps in its topics, control frames, receipts."""
+
+from __future__ import annotations
+
+import random
+import struct
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator
+
+import crc32c
+
+from connect_runtime.base import ids
+from mm2.core.copy import source_batches
+from mm2.core.failover import journal, orders, steps
+from mm2.formats import (
+    checkpoint,
+    compression,
+    control_frame,
+    heartbeat,
+    map_record,
+    message_sets,
+    offset_sync,
+    receipt,
+    record_batch,
+    record_sets,
+    records,
+    schema_fields,
+)
+from tests.fakes import batches, messages
+from tests.fuzz import targets
+
+NOW_MS = 1_790_000_000_000
+MADE = random.Random(5)
+MAP_ERRORS = (map_record.UnknownVersionError, struct.error, IndexError, ValueError)
+
+# Record batches
+
+
+def _record(number: int) -> batches.Record:
+    value = MADE.choice([None, b"", b"v" * number, MADE.randbytes(number)])
+    headers = ((b"\xffname", None), (b"h", b"1")) if number % 3 == 0 else ()
+    key = MADE.choice([None, b"k", b"\xff\xfe"])
+    return batches.Record(value=value, timestamp=NOW_MS + number, key=key, headers=headers)
+
+
+def _batches() -> Iterator[bytes]:
+    for codec in compression.NAMES:
+        for count in (1, 2, 7):
+            stamp = batches.Stamp(
+                base_offset=77,
+                leader_epoch=3,
+                producer_id=9,
+                producer_epoch=1,
+                base_sequence=5,
+                attributes=MADE.choice([0, 0x10, 8]),
+            )
+            yield batches.data([_record(each) for each in range(count)], stamp, codec=codec)
+    far = batches.Stamp(base_offset=2**63 - 10)
+    yield batches.data([_record(each) for each in range(3)], far)
+
+
+def _messages() -> Iterator[bytes]:
+    for magic in (0, 1):
+        yield messages.message(5, b"vv", magic=magic, key=b"k", timestamp=NOW_MS)
+        for codec in (1, 2, 3, 4):
+            held = [messages.message(at, b"v", magic=magic, timestamp=NOW_MS) for at in range(3)]
+            yield messages.wrapper(9, held, magic=magic, codec=codec, timestamp=NOW_MS)
+
+
+def _record_sets() -> list[bytes]:
+    alone = [*_batches(), *_messages()]
+    return [*alone, alone[0] + alone[3] + alone[-1]]
+
+
+def _rechecked(data: bytes) -> bytes:
+    """With the right length and checksum, so that what was changed is looked at."""
+    whole = bytearray(data)
+    if len(whole) >= record_batch.HEADER_BYTES and whole[16] == record_batch.MAGIC_V2:
+        struct.pack_into(">i", whole, 8, len(whole) - record_batch.LENGTH_END)
+        struct.pack_into(">I", whole, 17, crc32c.crc32c(bytes(whole[21:])))
+    elif len(whole) >= 26 and whole[16] in message_sets.OUTER_MAGICS:
+        struct.pack_into(">i", whole, 8, len(whole) - record_batch.LENGTH_END)
+        struct.pack_into(">I", whole, 12, zlib.crc32(bytes(whole[16:])))
+    return bytes(whole)
+
+
+def _header(data: bytes) -> None:
+    header = record_batch.read_header(memoryview(data))
+    record_batch.crc_matches(memoryview(data), header)
+    assert header.last_offset - header.last_offset_delta == header.base_offset
+
+
+def _open(data: bytes) -> None:
+    data = _rechecked(data)
+    header = record_batch.read_header(memoryview(data))
+    found = records.open_batch(header, memoryview(data))
+    parts = records.OpenedBatch(header, memoryview(data))
+    in_parts: list[records.Record] = []
+    while parts.left:
+        in_parts += parts.read(3, max_bytes=50)
+    assert in_parts == found
+    for each in found[:50]:
+        try:
+            records.write_body(records.read_body(each.body))
+        except records.MalformedRecordsError:
+            continue
+    if found:
+        records.build(found, codec=2, sparse=found[-1].offset - found[0].offset < 1 << 31)
+
+
+def _stamp(data: bytes) -> None:
+    record_batch.stamp(memoryview(bytearray(data)), attributes=0x10, producer=(5, 1, 2))
+
+
+def _scan(data: bytes) -> None:
+    source_batches.scan(
+        memoryview(bytearray(_rechecked(data))), position=70, aborted=[(9, 70), (-5, 2**62)]
+    )
+
+
+def _bodies() -> Iterator[bytes]:
+    headers = ((b"h", None), (b"\xff", b"2"))
+    yield records.write_body(records.Fields(b"k", b"v" * 40, headers))
+    yield records.write_body(records.Fields(None, None))
+
+
+def _first_of(data: bytes) -> None:
+    records.only_record(record_batch.read_header(memoryview(data)), memoryview(data))
+
+
+def _packed(codec: int) -> Callable[[], list[bytes]]:
+    plain = [b"", b"abc" * 100, bytes(70_000), random.Random(codec).randbytes(70_000)]
+    return lambda: [
+        *(compression.pack(codec, each) for each in plain),
+        *(batches.packed(codec, each) for each in plain),
+    ]
+
+
+def _unpack(codec: int) -> Callable[[bytes], object]:
+    return lambda data: compression.unpack(codec, memoryview(data), max_bytes=16 << 20)
+
+
+OPENED = (struct.error, records.MalformedRecordsError, compression.UnpackError)
+targets.register("batch-header", _header, seeds=_batches, allowed=(struct.error,))
+targets.register(
+    "control-type", lambda data: record_batch.control_type(memoryview(data)), seeds=_batches
+)
+targets.register("batch-stamp", _stamp, seeds=_batches, allowed=(struct.error,))
+targets.register(
+    "record-sets",
+    lambda data: list(record_sets.batches(memoryview(data))),
+    seeds=_record_sets,
+    allowed=(record_sets.DamagedBatchError,),
+)
+targets.register("scan", _scan, seeds=_record_sets)
+targets.register("open-batch", _open, seeds=_batches, allowed=OPENED)
+targets.register("only-record", _first_of, seeds=_batches, allowed=(struct.error,))
+targets.register(
+    "record-body",
+    lambda data: records.write_body(records.read_body(data)),
+    seeds=_bodies,
+    allowed=(records.MalformedRecordsError,),
+)
+targets.register(
+    "old-message",
+    lambda data: message_sets.as_batch(memoryview(_rechecked(data))),
+    seeds=_messages,
+    allowed=(message_sets.MalformedMessageError,),
+)
+for codec, codec_name in compression.NAMES.items():
+    targets.register(
+        f"unpack-{codec_name}",
+        _unpack(codec),
+        seeds=_packed(codec),
+        allowed=(compression.UnpackError,),
+    )
+
+# The offset map
+
+KEYS: tuple[map_record.MapKey, ...] = (
+    map_record.EraKey(topic="tö", partition=1, era=2, ordinal=3, epoch=1),
+    map_record.ProducerKey(topic="t", partition=1, producer_id=5),
+    map_record.SegmentKey(topic="t", partition=1, era=1, ordinal=1, epoch=1, first_source=10),
+    map_record.RequestKey(topic="t", partition=0),
+)
+RUNS = (map_record.Run(10, -3), map_record.Run(20, -5))
+VALUES: tuple[map_record.MapValue, ...] = (
+    map_record.Era(
+        source_cluster="a",
+        target_cluster="b",
+        source_topic_id=bytes(16),
+        target_topic_id=bytes(16),
+        first_source=0,
+        first_target=0,
+        request="r",
+        reason="first start",
+    ),
+    map_record.Producer(ordinal=1, era=1),
+    map_record.Segment(
+        leader_epoch=1,
+        source_epoch=1,
+        owner=b"x" * 8,
+        take_start=0,
+        through=100,
+        target_next=90,
+        last_crc=5,
+        runs=RUNS,
+    ),
+    map_record.Request(request="x", position="offset:5"),
+)
+
+
+def _map_value(key: map_record.MapKey) -> Callable[[bytes], object]:
+    def read(data: bytes) -> None:
+        map_record.decode_value(key, data)
+        if isinstance(key, map_record.SegmentKey):
+            map_record.segment_head(data)
+
+    return read
+
+
+targets.register(
+    "map-key",
+    map_record.decode_key,
+    seeds=[map_record.encode_key(key) for key in KEYS],
+    allowed=MAP_ERRORS,
+)
+for number, map_key in enumerate(KEYS):
+    map_value = VALUES[number]
+    targets.register(
+        f"map-value-{type(map_value).__name__.lower()}",
+        _map_value(map_key),
+        seeds=[map_record.encode_value(map_value)],
+        allowed=MAP_ERRORS,
+    )
+
+# Records with a key and a value: the first byte is the key's length
+
+
+def _pair(decode: Callable[[bytes, bytes], object]) -> Callable[[bytes], object]:
+    def read(data: bytes) -> object:
+        size = data[0] if data else 0
+        return decode(data[1 : 1 + size], data[1 + size :])
+
+    return read
+
+
+def _joined(pair: tuple[bytes, bytes]) -> bytes:
+    key, value = pair
+    return bytes([len(key)]) + key + value
+
+
+PARTITION = ids.TopicPartition("töpic", 3)
+SYNC = offset_sync.OffsetSync(partition=PARTITION, upstream=5, downstream=6)
+CHECKPOINT = checkpoint.Checkpoint(
+    group="g\U0001f600", partition=PARTITION, upstream=5, downstream=6, metadata="m"
+)
+HEARTBEAT = heartbeat.Heartbeat(source="a", target="b", at_ms=NOW_MS)
+RECEIPT = receipt.Receipt(
+    topic="t",
+    partition=0,
+    id="x",
+    kind=receipt.ReceiptKind.NOT_PAIRED,
+    flow="a->b",
+    at_ms=NOW_MS,
+    detail="d",
+    source=(1, 2),
+)
+MALFORMED = (schema_fields.MalformedRecordError,)
+targets.register(
+    "offset-sync",
+    _pair(offset_sync.decode),
+    seeds=[_joined(offset_sync.encode(SYNC))],
+    allowed=MALFORMED,
+)
+targets.register(
+    "checkpoint",
+    _pair(checkpoint.decode),
+    seeds=[_joined(checkpoint.encode(CHECKPOINT))],
+    allowed=MALFORMED,
+)
+targets.register(
+    "heartbeat",
+    _pair(heartbeat.decode),
+    seeds=[_joined(heartbeat.encode(HEARTBEAT))],
+    allowed=MALFORMED,
+)
+targets.register(
+    "receipt",
+    _pair(receipt.decode),
+    seeds=[_joined(receipt.encode(RECEIPT))],
+    allowed=(receipt.MalformedReceiptError,),
+    text=True,
+)
+
+# Control frames
+
+
+def _frames() -> Iterator[bytes]:
+    hello = control_frame.hello(control_frame.Hello(token=b"x" * 32, pid=5, host="h"))
+    gauges = {"type": "gauges", "partitions": [], "troubles": {}, "pulse": []}
+    for sent in ([hello], [control_frame.welcome()], [control_frame.refused("no")], [gauges] * 3):
+        yield control_frame.take_frame(deque(map(control_frame.encode_message, sent)))
+
+
+def _frame(data: bytes) -> None:
+    for limit in (control_frame.GREETING_MAX_BYTES, control_frame.MAX_FRAME_BYTES):
+        decoder = control_frame.FrameDecoder(max_frame_bytes=limit)
+        for at in range(0, len(data), 97):
+            for message in decoder.feed(data[at : at + 97]):
+                for read in (control_frame.read_hello, control_frame.read_answer):
+                    try:
+                        read(message)
+                    except control_frame.FrameError:
+                        continue
+
+
+def _sized_frame(data: bytes) -> None:
+    _frame(struct.pack(">I", len(data) - 4) + data[4:] if len(data) > 4 else data)
+
+
+for frame_name, read_frame in (("control-frame", _frame), ("control-frame-sized", _sized_frame)):
+    targets.register(
+        frame_name, read_frame, seeds=_frames, allowed=(control_frame.FrameError,), text=True
+    )
+
+# The journal of a failover
+
+
+def _journals() -> Iterator[bytes]:
+    wanted = orders.Wanted(
+        origin="east",
+        destination="west",
+        kind=orders.Kind.EMERGENCY,
+        accepted=frozenset({"stopped"}),
+        groups=frozenset({"billing"}),
+        export="tail.jsonl",
+    )
+    clusters = orders.Clusters(origin="idE", destination="idW")
+    begun = journal.Begun(
+        wanted=wanted, flow="east->west", hooks=("start-consumers",), clusters=clusters
+    )
+    first = journal.begun(begun, at_ms=5)
+    yield first.encode()
+    more = journal.started(steps.Step.RECORD, at_ms=6)
+    more += journal.done(steps.Step.RECORD, {"n": 1}, at_ms=7)
+    more += journal.group_moved("b", at_ms=8) + journal.accepted(["lag"], at_ms=9)
+    yield (first + more).encode()
+
+
+targets.register(
+    "journal",
+    lambda data: journal.read(data.decode("utf-8", "replace")),
+    seeds=_journals,
+    allowed=(journal.JournalError,),
+    text=True,
+)
