@@ -8,14 +8,18 @@ expression.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 
 from starlette import datastructures, types
 
 from connect_runtime.api import errors
+from connect_runtime.base import user_pattern
 from connect_runtime.rest import settings
 
+KEY = "access.control.allow.origin"
+_LOG = logging.getLogger(__name__)
 _METHODS = ("GET", "POST", "HEAD")
 _HEADERS = "Content-Type"
 _MAX_AGE_S = 60
@@ -23,20 +27,18 @@ _EXPRESSION = re.compile(r"[\\\[(|^$+?]|\.\*")
 """What is in no origin: one with any of this is a regular expression."""
 
 
-def origins(text: str) -> tuple[re.Pattern[str], ...]:
+def origins(text: str) -> tuple[user_pattern.Pattern, ...]:
     """The origins of `access.control.allow.origin`. Raises `ConfigError`."""
     return tuple(_pattern(each) for each in _listed(text))
 
 
-def _pattern(origin: str) -> re.Pattern[str]:
-    if not _EXPRESSION.search(origin):
-        return re.compile(".*".join(re.escape(part) for part in origin.split("*")))
+def _pattern(origin: str) -> user_pattern.Pattern:
+    is_expression = _EXPRESSION.search(origin)
+    text = origin if is_expression else ".*".join(re.escape(part) for part in origin.split("*"))
     try:
-        return re.compile(origin)
-    except re.error as error:
-        raise errors.ConfigError(
-            f"access.control.allow.origin: '{origin}' is no regular expression: {error}"
-        ) from None
+        return user_pattern.compile_pattern(text)
+    except user_pattern.PatternError as error:
+        raise errors.ConfigError(f"{KEY}: '{origin}' cannot be used: {error.reason}") from None
 
 
 def _listed(text: str) -> list[str]:
@@ -49,7 +51,8 @@ class Cors:
     def __init__(self, app: types.ASGIApp, *, access: settings.Access) -> None:
         self._app = app
         self._everybody = "*" in _listed(access.origins)
-        self._origins: Sequence[re.Pattern[str]] = origins(access.origins)
+        self._origins: Sequence[user_pattern.Pattern] = origins(access.origins)
+        self._is_limit_logged = False
         self._methods = ",".join(_listed(access.methods) or _METHODS)
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
@@ -78,4 +81,14 @@ class Cors:
             headers["Access-Control-Max-Age"] = str(_MAX_AGE_S)
 
     def _allows(self, origin: str) -> bool:
-        return self._everybody or any(each.fullmatch(origin) for each in self._origins)
+        if self._everybody:
+            return True
+        if len(origin) > user_pattern.NAME_LENGTH:  # a host has 253 characters at most
+            return False
+        try:
+            return any(each.fullmatch(origin, key=KEY) for each in self._origins)
+        except user_pattern.MatchLimitError as error:
+            if not self._is_limit_logged:
+                self._is_limit_logged = True
+                _LOG.warning("an origin is not allowed: %s", error)
+            return False

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from connect_runtime.adapters.config import properties_source
-from connect_runtime.base import placeholders
+from connect_runtime.base import placeholders, user_pattern
 from connect_runtime.system import file_bytes
 
 _FILE_BYTES_MAX = 1024 * 1024
@@ -33,9 +33,7 @@ def named(text: str) -> list[str]:
 
 def rewrite(text: str, spell: Callable[[str, str, str], str]) -> str:
     """The text with each placeholder as `spell(provider, path, key)` has it; path "": none."""
-    return placeholders.replace(
-        text, lambda each: spell(each.provider, each.path or "", each.key)
-    )
+    return placeholders.replace(text, lambda each: spell(each.provider, each.path or "", each.key))
 
 
 class ProviderError(ValueError):
@@ -57,7 +55,7 @@ class Provider:
 
     kind: Kind
     paths: tuple[pathlib.Path, ...] = ()
-    names: re.Pattern[str] | None = None
+    names: user_pattern.Pattern | None = None
 
 
 BUILT_IN: Mapping[str, Provider] = {kind.value: Provider(kind=kind) for kind in Kind}
@@ -100,6 +98,7 @@ class ValueProviders:
         if self._strict and "${" in placeholders.replace(text, lambda _: ""):
             # It is not repeated: it may be part of a password.
             raise ProviderError("holds a ${ that begins no placeholder")
+
         def fill(found: placeholders.Placeholder) -> str:
             filled = self._fill(found)
             return text[found.start : found.end] if filled is None else filled
@@ -132,7 +131,11 @@ class ValueProviders:
         return self._from_folder(path, key)
 
     def _from_environment(self, name: str, provider: Provider) -> str:
-        if provider.names is not None and not provider.names.fullmatch(name):
+        try:
+            allowed = provider.names is None or provider.names.fullmatch(name)
+        except user_pattern.MatchLimitError as error:
+            raise ProviderError(f"allowlist.pattern: {error}") from None
+        if not allowed:
             raise ProviderError(f"{name!r} does not match the provider's allowlist.pattern")
         if name not in self._environment:
             raise ProviderError(f"the environment has no variable {name!r}")
