@@ -15,7 +15,7 @@ import click
 from connect_runtime.base import errors
 from connect_runtime.system import clock as system_clock
 from connect_runtime.system import pool
-from mm2.app import columns, exits
+from mm2.app import columns, exits, terminal
 from mm2.app.cli import flow_options
 from mm2.core import flows
 from mm2.formats import receipt
@@ -102,7 +102,7 @@ def command(
         if each.error is not None:
             where = f"the receipts of {each.flow.name} on {each.flow.target}"
             reason = str(each.error).removeprefix(f"{each.flow.target}: ")
-            click.echo(f"mm2: cannot read {where}: {reason}", err=True)
+            terminal.print_line(f"mm2: cannot read {where}: {reason}", err=True)
     counted = [one for _, one in found if one.kind is not _ACTION or _ACTION.value in kinds]
     of_found = exits.FAILED if counted and exit_code else exits.DONE
     return exits.worst([of_found if each.error is None else exits.UNREACHABLE for each in answers])
@@ -143,11 +143,11 @@ def _print(found: Sequence[tuple[str, receipt.Receipt]], answers: Sequence[Answe
     read = [each.flow.name for each in answers if each.error is None]
     if found:
         for line in columns.lines(_COLUMNS, [_row(name, one) for name, one in found]):
-            click.echo(line)
+            terminal.print_line(line)
     elif len(read) == len(answers):
-        click.echo("no receipts")
+        terminal.print_line("no receipts")
     elif read:
-        click.echo(f"no receipts of {', '.join(read)}")
+        terminal.print_line(f"no receipts of {', '.join(read)}")
 
 
 def _print_json(found: Sequence[tuple[str, receipt.Receipt]], answers: Sequence[Answer]) -> None:
