@@ -40,7 +40,7 @@ def find(text: str) -> Iterator[Placeholder]:
 
 
 def replace(text: str, fill: Callable[[Placeholder], str]) -> str:
-    """The text with each placeholder replaced by what `fill` returns, which is not searched again."""
+    """The text with what `fill` returns for each placeholder, which is not searched again."""
     pieces, at = [], 0
     for each in find(text):
         pieces += [text[at : each.start], fill(each)]

@@ -107,7 +107,7 @@ def compile_pattern(pattern: str) -> Pattern:
         compiled = re.compile(pattern, re.ASCII)
         made = Pattern(pattern, compiled, _parser.parse(pattern, re.ASCII))
         is_bounded = made.steps(NAME_LENGTH) <= STEPS_MAX or _program(pattern) is not None
-    except (re.error, OverflowError, RecursionError) as error:
+    except (re.error, ValueError, OverflowError, RecursionError) as error:
         raise PatternError(pattern, f"not a regular expression: {error}") from None
     if not is_bounded:
         raise PatternError(

@@ -95,7 +95,8 @@ def _function(function: ast.expr) -> str:
 
 
 def _constant(node: ast.expr) -> str | bytes | None:
-    return node.value if isinstance(node, ast.Constant) else None
+    value = node.value if isinstance(node, ast.Constant) else None
+    return value if isinstance(value, (str, bytes)) else None
 
 
 def _flags(node: ast.Call) -> int:

@@ -141,7 +141,10 @@ LONG = 64_000
         (value_providers.named, "${a:" + ":" * LONG),
         (value_providers.named, "${" * LONG),
         (lambda text: value_providers.rewrite(text, lambda *_: ""), "${a:b}${" * LONG),
-        (lambda text: config_types.parse("k", text, config_types.Type.LIST), "a" + " " * LONG + "b"),
+        (
+            lambda text: config_types.parse("k", text, config_types.Type.LIST),
+            "a" + " " * LONG + "b",
+        ),
         (text_parsing.parse, "9" * LONG + "x"),
         (text_parsing.parse, "[" + "9" * LONG + "x]"),
         (text_parsing.parse, "[" * LONG),
@@ -166,7 +169,7 @@ def test_a_long_number_that_is_none_is_refused_at_once(text):
 
 
 @pytest.mark.parametrize(
-    "text", ['"' + '\\"' * LONG, "[" + "0" * LONG + "x", '[' + '"' * LONG, '["\\\n' + '"' * LONG]
+    "text", ['"' + '\\"' * LONG, "[" + "0" * LONG + "x", "[" + '"' * LONG, '["\\\n' + '"' * LONG]
 )
 def test_long_json_that_is_none_is_refused_at_once(text):
     start_s = time.thread_time()

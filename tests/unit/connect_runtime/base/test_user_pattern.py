@@ -112,3 +112,8 @@ def test_a_group_with_a_very_long_name_is_matched_too():
 def test_a_literal_matches_one_name():
     assert user_pattern.literal("a.b").fullmatch("a.b")
     assert not user_pattern.literal("a.b").fullmatch("axb")
+
+
+def test_a_count_of_more_digits_than_python_reads_is_no_expression():
+    with pytest.raises(user_pattern.PatternError, match="not a regular expression"):
+        user_pattern.compile_pattern(f"a{{{'9' * 5000}}}")
