@@ -123,7 +123,7 @@ def _read_all(
             cluster_wait.require(
                 [connections.target_access(settings, flow)],
                 timeout_s=timeout_s / 2,
-                tell=lambda line: click.echo(line, err=True),
+                tell=lambda line: terminal.print_line(line, err=True),
                 clock=clock,
             )
             with sides.Sides(settings, flow, purpose="receipts", clock=clock) as both:

@@ -131,7 +131,7 @@ class _Reset:
                 connections.target_access(self._settings, flow),
             ],
             timeout_s=timeout_s,
-            tell=lambda line: click.echo(line, err=True),
+            tell=lambda line: terminal.print_line(line, err=True),
             clock=self._clock,
         )
         with (
