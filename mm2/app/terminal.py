@@ -5,6 +5,8 @@ JSON needs none of this: `json.dumps` escapes them.
 
 from __future__ import annotations
 
+import io
+
 import click
 
 from connect_runtime.base import printable
@@ -18,3 +20,10 @@ def print_line(line: str, *, err: bool = False) -> None:
 def print_lines(text: str, *, err: bool = False) -> None:
     """Text whose line feeds are ours."""
     click.echo(printable.escape_lines(text), err=err)
+
+
+def print_usage_error(error: click.ClickException) -> None:
+    """On stderr, as click shows it: with the usage of the command."""
+    shown = io.StringIO()
+    error.show(shown)
+    print_lines(shown.getvalue().removesuffix("\n"), err=True)

@@ -89,4 +89,4 @@ def test_uses_are_read_with_their_flags_and_methods():
     first, second = sorted(pattern_attacks.in_module(source, "m.py"), key=lambda use: use.place)
     assert (first.text, first.flags, first.place) == ("ab", re.ASCII | re.DOTALL, "m.py:2")
     assert first.methods == {"fullmatch", "sub"}
-    assert (second.text, second.methods) == (b"c", {"match"})
+    assert (second.text, second.methods) == (b"c", frozenset({"match"}))

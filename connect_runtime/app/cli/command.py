@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import pathlib
 import signal
@@ -83,8 +84,9 @@ def run(command: click.Command, arguments: list[str]) -> int:
     try:
         code = command.main(args=arguments, prog_name=command.name, standalone_mode=False)
     except click.ClickException as error:
-        error.message = printable.escape_lines(error.message)
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        click.echo(printable.escape_lines(shown.getvalue()), err=True, nl=False)
         return exits.USAGE
     except problems.SettingsError as error:
         error.consequence = "nothing was started"

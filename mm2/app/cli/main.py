@@ -19,7 +19,7 @@ from typing import NoReturn
 import click
 
 from connect_runtime.app import logs
-from connect_runtime.base import errors, printable
+from connect_runtime.base import errors
 from connect_runtime.system import process_end, process_start
 from mm2.app import exits, terminal, version
 
@@ -227,8 +227,7 @@ def run(arguments: list[str]) -> int:
         with contextlib.suppress(AttributeError):  # started with stdout closed, there is none
             sys.stdout.flush()
     except click.ClickException as error:
-        error.message = printable.escape_lines(error.message)
-        error.show()
+        terminal.print_usage_error(error)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return exits.INTERRUPTED

@@ -26,6 +26,7 @@ OWN_TEXT = {
     ("run.py", "printable.escape(f'mm2: {self.format_message()}')"): "escaped",
     ("sandbox.py", "shell_variables.render(found, shell=shell)"): "quoted for a shell",
     ("command.py", "printable.escape_lines(str(error))"): "escaped",
+    ("command.py", "printable.escape_lines(shown.getvalue())"): "escaped",
     ("command.py", "click.get_current_context().get_help()"): "help",
 }
 

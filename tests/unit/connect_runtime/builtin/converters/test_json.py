@@ -156,7 +156,7 @@ def test_what_is_nested_too_deeply_is_wrong_data(levels, opening, closing):
 
 
 def test_a_list_that_is_nested_too_deeply_is_not_written():
-    value = [1]
+    value: list[object] = [1]
     for _ in range(5_000):
         value = [value]
     with pytest.raises(errors.DataError, match="nested too deeply"):
