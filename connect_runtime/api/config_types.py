@@ -19,9 +19,11 @@ LoadClass = Callable[[str], type]
 JAVA_BLANKS = "".join(map(chr, range(33)))
 """What Java's String.trim takes away: every control character, and no wide blank."""
 
-_BETWEEN_ITEMS = re.compile(r"\s*,\s*", re.ASCII)
+_AROUND_ITEMS = " \t\n\r\f\v"
 _WHOLE = re.compile(r"[+-]?[0-9]+")
-_NUMBER = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)[dDfF]?")
+_NUMBER = re.compile(
+    r"[+-]?(NaN|Infinity|([0-9]++(\.[0-9]*+)?|\.[0-9]++)([eE][+-]?[0-9]++)?)[dDfF]?"
+)
 
 
 class Type(enum.Enum):
@@ -219,7 +221,7 @@ def _list(name: str, value: object, text: str | None) -> list[Any]:
         return list(value)
     if text is None:
         raise invalid(name, value, "Expected a comma separated list.")
-    return _BETWEEN_ITEMS.split(text) if text else []
+    return [each.strip(_AROUND_ITEMS) for each in text.split(",")] if text else []
 
 
 def _class(name: str, value: object, load: LoadClass) -> type:

@@ -13,6 +13,10 @@ import decimal
 from connect_runtime.api import errors, schema, schema_builder
 
 SCALE = "scale"
+DECIMAL_DIGITS_MAX = 4_300
+"""Python converts no longer numbers: the time grows with the square of the length."""
+_DECIMAL_BYTES_MAX = 1_785
+"""The most bytes of which no number has more digits."""
 _DAY_MS = 24 * 60 * 60 * 1000
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MILLISECOND = datetime.timedelta(milliseconds=1)
@@ -51,9 +55,12 @@ def scale_of(described: schema.Schema) -> int:
     if text is None:
         raise errors.DataError("Invalid Decimal schema: scale parameter not found.")
     try:
-        return int(text)
+        scale = int(text)
     except ValueError as error:
         raise errors.DataError("Invalid scale parameter found in Decimal schema.") from error
+    if not -(1 << 31) <= scale < 1 << 31:
+        raise errors.DataError("Invalid scale parameter found in Decimal schema.")
+    return scale
 
 
 def decimal_from_logical(described: schema.Schema, value: decimal.Decimal) -> bytes:
@@ -70,6 +77,8 @@ def decimal_from_logical(described: schema.Schema, value: decimal.Decimal) -> by
             "Decimal value has mismatching scale for given Decimal schema. "
             f"Schema has scale {scale_of(described)}, value has scale {-exponent}."
         )
+    if len(digits) > DECIMAL_DIGITS_MAX:
+        raise _too_long()
     unscaled = int("".join(map(str, digits)))
     if sign:
         unscaled = -unscaled
@@ -80,9 +89,15 @@ def decimal_from_logical(described: schema.Schema, value: decimal.Decimal) -> by
 def decimal_to_logical(described: schema.Schema, stored: bytes) -> decimal.Decimal:
     if not stored:
         raise errors.DataError("A Decimal takes at least one byte.")
+    if len(stored) > _DECIMAL_BYTES_MAX:
+        raise _too_long()
     unscaled = int.from_bytes(stored, "big", signed=True)
     digits = tuple(int(digit) for digit in str(abs(unscaled)))
     return decimal.Decimal((int(unscaled < 0), digits, -scale_of(described)))
+
+
+def _too_long() -> errors.DataError:
+    return errors.DataError(f"A Decimal has at most {DECIMAL_DIGITS_MAX:,} digits.")
 
 
 def date_from_logical(described: schema.Schema, value: datetime.date) -> int:

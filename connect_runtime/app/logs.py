@@ -1,7 +1,10 @@
 """Log lines: to stderr, in UTC, as text or JSON.
 
 Text: `2026-01-31T08:00:00.123Z INFO mm2.pipeline.copy_loop: [east->west|task 3] caught up`;
-the message ends the line, so that a command at its end can be copied.
+the message ends the line, so that a command at its end can be copied. What is no printable
+character is escaped, and a line after the first begins with blanks, so that no name or message from
+elsewhere can move a cursor or forge a line.
+
 JSON: one object a line with `time`, `level`, `logger`, `message`, and those of `flow`, `connector`,
 `task`, `topic`, `partition`, `operator` and `exception` that apply. Numbers are numbers.
 """
@@ -14,11 +17,12 @@ import logging
 import sys
 from typing import TextIO
 
-from connect_runtime.base import log_context
+from connect_runtime.base import log_context, printable
 
 TEXT = "text"
 JSON = "json"
 FORMATS = (TEXT, JSON)
+_INDENT = "    "
 _NUMBERS = ("task", "partition")
 
 
@@ -31,7 +35,7 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         record.utc = utc_text(record.created)
         record.context = getattr(record, "context", "")
-        return super().format(record)
+        return printable.escape_lines(super().format(record), indent=_INDENT)
 
 
 class JsonFormatter(logging.Formatter):
@@ -50,7 +54,8 @@ class JsonFormatter(logging.Formatter):
                 line[name] = _number(value) if name in _NUMBERS else str(value)
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+        text = json.dumps(line, ensure_ascii=False)
+        return text if text.isprintable() else json.dumps(line)
 
 
 def _number(value: object) -> int | str:

@@ -21,7 +21,7 @@ Found = schema.SchemaAndValue | None
 """None where the text says null."""
 
 _TOKEN = re.compile(r'(?:\\.|\\\Z|[^\\:,{}\[\]"])+|[:,{}\[\]"]', re.DOTALL)
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]{1,9})?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _TIME = re.compile(r"\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)

@@ -23,7 +23,7 @@ _STATUS = re.compile(r" \([0-9]{3}\)$")
 _STATUS_CHARS = len(" (401)")
 _QUIET_S = 30.0
 _TEXTS_MAX = 200
-_DURATION = re.compile(r"\(after \d+ms in state [^)]*\)|\d+ms\b")
+_DURATION = re.compile(r"\(after \d{1,20}ms in state [^)]{0,200}\)|(?<!\d)\d++ms\b")
 
 
 def logger(access: kafka_access.Access) -> logging.Logger:

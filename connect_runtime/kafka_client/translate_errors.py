@@ -42,7 +42,7 @@ _LATER = "it may pass; look at the brokers when it stays"
 _TLS_REFUSAL = re.compile(
     r"alert (bad |unknown |unsupported )?(certificate|ca\b|handshake failure)"
 )
-_LOCAL_DETAIL = re.compile(r" \(after \d+ms in state .*\)$")
+_LOCAL_DETAIL = re.compile(r" \(after \d{1,20}ms in state ")
 
 Advice = tuple[type[errors.ConnectError], str]
 """What a code becomes, and what to do about it."""
@@ -239,8 +239,14 @@ def translate(
     if reports is not None and is_network_trouble(error):
         error = reports.reason() or error
     kind, advice = (own or {}).get(error.code()) or _ADVICE.get(error.code(), _UNKNOWN)
-    said = _LOCAL_DETAIL.sub("", error.str()).strip().rstrip(".")
+    said = _without_local_detail(error.str()).strip().rstrip(".")
     return kind(f"{doing} on {where}: {said} ({error.name().lstrip('_')}); {advice}")
+
+
+def _without_local_detail(said: str) -> str:
+    """Without ` (after 5ms in state CONNECT, 30 identical error(s) suppressed)` at its end."""
+    found = _LOCAL_DETAIL.search(said)
+    return said[: found.start()] if found and said.endswith(")") else said
 
 
 def of_code(

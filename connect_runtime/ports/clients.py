@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from connect_runtime.api import records
-from connect_runtime.base import errors, ids
+from connect_runtime.base import errors, ids, user_pattern
 from connect_runtime.core.task import client_settings
 
 RawHeaders = tuple[tuple[str, bytes | None], ...]
@@ -86,7 +85,7 @@ class RecordConsumer(Protocol):
     """
 
     def subscribe(
-        self, topics: Sequence[str] | re.Pattern[str], listener: RebalanceListener
+        self, topics: Sequence[str] | user_pattern.Pattern, listener: RebalanceListener
     ) -> None:
         """These topics, or those whose whole name matches."""
 

@@ -23,8 +23,9 @@ from connect_runtime.wire.codec import jaas
 
 _ENTRY = "KafkaConnect"
 _MODULE = "PropertyFileLoginModule"
-_COMMENT = re.compile(r'"[^"]*"|//[^\n]*|#[^\n]*|/\*.*?\*/', re.DOTALL)
-_SECTION = re.compile(r"\bKafkaConnect\s*\{(?P<entry>[^}]*)\}\s*;")
+_COMMENT = re.compile(r'"[^"]*+"?|//[^\n]*+|#[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?')
+_SECTION = re.compile(r"\bKafkaConnect\s*+\{")
+_SEMICOLON = re.compile(r"\s*+;")
 
 _INTERNAL = (
     ("POST", re.compile(r"/connectors/[^/]+/tasks/?")),
@@ -40,13 +41,13 @@ def users_file(jaas_text: str) -> str:
     Raises `ConfigError`.
     """
     plain = _COMMENT.sub(lambda each: each[0] if each[0].startswith('"') else " ", jaas_text)
-    section = _SECTION.search(plain)
-    if section is None:
+    entry = _section(plain)
+    if entry is None:
         raise errors.ConfigError(
             f"basic authentication: the JAAS file has no entry {_ENTRY} {{ … }};"
         )
     try:
-        module = jaas.parse(section["entry"].strip())
+        module = jaas.parse(entry.strip())
     except jaas.JaasProblem as error:
         raise errors.ConfigError(
             f"basic authentication, the entry {_ENTRY} of the JAAS file: {error}"
@@ -60,6 +61,16 @@ def users_file(jaas_text: str) -> str:
     if not file:
         raise errors.ConfigError(f"basic authentication: {_MODULE} needs the option file")
     return file
+
+
+def _section(plain: str) -> str | None:
+    """What is between the braces of the first complete entry of Connect's."""
+    at = 0
+    while (found := _SECTION.search(plain, at)) and (closing := plain.find("}", found.end())) >= 0:
+        at = closing + 1
+        if _SEMICOLON.match(plain, at):
+            return plain[found.end() : closing]
+    return None
 
 
 def credentials(authorization: str | None) -> tuple[str, str] | None:

@@ -8,14 +8,18 @@ it is, with stars that stand for anything, or as a regular expression.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable
 
 from starlette import datastructures, types
 
 from connect_runtime.api import errors
+from connect_runtime.base import user_pattern
 from connect_runtime.rest import settings
 
+KEY = "access.control.allow.origin"
+_LOG = logging.getLogger(__name__)
 _METHODS = ("GET", "POST", "HEAD")
 _HEADERS = "Content-Type"
 _MAX_AGE_S = 60
@@ -23,26 +27,41 @@ _EXPRESSION = re.compile(r"[\\\[(|^$+?]|\.\*")
 """What is in no origin: one with any of this is a regular expression."""
 
 
-def origins(text: str) -> tuple[re.Pattern[str], ...]:
+def origins(text: str) -> tuple[user_pattern.Pattern, ...]:
     """The origins of `access.control.allow.origin`. Raises `ConfigError`."""
     return tuple(_pattern(each) for each in _listed(text))
 
 
 def allows(access: settings.Access) -> Callable[[str], bool]:
-    """Are pages of an origin served, as `access.control.allow.origin` says?"""
+    """Are pages of an origin served, as `access.control.allow.origin` says? One that cannot be
+    matched within the limit is not; the first such is logged."""
     everybody, patterns = "*" in _listed(access.origins), origins(access.origins)
-    return lambda origin: everybody or any(each.fullmatch(origin) for each in patterns)
+    is_limit_logged = False
+
+    def allowed(origin: str) -> bool:
+        nonlocal is_limit_logged
+        if everybody:
+            return True
+        if len(origin) > user_pattern.NAME_LENGTH:  # a host has 253 characters at most
+            return False
+        try:
+            return any(each.fullmatch(origin, key=KEY) for each in patterns)
+        except user_pattern.MatchLimitError as error:
+            if not is_limit_logged:
+                is_limit_logged = True
+                _LOG.warning("an origin is not allowed: %s", error)
+            return False
+
+    return allowed
 
 
-def _pattern(origin: str) -> re.Pattern[str]:
-    if not _EXPRESSION.search(origin):
-        return re.compile(".*".join(re.escape(part) for part in origin.split("*")))
+def _pattern(origin: str) -> user_pattern.Pattern:
+    is_expression = _EXPRESSION.search(origin)
+    text = origin if is_expression else ".*".join(re.escape(part) for part in origin.split("*"))
     try:
-        return re.compile(origin)
-    except re.error as error:
-        raise errors.ConfigError(
-            f"access.control.allow.origin: '{origin}' is no regular expression: {error}"
-        ) from None
+        return user_pattern.compile_pattern(text)
+    except user_pattern.PatternError as error:
+        raise errors.ConfigError(f"{KEY}: '{origin}' cannot be used: {error.reason}") from None
 
 
 def _listed(text: str) -> list[str]:

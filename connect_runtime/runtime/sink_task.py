@@ -9,14 +9,13 @@ from __future__ import annotations
 import functools
 import logging
 import math
-import re
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect_runtime.api import errors, records
 from connect_runtime.api import task as tasks
-from connect_runtime.base import amounts, ids
+from connect_runtime.base import amounts, ids, user_pattern
 from connect_runtime.base import clock as base_clock
 from connect_runtime.core.state import status_records
 from connect_runtime.core.task import sink_offsets
@@ -50,7 +49,7 @@ class SinkParts:
 
     task: tasks.SinkTask
     props: Callable[[], Mapping[str, str]] = field(repr=False)
-    topics: Sequence[str] | re.Pattern[str]
+    topics: Sequence[str] | user_pattern.Pattern
     context: sink_context.SinkTaskContext
     pipeline: record_pipeline.RecordPipeline
     make_consumer: Callable[[], clients.RecordConsumer]

@@ -8,7 +8,7 @@ import sys
 from rich import console, status
 from rich.markup import escape
 
-from connect_runtime.base import clock
+from connect_runtime.base import clock, printable
 
 
 class Narrator:
@@ -27,16 +27,16 @@ class Narrator:
     def step(self, text: str) -> None:
         """Something has been done."""
         self._still()
-        self._console.print(f"{self.elapsed_s:6.1f} s  {escape(text)}", soft_wrap=True)
+        self._console.print(f"{self.elapsed_s:6.1f} s  {_plain(text)}", soft_wrap=True)
 
     def now(self, text: str) -> None:
         """Something goes on."""
         if not self._console.is_terminal:
             return
         if self._status is None:
-            self._status = self._open.enter_context(self._console.status(escape(text)))
+            self._status = self._open.enter_context(self._console.status(_plain(text)))
         else:
-            self._status.update(escape(text))
+            self._status.update(_plain(text))
 
     def close(self) -> None:
         """Leave the terminal as it was."""
@@ -49,3 +49,8 @@ class Narrator:
     def _still(self) -> None:
         self._open.close()
         self._status = None
+
+
+def _plain(text: str) -> str:
+    """Neither the terminal nor `rich` finds anything to obey in it."""
+    return escape(printable.escape(text))

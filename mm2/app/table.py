@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from rich import box, console, progress_bar, table, text
 
-from connect_runtime.base import amounts
+from connect_runtime.base import amounts, printable
 from mm2.app import figures, overview, progress
 from mm2.connectors import flow_status
 
@@ -188,14 +188,16 @@ def state(row: overview.TopicRow) -> str:
 
 def render(frame: Frame, *, width: int, height: int) -> console.Group:
     """For a terminal of so many columns and lines."""
-    parts: list[console.RenderableType] = [text.Text(note) for note in frame.notes]
+    parts: list[console.RenderableType] = [_text(note) for note in frame.notes]
     for row in frame.seen.flows:
-        line = text.Text.assemble((row.flow, "bold"), "  ", (flow_line(row), _flow_style(row)))
+        line = text.Text.assemble(
+            (row.flow, "bold"), "  ", (printable.escape(flow_line(row)), _flow_style(row))
+        )
         parts.append(line)
     if frame.seen.topics:
         room = room_for_rows(frame, width=width, height=height)
         parts.append(_topics(frame, choose(frame.seen.topics, room), wide=width >= WIDE))
-    parts.extend(text.Text(words, style="red") for words in _explain(frame.seen))
+    parts.extend(_text(words, style="red") for words in _explain(frame.seen))
     if frame.progress is not None:
         parts.append(_bar(frame.progress, wide=width >= WIDE))
     return console.Group(*parts)
@@ -226,20 +228,24 @@ def _topics(frame: Frame, chosen: Choice, *, wide: bool) -> console.RenderableTy
         made.add_row(*([row.flow] if several else []), cells[0], *cells[1 if wide else 2 :])
     if not chosen.hidden:
         return made
-    more = text.Text(f"… and {amounts.counted(chosen.hidden, 'more topic')}", style="dim")
+    more = _text(f"… and {amounts.counted(chosen.hidden, 'more topic')}", style="dim")
     return console.Group(made, more)
+
+
+def _text(words: str, *, style: str = "") -> text.Text:
+    return text.Text(printable.escape(words), style=style)
 
 
 def _cells(row: overview.TopicRow) -> list[text.Text]:
     return [
-        text.Text(row.topic),
-        text.Text(str(row.partitions)),
-        text.Text(figures.count(row.rate.records_s)),
-        text.Text(figures.megabytes(row.rate.bytes_s)),
-        text.Text(lag_records(row.lag)),
-        text.Text(lag_seconds(row.lag)),
-        text.Text(path(row)),
-        text.Text(state(row), style=_STATE_STYLES[row.state]),
+        _text(row.topic),
+        _text(str(row.partitions)),
+        _text(figures.count(row.rate.records_s)),
+        _text(figures.megabytes(row.rate.bytes_s)),
+        _text(lag_records(row.lag)),
+        _text(lag_seconds(row.lag)),
+        _text(path(row)),
+        _text(state(row), style=_STATE_STYLES[row.state]),
     ]
 
 
@@ -272,7 +278,7 @@ def _bar(seen: progress.Snapshot, *, wide: bool) -> console.RenderableType:
     made = table.Table.grid(padding=(0, 1))
     made.add_row(
         progress_bar.ProgressBar(total=1.0, completed=seen.fraction, width=40 if wide else 15),
-        text.Text(progress_line(seen)),
+        _text(progress_line(seen)),
     )
     return made
 

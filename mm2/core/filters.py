@@ -2,18 +2,17 @@
 
 Semantics are MirrorMaker 2's `DefaultTopicFilter`, `DefaultGroupFilter` and
 `DefaultConfigPropertyFilter`, defaults those of Kafka 4.3: full match, an empty list matches
-nothing, exclusion wins. The expressions are Java's; where Python's `re` has no equal,
-`compile_patterns` refuses by name rather than match something else. Inline flags such as `(?i)`
-hold for their own item only.
+nothing, exclusion wins. The expressions are Java's, matched in bounded time:
+`connect_runtime/base/user_pattern`. Inline flags such as `(?i)` hold for their own item only.
 """
 
 from __future__ import annotations
 
-import functools
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
+
+from connect_runtime.base import user_pattern
 
 DEFAULT_TOPICS = (".*",)
 DEFAULT_TOPICS_EXCLUDE = (r"mm2.*\.internal", r".*\.replica", "__.*")
@@ -30,52 +29,33 @@ DEFAULT_CONFIG_PROPERTIES_EXCLUDE = (
     "min.insync.replicas",
 )
 
-# What Java's dialect has and Python's has not, or means otherwise.
-_JAVA_ESCAPES = {
-    "p": r"\p{…} classes: write the characters, such as [a-zA-Z] for \p{Alpha}",
-    "P": r"\P{…} classes: write the characters, such as [^a-zA-Z] for \P{Alpha}",
-    "Q": r"\Q…\E quoting: escape each special character with a backslash",
-    "E": r"\Q…\E quoting: escape each special character with a backslash",
-    "h": r"\h: topic and group names rarely hold blanks; write [ \t]",
-    "H": r"\H: write [^ \t]",
-    "R": r"\R: write [\r\n]",
-    "X": r"\X: write . for one character",
-    "G": r"\G: a name is always matched whole, leave it out",
-    "z": r"\z: a name is always matched whole, leave it out",
-    "k": r"\k<name>: write (?P=name)",
-    "e": r"\e: write \x1b",
-    "c": r"\cX: write \xhh",
-}
-
-
-class PatternError(ValueError):
-    """A regular expression that cannot be used. Says which one and why."""
-
-    def __init__(self, pattern: str, reason: str) -> None:
-        super().__init__(f"{pattern!r}: {reason}")
-        self.pattern = pattern
-        self.reason = reason
-
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """A list of expressions, any of which has to match the whole name."""
+    """A list of expressions, any of which has to match the whole name.
+
+    `key` is the configuration key that errors name; it does not count when two are compared.
+    """
 
     items: tuple[str, ...]
-    compiled: tuple[re.Pattern[str], ...]
+    compiled: tuple[user_pattern.Pattern, ...]
+    key: str = field(default="", compare=False)
 
     def matches(self, name: str) -> bool:
-        return any(pattern.fullmatch(name) for pattern in self.compiled)
+        """Raises `user_pattern.MatchLimitError`."""
+        return any(pattern.fullmatch(name, key=self.key) for pattern in self.compiled)
 
     def first(self, name: str) -> str | None:
-        """The first item that matches, as it was written."""
+        """The first item that matches, as it was written. Raises as `matches`."""
         pairs = zip(self.items, self.compiled, strict=True)
-        return next((item for item, pattern in pairs if pattern.fullmatch(name)), None)
+        return next(
+            (item for item, pattern in pairs if pattern.fullmatch(name, key=self.key)), None
+        )
 
 
 def literally(name: str) -> Patterns:
     """What matches this name alone."""
-    return Patterns(items=(name,), compiled=(re.compile(re.escape(name)),))
+    return Patterns(items=(name,), compiled=(user_pattern.literal(name),))
 
 
 class Names(Protocol):
@@ -184,72 +164,37 @@ class CustomProperties:
         return bool(self.ask_default(name))
 
 
-def compile_patterns(items: Iterable[str]) -> Patterns:
+def compile_patterns(items: Iterable[str], *, key: str = "") -> Patterns:
     """Raises `PatternError` for the first item that Python cannot match as Java would."""
     stripped = tuple(item.strip() for item in items)
-    return Patterns(stripped, tuple(compile_pattern(item) for item in stripped))
-
-
-@functools.lru_cache(maxsize=4096)
-def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """Raises `PatternError`."""
-    _refuse_java_only(pattern)
-    try:
-        # ASCII: Java's \\d, \\w, \\s and (?i) know ASCII alone unless told otherwise.
-        return re.compile(pattern, re.ASCII)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise PatternError(pattern, f"not a regular expression: {error}") from None
+    return Patterns(
+        stripped, tuple(user_pattern.compile_pattern(item) for item in stripped), key=key
+    )
 
 
 def topic_filter(
     include: Sequence[str] = DEFAULT_TOPICS, exclude: Sequence[str] = DEFAULT_TOPICS_EXCLUDE
 ) -> NameFilter:
     """Raises `PatternError`."""
-    return NameFilter(include=compile_patterns(include), exclude=compile_patterns(exclude))
+    return NameFilter(
+        include=compile_patterns(include, key="topics"),
+        exclude=compile_patterns(exclude, key="topics.exclude"),
+    )
 
 
 def group_filter(
     include: Sequence[str] = DEFAULT_GROUPS, exclude: Sequence[str] = DEFAULT_GROUPS_EXCLUDE
 ) -> NameFilter:
     """Raises `PatternError`."""
-    return NameFilter(include=compile_patterns(include), exclude=compile_patterns(exclude))
+    return NameFilter(
+        include=compile_patterns(include, key="groups"),
+        exclude=compile_patterns(exclude, key="groups.exclude"),
+    )
 
 
 def property_filter(
     exclude: Sequence[str] = DEFAULT_CONFIG_PROPERTIES_EXCLUDE, *, source_defaults: bool = False
 ) -> PropertyFilter:
     """Raises `PatternError`."""
-    return PropertyFilter(exclude=compile_patterns(exclude), source_defaults=source_defaults)
-
-
-def _refuse_java_only(pattern: str) -> None:
-    in_class = False
-    at = 0
-    while at < len(pattern):
-        char = pattern[at]
-        if char == "\\":
-            _refuse_java_escape(pattern, pattern[at + 1 : at + 2])
-            at += 2
-            continue
-        if in_class:
-            if char == "[" or pattern.startswith("&&", at):
-                raise PatternError(
-                    pattern, "a class inside [...] and && are Java's alone: write one plain [...]"
-                )
-            in_class = char != "]"
-        elif char == "[":
-            in_class = True
-            at += 1 + pattern.startswith("^", at + 1)
-            if pattern.startswith("]", at):
-                raise PatternError(
-                    pattern, r"a ] that opens a class means different things: write \]"
-                )
-            continue
-        elif re.match(r"\(\?<[a-zA-Z]", pattern[at:]):
-            raise PatternError(pattern, "a Java group name: write (?P<name>...) or (?:...)")
-        at += 1
-
-
-def _refuse_java_escape(pattern: str, escaped: str) -> None:
-    if escaped in _JAVA_ESCAPES:
-        raise PatternError(pattern, f"Python has no {_JAVA_ESCAPES[escaped]}")
+    patterns = compile_patterns(exclude, key="config.properties.exclude")
+    return PropertyFilter(exclude=patterns, source_defaults=source_defaults)

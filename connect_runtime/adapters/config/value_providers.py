@@ -14,14 +14,13 @@ from __future__ import annotations
 import enum
 import os
 import pathlib
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from connect_runtime.adapters.config import properties_source
+from connect_runtime.base import placeholders, user_pattern
 from connect_runtime.system import file_bytes
 
-_PLACEHOLDER = re.compile(r"\$\{([^}:]*):(?:([^}]*?):)?([^}]*?)\}")
 _FILE_BYTES_MAX = 1024 * 1024
 
 ALLOWED = "${env:NAME}, ${file:path:key} or ${dir:path:file}"
@@ -29,12 +28,12 @@ ALLOWED = "${env:NAME}, ${file:path:key} or ${dir:path:file}"
 
 def named(text: str) -> list[str]:
     """The providers that the text's placeholders name, in their order."""
-    return [match.group(1) for match in _PLACEHOLDER.finditer(text)]
+    return [each.provider for each in placeholders.find(text)]
 
 
 def rewrite(text: str, spell: Callable[[str, str, str], str]) -> str:
     """The text with each placeholder as `spell(provider, path, key)` has it; path "": none."""
-    return _PLACEHOLDER.sub(lambda each: spell(each[1], each[2] or "", each[3]), text)
+    return placeholders.replace(text, lambda each: spell(each.provider, each.path or "", each.key))
 
 
 class ProviderError(ValueError):
@@ -56,7 +55,7 @@ class Provider:
 
     kind: Kind
     paths: tuple[pathlib.Path, ...] = ()
-    names: re.Pattern[str] | None = None
+    names: user_pattern.Pattern | None = None
 
 
 BUILT_IN: Mapping[str, Provider] = {kind.value: Provider(kind=kind) for kind in Kind}
@@ -96,21 +95,28 @@ class ValueProviders:
 
     def resolve(self, text: str) -> Resolved:
         """Raises `ProviderError`. What a provider returns is not searched again."""
-        if self._strict and "${" in _PLACEHOLDER.sub("", text):
+        if self._strict and "${" in placeholders.replace(text, lambda _: ""):
             # It is not repeated: it may be part of a password.
             raise ProviderError("holds a ${ that begins no placeholder")
-        return Resolved(_PLACEHOLDER.sub(self._fill, text), secret=self.fills(text))
+
+        def fill(found: placeholders.Placeholder) -> str:
+            filled = self._fill(found)
+            return text[found.start : found.end] if filled is None else filled
+
+        return Resolved(placeholders.replace(text, fill), secret=self.fills(text))
 
     def fills(self, text: str) -> bool:
         """Does the text hold a placeholder of one of these providers?"""
-        found = _PLACEHOLDER.finditer(text)
-        return any(self._strict or match.group(1) in self._declared for match in found)
+        return any(
+            self._strict or found.provider in self._declared for found in placeholders.find(text)
+        )
 
-    def _fill(self, match: re.Match[str]) -> str:
-        name, path, key = match.group(1), match.group(2) or "", match.group(3)
+    def _fill(self, found: placeholders.Placeholder) -> str | None:
+        """The value; None if no provider has that name and unknown ones are left as they are."""
+        name, path, key = found.provider, found.path or "", found.key
         provider = self._declared.get(name)
         if provider is None and not self._strict:
-            return match.group()
+            return None
         if provider is None:
             raise ProviderError(f"there is no provider {name!r}")
         if provider.kind is Kind.ENVIRONMENT:
@@ -125,7 +131,11 @@ class ValueProviders:
         return self._from_folder(path, key)
 
     def _from_environment(self, name: str, provider: Provider) -> str:
-        if provider.names is not None and not provider.names.fullmatch(name):
+        try:
+            allowed = provider.names is None or provider.names.fullmatch(name)
+        except user_pattern.MatchLimitError as error:
+            raise ProviderError(f"allowlist.pattern: {error}") from None
+        if not allowed:
             raise ProviderError(f"{name!r} does not match the provider's allowlist.pattern")
         if name not in self._environment:
             raise ProviderError(f"the environment has no variable {name!r}")

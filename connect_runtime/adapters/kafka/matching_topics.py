@@ -6,8 +6,9 @@ there, and a configuration that Java takes would match nothing without a word.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
+
+from connect_runtime.base import user_pattern
 
 RETRY_S = 10.0
 """When to ask again where nobody answered."""
@@ -18,7 +19,7 @@ _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_gro
 class MatchingTopics:
     """Of one consumer; `topics` are those that were found last, sorted."""
 
-    def __init__(self, pattern: re.Pattern[str], *, refresh_s: float) -> None:
+    def __init__(self, pattern: user_pattern.Pattern, *, refresh_s: float) -> None:
         """`refresh_s`: metadata.max.age.ms."""
         self._pattern = pattern
         self._refresh_s = refresh_s
@@ -33,11 +34,14 @@ class MatchingTopics:
         self._due_s = now_s + min(RETRY_S, self._refresh_s)
 
     def found(self, names: Iterable[str], now_s: float) -> bool:
-        """Take the names of all topics that there are; are others meant now than before?"""
+        """Take the names of all topics that there are; are others meant now than before?
+
+        Raises `user_pattern.MatchLimitError`.
+        """
         self._due_s = now_s + self._refresh_s
         meant = tuple(sorted(each for each in names if each not in _INTERNAL and self._means(each)))
         changed, self.topics = meant != self.topics, meant
         return changed
 
     def _means(self, name: str) -> bool:
-        return self._pattern.fullmatch(name) is not None
+        return self._pattern.fullmatch(name, key="topics.regex")

@@ -7,7 +7,6 @@ comes out of `poll` once the library has been answered.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ from connect_runtime.adapters.kafka import matching_topics
 from connect_runtime.api import records
 from connect_runtime.base import clock as base_clock
 from connect_runtime.base import deadline as base_deadline
-from connect_runtime.base import errors, ids
+from connect_runtime.base import errors, ids, user_pattern
 from connect_runtime.kafka_client import access as kafka_access
 from connect_runtime.kafka_client import clients as kafka_clients
 from connect_runtime.kafka_client import translate_errors
@@ -79,7 +78,7 @@ class KafkaRecordConsumer:
         )
 
     def subscribe(
-        self, topics: Sequence[str] | re.Pattern[str], listener: clients.RebalanceListener
+        self, topics: Sequence[str] | user_pattern.Pattern, listener: clients.RebalanceListener
     ) -> None:
         """See `clients.RecordConsumer`; so for all below."""
 
@@ -99,7 +98,7 @@ class KafkaRecordConsumer:
                 list(names), on_assign=assigned, on_revoke=revoked, on_lost=lost
             )
 
-        if isinstance(topics, re.Pattern):
+        if isinstance(topics, user_pattern.Pattern):
             self._choose = choose
             self._matching = matching_topics.MatchingTopics(topics, refresh_s=self._refresh_s)
         else:

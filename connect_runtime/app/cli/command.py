@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import pathlib
 import signal
@@ -12,6 +13,7 @@ import click
 from connect_runtime.app import logs
 from connect_runtime.app.cli import exits
 from connect_runtime.app.settings import problems
+from connect_runtime.base import printable
 from connect_runtime.builtin import version
 from connect_runtime.system import log_levels, signals
 
@@ -82,11 +84,13 @@ def run(command: click.Command, arguments: list[str]) -> int:
     try:
         code = command.main(args=arguments, prog_name=command.name, standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        click.echo(printable.escape_lines(shown.getvalue()), err=True, nl=False)
         return exits.USAGE
     except problems.SettingsError as error:
         error.consequence = "nothing was started"
-        click.echo(str(error), err=True)
+        click.echo(printable.escape_lines(str(error)), err=True)
         return exits.BAD_SETTINGS
     except (click.Abort, KeyboardInterrupt):
         return exits.SIGNALLED + signal.SIGINT

@@ -6,11 +6,11 @@ Kafka loads providers by their Java classes; the three that it ships have their 
 from __future__ import annotations
 
 import pathlib
-import re
 from collections.abc import Callable, Mapping
 
 from connect_runtime.adapters.config import properties_source, value_providers
 from connect_runtime.app.settings import problems
+from connect_runtime.base import user_pattern
 
 KEY = "config.providers"
 _PACKAGE = "org.apache.kafka.common.config.provider."
@@ -81,12 +81,14 @@ def _folders(pair: properties_source.Property | None, refuse: Tell) -> tuple[pat
     return tuple(found)
 
 
-def _expression(pair: properties_source.Property | None, refuse: Tell) -> re.Pattern[str] | None:
+def _expression(
+    pair: properties_source.Property | None, refuse: Tell
+) -> user_pattern.Pattern | None:
     if pair is None:
         return None
     try:
-        return re.compile(pair.value.strip())
-    except re.error as error:
-        text = f"is no regular expression: {error}"
+        return user_pattern.compile_pattern(pair.value.strip())
+    except user_pattern.PatternError as error:
+        text = f"cannot be used: {error.reason}"
         refuse(problems.Problem(line=pair.line, key=pair.key, text=text, given=pair.value))
         return None

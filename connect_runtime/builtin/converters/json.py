@@ -71,14 +71,24 @@ class JsonConverter(plain.PlainConverter):
     def encode(self, data: schema.SchemaAndValue) -> bytes | None:
         if data.schema is None and data.value is None:
             return None
-        payload = self._writer.value_text(data.schema, data.value)
-        if self._with_schemas:
-            payload = f'{{"schema":{self._writer.schema_text(data.schema)},"payload":{payload}}}'
+        try:
+            payload = self._writer.value_text(data.schema, data.value)
+            if self._with_schemas:
+                described = self._writer.schema_text(data.schema)
+                payload = f'{{"schema":{described},"payload":{payload}}}'
+        except RecursionError:
+            raise _too_deep() from None
         return payload.encode()
 
     def decode(self, payload: bytes | None) -> schema.SchemaAndValue:
         if payload is None:
             return schema.NOTHING
+        try:
+            return self._decode(payload)
+        except RecursionError:
+            raise _too_deep() from None
+
+    def _decode(self, payload: bytes) -> schema.SchemaAndValue:
         node = json_text.parse(payload)
         if not self._with_schemas:
             value = None if node is json_text.NOTHING else self._reader.value(None, node)
@@ -95,6 +105,10 @@ class JsonConverter(plain.PlainConverter):
             )
         described = self._reader.schema_of(node["schema"])
         return schema.SchemaAndValue(described, self._reader.value(described, node["payload"]))
+
+
+def _too_deep() -> errors.DataError:
+    return errors.DataError("Arrays, objects or schemas are nested too deeply to be converted.")
 
 
 def _definition() -> config_def.ConfigDef:

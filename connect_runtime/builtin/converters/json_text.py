@@ -29,7 +29,8 @@ _SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t"}
 _SHORT |= {"\n": "\\n", "\f": "\\f", "\r": "\\r"}
 _ESCAPED = re.compile('["\\\\\x00-\x1f\ud800-\udfff\U00010000-\U0010ffff]')
 _BLANKS = " \t\r\n"
-_LEADING_ZEROS = re.compile(r'"(?:[^"\\]|\\.)*"|(?<![0-9.eE+\-])(-?)0+(?=[0-9])')
+_LEADING_ZEROS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|(?<![0-9.eE+\-])(-?)0+(?=[0-9])', re.DOTALL)
+"""A text to its closing quote, or to the end, so that each quote is read once; or zeros."""
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -7,10 +7,9 @@ from one moment to the next.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from connect_runtime.base import ids
+from connect_runtime.base import ids, placeholders
 from connect_runtime.core.state import cluster_config
 
 RETRY_FIRST_S = 0.25
@@ -48,16 +47,12 @@ def published(view: cluster_config.ClusterConfig, connector: str) -> list[dict[s
     return [{name: value for name, value in each.items() if value is not None} for each in known]
 
 
-_REFERENCE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
-"""A value from a provider, `${provider:path:key}` or `${provider:key}`; as Java finds them."""
-
-
 def referring(config: cluster_config.RawConfig) -> dict[str, str]:
     """The properties that refer to providers, as they are written."""
     return {
         name: value
         for name, value in config.items()
-        if value is not None and _REFERENCE.search(value)
+        if value is not None and any(placeholders.find(value))
     }
 
 

@@ -7,12 +7,12 @@ Java: ConnectorConfig, SourceConnectorConfig, SinkConnectorConfig.
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from connect_runtime.api import config_types, errors, task
+from connect_runtime.base import user_pattern
 from connect_runtime.core.task import connector_keys
 
 TOPICS, TOPICS_REGEX = "topics", "topics.regex"
@@ -85,7 +85,7 @@ class SinkConfig(ConnectorConfig):
     """What sinks have besides: exactly one of `topics` and `topics_regex`."""
 
     topics: tuple[str, ...]
-    topics_regex: re.Pattern[str] | None
+    topics_regex: user_pattern.Pattern | None
     dead_letter_topic: str | None
     dead_letter_replication: int
     dead_letter_headers: bool
@@ -118,7 +118,7 @@ def sink(
     return SinkConfig(
         **_shared(props, found),
         topics=topics,
-        topics_regex=re.compile(pattern) if pattern else None,
+        topics_regex=user_pattern.compile_pattern(pattern) if pattern else None,
         dead_letter_topic=found[DEAD_LETTERS] or None,
         dead_letter_replication=found["errors.deadletterqueue.topic.replication.factor"],
         dead_letter_headers=found["errors.deadletterqueue.context.headers.enable"],
@@ -234,6 +234,8 @@ def _shared(props: Mapping[str, str | None], found: Mapping[str, Any]) -> dict[s
 
 def _matches(pattern: str, topic: str) -> bool:
     try:
-        return re.fullmatch(pattern, topic) is not None
-    except re.error:
+        return user_pattern.compile_pattern(pattern).fullmatch(topic, key=TOPICS_REGEX)
+    except user_pattern.PatternError:
         return False  # the key's own check says so
+    except user_pattern.MatchLimitError as error:
+        raise errors.ConfigError(str(error)) from None

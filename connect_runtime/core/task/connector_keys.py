@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import re
 from typing import Any
 
 from connect_runtime.api import config_def, config_types, config_validators, converter, errors
+from connect_runtime.base import user_pattern
 
 Type = config_def.Type
 Importance = config_def.Importance
@@ -48,9 +48,9 @@ def _class_of(base: type, word: str) -> config_validators.Validator:
 
 def _pattern(name: str, value: Any) -> None:
     try:
-        re.compile(value or "")
-    except re.error as error:
-        raise config_types.invalid(name, value, f"Invalid regex: {error}") from None
+        user_pattern.compile_pattern(value or "")
+    except user_pattern.PatternError as error:
+        raise config_types.invalid(name, value, f"Invalid regex: {error.reason}") from None
 
 
 _one_of = config_validators.ValidString

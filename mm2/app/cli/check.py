@@ -11,7 +11,7 @@ import click
 
 from connect_runtime.app.settings import problems
 from connect_runtime.system import clock as system_clock
-from mm2.app import exits
+from mm2.app import exits, terminal
 from mm2.app.cli import config_file, flow_names, usual
 from mm2.app.settings import load
 from mm2.core.preflight import findings
@@ -37,7 +37,7 @@ def command(*, file: pathlib.Path, flow_name: str | None, as_json: bool, timeout
     with problems.consequence("no cluster was asked"):
         settings = load.load(file, environment=os.environ)
     for line in settings.warning_lines():
-        click.echo(f"warning: {line}", err=True)
+        terminal.print_line(f"warning: {line}", err=True)
     names = [] if flow_name is None else [flow_names.find(settings, flow_name, hint="--flow").name]
     # Here and not above: wrong input is told before Kafka's library is loaded.
     from mm2.app import noise
@@ -56,7 +56,7 @@ def command(*, file: pathlib.Path, flow_name: str | None, as_json: bool, timeout
         click.echo(json.dumps(show.as_json(report, str(file)), indent=2))
     else:
         for line in show.lines(report):
-            click.echo(line)
+            terminal.print_line(line)
     if report.reaches_none_of(settings.clusters):
         return exits.UNREACHABLE
     return exits.FAILED if report.verdict is findings.Result.FAILED else exits.DONE

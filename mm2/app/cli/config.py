@@ -14,7 +14,7 @@ import click
 from connect_runtime.adapters.config import yaml_source
 from connect_runtime.app.settings import problems
 from connect_runtime.base import amounts
-from mm2.app import exits
+from mm2.app import exits, terminal
 from mm2.app.cli import config_file, usual
 from mm2.app.settings import convert, load, mirror_maker, settings
 
@@ -54,10 +54,10 @@ def check(*, file: pathlib.Path, as_json: bool) -> int:
         click.echo(json.dumps(_checked(file, found=found), indent=2))
         return exits.DONE
     for line in found.warning_lines():
-        click.echo(f"warning: {line}", err=True)
+        terminal.print_line(f"warning: {line}", err=True)
     names = ", ".join(flow.name for flow in found.flows)
     clusters = amounts.counted(len(found.clusters), "cluster")
-    click.echo(f"{file}: {clusters}, {amounts.counted(len(found.flows), 'flow')}: {names}")
+    terminal.print_line(f"{file}: {clusters}, {amounts.counted(len(found.flows), 'flow')}: {names}")
     return exits.DONE
 
 
@@ -95,7 +95,7 @@ def show_(*, file: pathlib.Path, as_json: bool) -> None:
         click.echo(json.dumps(effective_config.as_json(shown), indent=2))
         return
     for line in effective_config.lines(shown):
-        click.echo(line)
+        terminal.print_line(line)
 
 
 @group.command("convert")
@@ -120,9 +120,9 @@ def convert_(file: pathlib.Path, form: str | None) -> int:
     found = _convert(file, is_properties=is_properties)
     lost = found.unsaid or tuple(_lost(found.text, before, is_properties=is_properties))
     for line in found.notes:
-        click.echo(f"note: {line}", err=True)
+        terminal.print_line(f"note: {line}", err=True)
     for line in lost:
-        click.echo(f"cannot be said in the other form: {line}", err=True)
+        terminal.print_line(f"cannot be said in the other form: {line}", err=True)
     click.echo(found.text, nl=False)
     return exits.FAILED if lost else exits.DONE
 

@@ -11,7 +11,7 @@ import click
 
 from connect_runtime.base import amounts
 from connect_runtime.system import clock, java, signals
-from mm2.app import displays, exits, figures, narrator, noise, run_loop, version
+from mm2.app import displays, exits, figures, narrator, noise, run_loop, terminal, version
 from mm2.app.cli import run
 from mm2.sandbox import artefacts
 
@@ -81,7 +81,7 @@ def _run(
         result = made.run()
         click.echo()
         for line in lines(result):
-            click.echo(line)
+            terminal.print_line(line)
         code = exits.DONE if result.good else exits.FAILED
         return _keep(made, now, stop) if keep else code
     except demo_waits.StoppedError as stopped:
@@ -166,7 +166,7 @@ def _keep(made: demo.Demo, now: clock.SystemClock, stop: signals.StopSignals) ->
         made.settings.metrics, observed.source, port=None, beside=observed.served
     )
     for line in _how_to_look(made):
-        click.echo(line)
+        terminal.print_line(line)
     around = run_loop.Surroundings(
         clock=now,
         display=displays.choose(table_wanted=True),
@@ -181,7 +181,7 @@ def _keep(made: demo.Demo, now: clock.SystemClock, stop: signals.StopSignals) ->
         if exporter is not None:
             exporter.stop()
     for line in ending.errors:
-        click.echo(f"mm2: {line}", err=True)
+        terminal.print_line(f"mm2: {line}", err=True)
     return ending.code
 
 

@@ -14,7 +14,7 @@ import click
 from connect_runtime.base import amounts
 from connect_runtime.system import clock as system_clock
 from connect_runtime.system import java
-from mm2.app import drill_report, exits, figures
+from mm2.app import drill_report, exits, figures, terminal
 from mm2.app.cli import config_file, flow_names
 from mm2.app.settings import load
 
@@ -71,7 +71,7 @@ def command(
             flow,
             kind,
             clock=system_clock.SystemClock(),
-            tell=lambda line: click.echo(line, err=as_json),
+            tell=lambda line: terminal.print_line(line, err=as_json),
         )
         try:
             result = made.run()
@@ -94,7 +94,7 @@ def _tell(result: drill.Result, *, as_json: bool) -> None:
         click.echo(json.dumps(result.as_json(), indent=2))
     else:
         for line in lines(result):
-            click.echo(line)
+            terminal.print_line(line)
 
 
 def lines(result: drill.Result) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from connect_runtime.app.settings import problems
-from mm2.app import exits, figures, flow_api, run_socket
+from mm2.app import exits, figures, flow_api, run_socket, terminal
 from mm2.app.cli import config_file, usual
 from mm2.core import commands
 from mm2.core.configs import own_values
@@ -187,4 +187,4 @@ def _report(
         found = {"version": JSON_VERSION, "flow": flow, "topic": topic, **detail}
         click.echo(json.dumps(found, indent=2))
     else:
-        click.echo(f"{flow if topic is None else f'{flow}, topic {topic}'}: {text}")
+        terminal.print_line(f"{flow if topic is None else f'{flow}, topic {topic}'}: {text}")

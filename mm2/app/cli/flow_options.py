@@ -14,7 +14,7 @@ import click
 
 from connect_runtime.base import deadline, errors
 from connect_runtime.system import clock as system_clock
-from mm2.app import run_socket
+from mm2.app import run_socket, terminal
 from mm2.app.cli import config_file, flow_names, usual
 from mm2.app.settings import load
 from mm2.app.settings import settings as app_settings
@@ -98,7 +98,7 @@ def found(asked: Asked) -> Any:
 
 
 def _on_stderr(line: str) -> None:
-    click.echo(line, err=True)
+    terminal.print_line(line, err=True)
 
 
 def clusters_of(settings: app_settings.Settings, *, timeout_s: float) -> Callable[[Any], Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from mm2.app import exits
+from mm2.app import exits, terminal
 from mm2.app.cli import flow_options
 
 
@@ -58,7 +58,7 @@ def command(
         click.echo(json.dumps(told, indent=2))
     else:
         for line in show.lag(found, partitions=partitions or topic is not None):
-            click.echo(line)
+            terminal.print_line(line)
     return exits.worst(
         [_exit_code(each, max_records=max_records, max_seconds=max_seconds) for each in found.flows]
     )

@@ -21,7 +21,7 @@ import click
 from connect_runtime.app import logs
 from connect_runtime.base import errors
 from connect_runtime.system import process_end, process_start
-from mm2.app import exits, version
+from mm2.app import exits, terminal, version
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ def _add_exit_codes(command: click.Command, name: str) -> None:
 
 def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        click.echo(f"mm2 {version.VERSION}")
+        terminal.print_line(f"mm2 {version.VERSION}")
         ctx.exit()
 
 
@@ -227,7 +227,7 @@ def run(arguments: list[str]) -> int:
         with contextlib.suppress(AttributeError):  # started with stdout closed, there is none
             sys.stdout.flush()
     except click.ClickException as error:
-        error.show()
+        terminal.print_usage_error(error)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return exits.INTERRUPTED
@@ -244,9 +244,9 @@ def _report(error: errors.ConnectError) -> int:
     from connect_runtime.app.settings import problems
 
     if isinstance(error, problems.SettingsError):
-        click.echo(str(error), err=True)
+        terminal.print_lines(str(error), err=True)
         return exits.BAD_INPUT
-    click.echo(f"mm2: {error}", err=True)
+    terminal.print_line(f"mm2: {error}", err=True)
     from mm2.app import unreachable  # not above: it loads the codec of Kafka's protocol
 
     return exits.UNREACHABLE if unreachable.is_unreachable(error) else exits.FAILED

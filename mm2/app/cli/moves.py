@@ -17,7 +17,7 @@ import click
 
 from connect_runtime.base import amounts, errors
 from connect_runtime.system import clock as system_clock
-from mm2.app import exits
+from mm2.app import exits, terminal
 from mm2.app.cli import config_file, flow_names, usual
 from mm2.app.settings import load
 
@@ -180,7 +180,7 @@ def run(order: Order) -> int:
         cluster_wait.require(
             [connections.target_access(settings, flow)],
             timeout_s=order.look_s,
-            tell=lambda line: click.echo(line, err=True),
+            tell=lambda line: terminal.print_line(line, err=True),
             clock=clock,
         )
     with (
@@ -195,7 +195,7 @@ def run(order: Order) -> int:
                 settle_s=order.settle_s, wait_s=order.wait_s, look_s=order.look_s
             ),
             lost=order.lost,
-            tell=lambda line: click.echo(line, err=True),
+            tell=lambda line: terminal.print_line(line, err=True),
         )
         return _go_on(order, found) if order.goes_on else begin(order, found)
 
@@ -213,12 +213,14 @@ def begin(order: Order, found: equipment.Equipment) -> int:
         _tell_plan(order, planned, found, export=export)
         if not order.as_json:
             click.echo()
-            click.echo(_nothing_done(order, planned, no_go=no_go, exported=bool(export)))
+            terminal.print_lines(_nothing_done(order, planned, no_go=no_go, exported=bool(export)))
         return exits.FAILED if no_go else exits.DONE
     for line in _lines(planned, found.settings):
-        click.echo(line, err=order.as_json)  # what programs read is the report
+        terminal.print_line(line, err=order.as_json)  # what programs read is the report
     if not order.yes and not _is_confirmed(order, planned):
-        click.echo("not confirmed: this is not the name of the flow; nothing was changed", err=True)
+        terminal.print_line(
+            "not confirmed: this is not the name of the flow; nothing was changed", err=True
+        )
         return exits.FAILED
     hooks = tuple(sorted(found.settings.hooks))
     begun = journal.Begun(wanted=wanted, flow=found.both.flow.name, hooks=hooks, clusters=clusters)
@@ -290,7 +292,7 @@ def _move(
     from mm2.app.failover import journal_file, moving
 
     def tell(line: str) -> None:
-        click.echo(line, err=order.as_json)
+        terminal.print_line(line, err=order.as_json)
 
     tell(f"the journal is {path}")
     with journal_file.JournalFile(path, begin=begin) as file:
@@ -310,8 +312,8 @@ def _move(
         from mm2.app.failover import show_report
 
         for line in show_report.lines(report, file=str(order.file)):
-            click.echo(line)
-        click.echo(f"the journal is {path}")
+            terminal.print_line(line)
+        terminal.print_line(f"the journal is {path}")
     return exits.DONE
 
 
@@ -391,10 +393,10 @@ def _tell_plan(
         click.echo(json.dumps(whole, indent=2))
         return
     for line in _lines(planned, found.settings):
-        click.echo(line)
+        terminal.print_line(line)
     if export:
         records = amounts.counted(_export(found, planned), "record")
-        click.echo(
+        terminal.print_line(
             f"{export} has what {order.destination} holds and {order.origin} never got: {records}"
         )
 

@@ -13,7 +13,7 @@ import click
 
 from connect_runtime.base import ids
 from connect_runtime.system import clock as system_clock
-from mm2.app import exits
+from mm2.app import exits, terminal
 from mm2.app.cli import config_file, flow_names, offsets_rebuild, offsets_skip, usual
 from mm2.app.settings import load
 from mm2.core import flows
@@ -194,10 +194,10 @@ def _print(question: Question, answer: show.Answer) -> None:
     elif question.as_csv:
         click.echo(show.as_csv(answer), nl=False)
         for line in (*show.left_out(answer), *show.notes(answer)):
-            click.echo(line, err=True)
+            terminal.print_line(line, err=True)
     else:
         for line in show.lines(answer):
-            click.echo(line)
+            terminal.print_line(line)
 
 
 group.add_command(offsets_rebuild.command)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from connect_runtime.system import clock as system_clock
-from mm2.app import exits
+from mm2.app import exits, terminal
 from mm2.app.cli import config_file, flow_names, usual
 from mm2.app.settings import load
 from mm2.app.settings import settings as app_settings
@@ -114,7 +114,7 @@ def command(
         click.echo(json.dumps(show_rebuilt.as_json(chosen.name, found), indent=2))
     else:
         for line in show_rebuilt.lines(found):
-            click.echo(line)
+            terminal.print_line(line)
     return exits.DONE if all(each.is_well for each in found) else exits.FAILED
 
 
@@ -159,7 +159,7 @@ def _tools(
         opposite=lambda: mirrors.read_map(both.source, flow.target, rebuilding.LOOK_S),
         clock=clock,
         pause=threading.Event().wait,
-        tell=lambda line: click.echo(line, err=True) if not quiet else None,
+        tell=lambda line: terminal.print_line(line, err=True) if not quiet else None,
         timeout_s=how.timeout_s,
         memory_bytes=int(how.memory_gb * 10**9),
         all_differ=how.all_differ,

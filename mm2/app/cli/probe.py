@@ -10,7 +10,7 @@ import random
 import click
 
 from connect_runtime.system import clock as system_clock
-from mm2.app import exits
+from mm2.app import exits, terminal
 from mm2.app.cli import config_file, flow_names, usual
 from mm2.app.settings import load
 from mm2.core import capabilities
@@ -48,7 +48,7 @@ def command(*, file: pathlib.Path, flow_name: str | None, as_json: bool) -> int:
                     connections.target_access(settings, flow),
                 ],
                 timeout_s=probe.TIMEOUT_S,
-                tell=lambda line: click.echo(line, err=True),
+                tell=lambda line: terminal.print_line(line, err=True),
                 clock=clock,
             )
         found = [
@@ -61,7 +61,7 @@ def command(*, file: pathlib.Path, flow_name: str | None, as_json: bool) -> int:
     else:
         for each in found:
             for line in each.lines():
-                click.echo(line)
+                terminal.print_line(line)
     return exits.worst([_exit_code(each.verdict) for each in found])
 
 

@@ -15,7 +15,7 @@ import click
 from connect_runtime.base import errors
 from connect_runtime.system import clock as system_clock
 from connect_runtime.system import pool
-from mm2.app import columns, exits
+from mm2.app import columns, exits, terminal
 from mm2.app.cli import flow_options
 from mm2.core import flows
 from mm2.formats import receipt
@@ -106,7 +106,7 @@ def command(
         if each.error is not None:
             where = f"the receipts of {each.flow.name} on {each.flow.target}"
             reason = str(each.error).removeprefix(f"{each.flow.target}: ")
-            click.echo(f"mm2: cannot read {where}: {reason}", err=True)
+            terminal.print_line(f"mm2: cannot read {where}: {reason}", err=True)
     counted = any(each.unreadable for each in answers) or any(
         one.kind is not _ACTION or _ACTION.value in kinds for _, one in found
     )
@@ -129,7 +129,7 @@ def _read_all(
             cluster_wait.require(
                 [connections.target_access(settings, flow)],
                 timeout_s=timeout_s / 2,
-                tell=lambda line: click.echo(line, err=True),
+                tell=lambda line: terminal.print_line(line, err=True),
                 clock=clock,
             )
             with sides.Sides(settings, flow, purpose="receipts", clock=clock) as both:
@@ -151,11 +151,11 @@ def _print(found: Sequence[tuple[str, receipt.Receipt]], answers: Sequence[Answe
     rows += [_unreadable_row(each.flow.name, one) for each in answers for one in each.unreadable]
     if rows:
         for line in columns.lines(_COLUMNS, rows):
-            click.echo(line)
+            terminal.print_line(line)
     elif len(read) == len(answers):
-        click.echo("no receipts")
+        terminal.print_line("no receipts")
     elif read:
-        click.echo(f"no receipts of {', '.join(read)}")
+        terminal.print_line(f"no receipts of {', '.join(read)}")
 
 
 def _print_json(found: Sequence[tuple[str, receipt.Receipt]], answers: Sequence[Answer]) -> None:

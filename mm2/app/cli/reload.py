@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from mm2.app import exits, run_socket
+from mm2.app import exits, run_socket, terminal
 from mm2.app.cli import config_file, usual
 
 _JSON_VERSION = 1
@@ -45,7 +45,7 @@ def command(*, file: pathlib.Path, dry_run: bool, as_json: bool, timeout_s: floa
         if as_json:
             click.echo(json.dumps({**_head(file), "error": str(error)}, indent=2))
         else:
-            click.echo(f"mm2: {error}", err=True)
+            terminal.print_line(f"mm2: {error}", err=True)
         return exits.UNREACHABLE
     if as_json:
         processes = [{"pid": pid, **answer.detail} for pid, answer in answers.items()]
@@ -54,7 +54,7 @@ def command(*, file: pathlib.Path, dry_run: bool, as_json: bool, timeout_s: floa
     for pid, answer in answers.items():
         for line in answer.lines:
             told = f"{pid}: {line}" if len(answers) > 1 else line
-            click.echo(told, err=answer.code != 0)
+            terminal.print_line(told, err=answer.code != 0)
     return exits.worst([answer.code for answer in answers.values()])
 
 

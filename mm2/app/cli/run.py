@@ -17,7 +17,7 @@ import click
 from connect_runtime.adapters.http import metrics_exporter
 from connect_runtime.app import logs
 from connect_runtime.app.settings import problems
-from connect_runtime.base import browsers
+from connect_runtime.base import browsers, printable
 from connect_runtime.ports import pages
 from connect_runtime.system import clock, java, polling, signals, threads
 from mm2.app import (
@@ -27,6 +27,7 @@ from mm2.app import (
     reloader,
     run_loop,
     run_socket,
+    terminal,
     version,
 )
 from mm2.app.cli import byte_rate, config_file, flow_names
@@ -154,9 +155,9 @@ def command(
             )
             log_file.keep = ending.why is run_loop.Why.CRASHED
     for line in ending.errors:
-        click.echo(f"mm2: {line}", err=True)
+        terminal.print_line(f"mm2: {line}", err=True)
     for line in ending.results:
-        click.echo(line)
+        terminal.print_line(line)
     return ending.code
 
 
@@ -351,7 +352,7 @@ class MetricsPortError(click.ClickException):
     exit_code = exits.BAD_INPUT
 
     def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"mm2: {self.format_message()}", err=True, file=file)
+        click.echo(printable.escape(f"mm2: {self.format_message()}"), err=True, file=file)
 
 
 def _port_error(error: metrics_exporter.ExporterError) -> str:

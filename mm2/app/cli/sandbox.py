@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mm2.app import exits
+from mm2.app import exits, terminal
 from mm2.sandbox import failures, kafka_tools, releases, sandbox, shell_variables, state
 
 if TYPE_CHECKING:
@@ -272,10 +272,10 @@ def logs(*, name: str | None, tail: int | None, folder: Path | None) -> None:
         known = ", ".join(sorted(path.name for path in home.clusters.glob("*"))) or "none"
         raise click.ClickException(f"no logs of {name or 'any cluster'}; clusters: {known}")
     for path in paths:
-        click.echo(f"==> {path.parts[-3]} {path.parts[-2]}: {path}")
+        terminal.print_line(f"==> {path.parts[-3]} {path.parts[-2]}: {path}")
         with path.open(errors="replace") as log:
             for line in deque(log, maxlen=tail):
-                click.echo(line, nl=False)
+                terminal.print_line(line.removesuffix("\n"))
 
 
 def _check_health(said: state.State) -> list[health.ServerHealth]:
@@ -291,18 +291,18 @@ def _print_clusters(
         version = f"Kafka {cluster.kafka_version}"
         version += " with ZooKeeper" if cluster.zookeeper else ""
         version += ", TLS and SCRAM" if cluster.secure else ""
-        click.echo(f"{cluster.name}: {cluster.bootstrap}  ({version})")
+        terminal.print_line(f"{cluster.name}: {cluster.bootstrap}  ({version})")
         for server in servers:
             if server.cluster == cluster.name and (every_broker or not server.is_up):
                 address = f" at {server.address}" if server.address else ""
-                click.echo(f"  {server.name}{address}: {server.describe()}")
+                terminal.print_line(f"  {server.name}{address}: {server.describe()}")
 
 
 def _print_next_commands(folder: Path | None, said: state.State) -> None:
     where = _dir_option(folder)
     first = said.clusters[0].name
     names = ", ".join(shell_variables.name(each.name) for each in said.clusters)
-    click.echo(
+    terminal.print_lines(
         f"\nAddresses as shell variables ({names}):\n"
         f'  eval "$(mm2 sandbox env{where})"\n'
         "Kafka's own tools:\n"
@@ -390,7 +390,7 @@ def _folder(folder: Path | None) -> Path:
 
 
 def _to_stderr(line: str) -> None:
-    click.echo(line, err=True)
+    terminal.print_line(line, err=True)
 
 
 @contextmanager

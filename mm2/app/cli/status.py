@@ -6,6 +6,7 @@ import json
 
 import click
 
+from mm2.app import terminal
 from mm2.app.cli import flow_options
 
 
@@ -39,5 +40,5 @@ def command(*, asked: flow_options.Asked) -> int:
         click.echo(json.dumps(told, indent=2))
     else:
         for line in show.status(found):
-            click.echo(line)
+            terminal.print_line(line)
     return flow_verdict.exit_code(found.flows, within_s=within_s)

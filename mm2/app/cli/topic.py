@@ -16,7 +16,7 @@ import click
 
 from connect_runtime.base import errors
 from connect_runtime.system import clock as system_clock
-from mm2.app import exits
+from mm2.app import exits, terminal
 from mm2.app.cli import config_file, flow_names, usual
 from mm2.app.settings import load
 from mm2.core import commands, naming
@@ -131,7 +131,7 @@ class _Reset:
                 connections.target_access(self._settings, flow),
             ],
             timeout_s=timeout_s,
-            tell=lambda line: click.echo(line, err=True),
+            tell=lambda line: terminal.print_line(line, err=True),
             clock=self._clock,
         )
         with (
@@ -205,7 +205,7 @@ class _Reset:
         """The decision is recorded; what came after that failed."""
         operator = commands.Operator(file=str(self._settings.file))
         self._said[_ERROR] = str(error)
-        click.echo(
+        terminal.print_line(
             f"mm2: the reset is recorded, but then: {error}. It takes effect when a task next "
             f"acquires the partition, after a restart for example: "
             f"{operator.restart(self._order.flow.name)}",
@@ -220,7 +220,7 @@ class _Reset:
 
     def _line(self, text: str) -> None:
         if not self._as_json:
-            click.echo(text)
+            terminal.print_lines(text)
 
 
 def _takes_effect(

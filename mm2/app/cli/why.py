@@ -13,7 +13,7 @@ import click
 
 from connect_runtime.base import deadline
 from connect_runtime.system import clock as system_clock
-from mm2.app import exits, run_socket
+from mm2.app import exits, run_socket, terminal
 from mm2.app.cli import config_file, flow_options, usual
 from mm2.app.settings import load
 from mm2.app.settings import settings as app_settings
@@ -77,11 +77,11 @@ def command(
     for pid, flow in shown:
         for line in flow["lines"] if not as_json else ():
             prefix = f"{pid}: " if several and pid is not None else ""
-            click.echo(f"{prefix}{line}", err=code != exits.DONE)
+            terminal.print_line(f"{prefix}{line}", err=code != exits.DONE)
     for line in failed:
-        click.echo(line, err=True)
+        terminal.print_line(line, err=True)
     if found is not None and not as_json and code == exits.DONE:
-        click.echo(f"{note}; the clusters were asked")
+        terminal.print_line(f"{note}; the clusters were asked")
     return code
 
 

@@ -95,13 +95,13 @@ def notes(answer: Answer) -> Iterator[str]:
 def as_csv(answer: Answer) -> str:
     """What `kafka-consumer-groups --reset-offsets --from-file` reads: topic, partition and offset,
     with the group in front where several were asked of. What has no place to go on from is left
-    out; `left_out` tells of it."""
+    out, as are groups with control characters in their names; `left_out` reports both."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     several = len(answer.groups or ()) > 1
     for group, place in answer.rows:
         offset = outcomes.offset_there(place.outcome)
-        if offset is not None:
+        if offset is not None and group.isprintable():
             there = place.outcome.partition
             row = (there.topic, there.partition, offset)
             writer.writerow((group, *row) if several else row)
@@ -111,7 +111,9 @@ def as_csv(answer: Answer) -> str:
 def left_out(answer: Answer) -> Iterator[str]:
     """A line for each place that `as_csv` has not."""
     for group, place in answer.rows:
-        if outcomes.offset_there(place.outcome) is None:
+        if not group.isprintable():
+            yield f"left out: group {group}, {place.partition}: read its name with --json"
+        elif outcomes.offset_there(place.outcome) is None:
             whose = f"group {group}, " if group else ""
             yield f"left out: {whose}{place.partition}: {_words(place.outcome)}"
 

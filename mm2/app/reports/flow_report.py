@@ -215,7 +215,7 @@ def halts(partitions: Sequence[Partition]) -> list[Halt]:
 def unnumbered(place: ids.TopicPartition, text: str) -> str:
     """The text with the topic in the place of the partition's name."""
     named = rf"(?<![\w.-]){re.escape(place.topic)}-{place.partition}(?!\d)"
-    return re.sub(named, place.topic, text)
+    return re.sub(named, lambda _: place.topic, text)
 
 
 def past_troubles(report: FlowReport) -> list[Trouble]:

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from connect_runtime.adapters.config import value_providers, yaml_source
 from connect_runtime.app.settings import problems
-from mm2.core import filters
+from connect_runtime.base import user_pattern
 from mm2.core.configs import kinds
 
 T = TypeVar("T")
@@ -159,7 +159,7 @@ class SectionReader:
             return None
         try:
             value = option.kind.parse(given.texts)
-        except filters.PatternError as error:
+        except user_pattern.PatternError as error:
             reason = "is no usable expression" if given.secret else error.reason
             shown = problems.HIDDEN if given.secret else error.pattern
             account.note(given.line, given.path, reason, given=shown)

@@ -25,7 +25,7 @@ FORWARDING_ADMIN = "org.apache.kafka.clients.admin.ForwardingAdmin"
 JMX_REPORTER = "org.apache.kafka.common.metrics.JmxReporter"
 
 _APACHE = "org.apache.kafka."
-_DOTTED = re.compile(r"\w+(\.\w+)*[.:]\w+(\.\w+)*")
+_WORD = re.compile(r"\w+")
 _OF_MIRROR = {
     each.removeprefix(MIRROR)
     for each in (DEFAULT_POLICY, IDENTITY_POLICY, TOPIC_FILTER, GROUP_FILTER, PROPERTY_FILTER)
@@ -70,7 +70,9 @@ def _of_java(name: str) -> type | None:
 
 def is_python(name: str) -> bool:
     """Could this be the name of a class of the user's?"""
-    return bool(_DOTTED.fullmatch(name)) and not name.startswith(_APACHE)
+    words = name.replace(":", ".", 1).split(".")
+    is_dotted = len(words) > 1 and all(_WORD.fullmatch(each) for each in words)
+    return is_dotted and not name.startswith(_APACHE)
 
 
 @functools.cache

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from connect_runtime.api import config_def, config_types, config_validators
-from mm2.core import filters, flows, reachability
+from connect_runtime.base import user_pattern
+from mm2.core import flows, reachability
 from mm2.core.configs import own_values
 
 Type = config_def.Type
@@ -45,7 +46,7 @@ def _read(read: Callable[[str], object], allowed: str) -> config_validators.Vali
         for text in value if isinstance(value, list) else [value]:
             try:
                 read(text)
-            except filters.PatternError as error:
+            except user_pattern.PatternError as error:
                 raise config_types.invalid(name, text, str(error)) from None
             except ValueError:
                 raise config_types.invalid(name, text, f"allowed: {allowed}") from None

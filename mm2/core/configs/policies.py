@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connect_runtime.api import config_types, errors
+from connect_runtime.base import user_pattern
 from mm2.core import filters, naming
 from mm2.core.configs import connector_keys as keys
 from mm2.core.configs import java_classes
@@ -101,8 +102,8 @@ def listed(key: str, props: Mapping[str, str]) -> list[str]:
 def patterns(key: str, items: Sequence[str]) -> filters.Patterns:
     """Raises `ConfigError`: an expression that Python cannot match as Java would."""
     try:
-        return filters.compile_patterns(items)
-    except filters.PatternError as error:
+        return filters.compile_patterns(items, key=key)
+    except user_pattern.PatternError as error:
         raise config_types.invalid(key, error.pattern, error.reason) from None
 
 

@@ -6,9 +6,8 @@ import re
 
 from connect_runtime.base import errors
 
-_PYTHON = re.compile(
-    r"Traceback \(most recent call last\):\n(.*?)(?:\n\s*\n|\n\tat |\n?\s*SQLSTATE|\Z)", re.DOTALL
-)
+_PYTHON = "Traceback (most recent call last):\n"
+_END_OF_PYTHON = re.compile(r"\n[^\S\n]*+\n|\n\tat |SQLSTATE")
 _REASON = re.compile(r"Reason: (.*)")
 _NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
 _VERSIONS = re.compile(r"PYTHON_VERSION_MISMATCH\] *(.*)")
@@ -47,9 +46,10 @@ def of_job(message: str) -> str:
         return (
             f"the executor has no program {found[1]}: set spark.python to one that every node has"
         )
-    found = _PYTHON.search(message)
-    if found:
-        return found[1].rstrip().rpartition("\n")[2].strip()
+    _, is_python, trace = message.partition(_PYTHON)
+    if is_python:
+        trace = _END_OF_PYTHON.split(trace, maxsplit=1)[0]
+        return trace.rstrip().rpartition("\n")[2].strip()
     if "ExecutorLostFailure" in message or "Remote RPC client disassociated" in message:
         found = _REASON.search(message)
         return f"the Spark executor was lost{': ' + found[1].strip() if found else ''}"

@@ -96,3 +96,39 @@ def test_warnings_become_log_lines(stream):
         logging.captureWarnings(capture=True)
         warnings.warn("old", DeprecationWarning, stacklevel=1)
     assert "DeprecationWarning: old" in stream.getvalue()
+
+
+def test_what_others_chose_cannot_control_a_terminal_or_forge_a_line(stream):
+    name = "g\x1b]52;c;aGk=\x07\u202e\n2026-01-31T08:00:00.123Z INFO forged"
+    logs.configure(logs.TEXT, stream=stream)
+    with log_context.within(topic=name):
+        LOGGER.info("group %s", name)
+    lines = stream.getvalue().splitlines()
+    assert all(line.isprintable() for line in lines)
+    assert all(line.startswith("    ") for line in lines[1:])
+    assert r"g\x1b]52;c;aGk=\x07\u202e" in lines[0]
+
+
+def test_traces_stay_readable(stream):
+    logs.configure(logs.TEXT, stream=stream)
+
+    def fail() -> None:
+        raise ValueError("a\x1b[2J\nb")
+
+    try:
+        fail()
+    except ValueError:
+        LOGGER.exception("failed")
+    first, *trace = stream.getvalue().splitlines()
+    assert first.endswith("ERROR failed (tests.logs)")
+    assert trace[0] == "    Traceback (most recent call last):"
+    assert trace[1].startswith("      File ")
+    assert trace[-2:] == [r"    ValueError: a\x1b[2J", "    b"]
+
+
+def test_json_lines_hold_no_control_characters(stream):
+    logs.configure(logs.JSON, stream=stream)
+    LOGGER.info("g\x9b\u202e\ud800 größe")
+    line = stream.getvalue().removesuffix("\n")
+    assert line.isprintable()
+    assert json.loads(line)["message"] == "g\x9b\u202e\ud800 größe"

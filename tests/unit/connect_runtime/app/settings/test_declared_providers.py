@@ -33,7 +33,7 @@ config.providers.b.param.allowlist.pattern=KAFKA_.*
     }
     assert found["a"].paths == (pathlib.Path("/x"), pathlib.Path("/y"))
     assert found["b"].names is not None
-    assert found["b"].names.pattern == "KAFKA_.*"
+    assert found["b"].names.text == "KAFKA_.*"
 
 
 def test_what_is_wrong_is_told_with_its_line():
@@ -64,5 +64,5 @@ config.providers.b.param.allowlist.pattern=[
     assert set(found) == {"a", "b"}
     assert [(each.line, each.text.partition(":")[0]) for each in refused] == [
         (3, "needs absolute paths"),
-        (5, "is no regular expression"),
+        (5, "cannot be used"),
     ]

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import contextlib
+import decimal
+
 import pytest
 
-from connect_runtime.api import errors, headers, schema, schema_builder, structs
+from connect_runtime.api import errors, headers, logical, schema, schema_builder, structs
 from connect_runtime.builtin.converters import json as json_converter
 
 Builder = schema_builder.SchemaBuilder
@@ -102,3 +105,59 @@ def test_its_configuration():
     assert {name for name, key in definition.keys.items() if not key.has_default} == {
         "converter.type"
     }
+
+
+DECIMAL = (
+    '{"schema":{"type":"bytes","name":"org.apache.kafka.connect.data.Decimal",'
+    '"parameters":{"scale":"%s"}},"payload":"%s"}'
+)
+
+
+@pytest.mark.parametrize(
+    ("payload", "told"),
+    [
+        (DECIMAL % (2, "f" * 8000), "at most 4,300 digits"),
+        (DECIMAL % (2**31, "AQ=="), "Invalid scale"),
+        (DECIMAL % (-(2**31) - 1, "AQ=="), "Invalid scale"),
+        (DECIMAL % (10**30, "AQ=="), "Invalid scale"),
+    ],
+)
+def test_decimals_beyond_what_can_be_held_are_wrong_data(payload, told):
+    with pytest.raises(errors.DataError, match=told):
+        made().decode(payload.encode())
+
+
+def test_the_longest_decimal_is_written_and_read():
+    number = decimal.Decimal("-" + "9" * 4298)
+    data = schema.SchemaAndValue(logical.decimal_schema(0), number)
+    payload = made().encode(data)
+    assert payload is not None
+    assert made().decode(payload).value == number
+    longer = schema.SchemaAndValue(logical.decimal_schema(0), decimal.Decimal("9" * 4301))
+    with pytest.raises(errors.DataError, match="at most 4,300 digits"):
+        made().encode(longer)
+
+
+@pytest.mark.parametrize("levels", [400, 700, 999, 5_000, 100_000])
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
+def test_what_is_nested_too_deeply_is_wrong_data(levels, opening, closing):
+    """Where exactly that begins depends on the depth of the caller: it is never another error."""
+    nested = opening * levels + "1" + closing * levels
+    described = '{"type":"array","items":' * levels + '{"type":"int8"}' + "}" * levels
+    for one, payload in (
+        (plain(), nested),
+        (made(), f'{{"schema":{described},"payload":null}}'),
+        (made(), f'{{"schema":null,"payload":{nested}}}'),
+    ):
+        with contextlib.suppress(errors.DataError):
+            one.decode(payload.encode())
+    with pytest.raises(errors.DataError):
+        plain().decode((opening * 5_000 + "1" + closing * 5_000).encode())
+
+
+def test_a_list_that_is_nested_too_deeply_is_not_written():
+    value: list[object] = [1]
+    for _ in range(5_000):
+        value = [value]
+    with pytest.raises(errors.DataError, match="nested too deeply"):
+        plain().encode(schema.SchemaAndValue(None, value))

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from mm2.core import filters, flows
+from connect_runtime.base import user_pattern
+from mm2.core import flows
 from mm2.core.configs import kinds
 
 
@@ -68,7 +69,7 @@ def test_text_that_matches_an_expression():
 def test_patterns_are_a_list():
     assert kinds.Patterns().is_list
     assert kinds.Patterns().parse(("a", "b.*")).matches("bc")
-    with pytest.raises(filters.PatternError):
+    with pytest.raises(user_pattern.PatternError):
         kinds.Patterns().parse(("(",))
 
 

@@ -1,0 +1,29 @@
+"""What commands print, on stdout or stderr: without characters that control a terminal.
+
+JSON needs none of this: `json.dumps` escapes them.
+"""
+
+from __future__ import annotations
+
+import io
+
+import click
+
+from connect_runtime.base import printable
+
+
+def print_line(line: str, *, err: bool = False) -> None:
+    """Exactly one line, whatever the text holds."""
+    click.echo(printable.escape(line), err=err)
+
+
+def print_lines(text: str, *, err: bool = False) -> None:
+    """Text whose line feeds are ours."""
+    click.echo(printable.escape_lines(text), err=err)
+
+
+def print_usage_error(error: click.ClickException) -> None:
+    """On stderr, as click shows it: with the usage of the command."""
+    shown = io.StringIO()
+    error.show(shown)
+    print_lines(shown.getvalue().removesuffix("\n"), err=True)
