@@ -115,7 +115,7 @@ def recorded(monkeypatch):
         for each in found:
             if isinstance(each, errors.ConnectError):
                 raise each
-        return found
+        return receipts.Receipts(stated=list(found))
 
     monkeypatch.setattr(receipts, "read", read)
     return found
