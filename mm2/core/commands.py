@@ -157,9 +157,6 @@ class Cluster:
             *("--transactional-id", prefix, "--resource-pattern-type", "prefixed"),
         )
 
-    def allow_groups(self, *operations: str) -> str:
-        return self._allow(operations, "--group", "*")
-
     def allow_named_groups(self, groups: Sequence[str], *operations: str) -> str:
         """Of several groups alike."""
         return self._allow(operations, *(word for each in groups for word in ("--group", each)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 from mm2.core import commands
@@ -11,10 +12,11 @@ from tests.interop import java_tools
 from tests.support import mirror
 
 
-def obey(remedy: str, *, folder: Path) -> str:
+def obey(remedy: str, *, folder: Path, worker: str = "") -> str:
     """Every command of a remedy (`commands.found_in`), each of which must succeed; what they print.
 
-    Kafka's tools look for an administrator's properties in `folder`.
+    Kafka's tools look for an administrator's properties in `folder`. `worker` is the address of the
+    Connect worker's REST API.
     """
     said = ""
     assert remedy, "no remedy"
@@ -23,11 +25,22 @@ def obey(remedy: str, *, folder: Path) -> str:
         if program == "mm2":
             done = mirror.mm2(*arguments)
             code, told = done.returncode, done.stdout + done.stderr
+        elif program == "curl":
+            told_to = [each.replace(commands.WORKER, worker) for each in arguments]
+            curl = [program, "-q", "-sS", "--noproxy", "*", *told_to]
+            done = subprocess.run(curl, capture_output=True, text=True, timeout=60.0, check=False)
+            code, told = done.returncode, done.stdout + done.stderr
         else:
             ((code, told),) = java_tools.run([line], folder=folder)
         assert code == 0, f"{line}\n{told}"
         said += told
     return said
+
+
+def remedy_in_log(run: mirror.Mirror, topic: str, code: str, deadline_s: float = 90.0) -> str:
+    """The same as the log has it: of a halt that may be over when `mm2 status` is run."""
+    line = run.await_log(rf"{re.escape(topic)}-0 is halted: \[{code}\] .*", deadline_s)
+    return commands.found_in(line[0])
 
 
 def remedy_of(run: mirror.Mirror, topic: str, code: str, deadline_s: float = 90.0) -> str:

@@ -76,9 +76,9 @@ def messages(operator: commands.Operator, *, hanging: int = 0) -> Iterator[str]:
 
 
 def halts(operator: commands.Operator, *, hanging: int = 0) -> Iterator[stops.Stop]:
-    """Every halt of a partition, also where topics have ids."""
+    """Every halt of a partition, also where topics have ids, and in a group of workers."""
     bare = _where(operator)
-    for where in (bare, dataclasses.replace(bare, source_topic_id=b"1" * 16)):
+    for where in (bare, dataclasses.replace(bare, source_topic_id=b"1" * 16, in_group=True)):
         yield from _stops(where, hanging=hanging)
         for code in range(-1, 130):
             produced = refusals.produce(
@@ -131,7 +131,8 @@ def _stops(where: setup.PartitionSetup, *, hanging: int) -> Iterator[stops.Stop]
     yield stops.source_truncated(where, position=9, start=1, retry_after_s=1.0)
     yield stops.ahead_of_source(where, "it is ahead", copied=3, retry_after_s=1.0)
     yield stops.source_missing(where, "it is gone")
-    yield stops.opposite_unknown(where, "no right")
+    for denied in (True, False):
+        yield stops.opposite_unknown(where, "it cannot be read", denied=denied)
     yield stops.map_unreadable(where, facts.UnreadableRecord(offset=7, why="of version 9"))
     yield eras._not_empty(where, "it holds records")
 

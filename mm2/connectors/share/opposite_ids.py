@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from connect_runtime.base import errors
+from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.system import threads
 from mm2.connectors.share import opposite_map
 from mm2.core.copy import messages
@@ -24,9 +25,16 @@ CLOSE_S = 1.0
 
 _LOG = logging.getLogger(__name__)
 
-Answer = Callable[[frozenset[int] | None, str], None]
-"""Gets which of the ids are the opposite flow's, or None and why nobody can say. On another
-thread."""
+
+class Answer(Protocol):
+    """Gets which of the ids are the reverse flow's, or None, why nobody can say, and whether that
+    is a missing right (`denied`). On another thread."""
+
+    def __call__(
+        self, theirs: frozenset[int] | None, why: str, *, denied: bool = False
+    ) -> None: ...
+
+
 Ask = Callable[[Sequence[int], Answer], None]
 
 
@@ -46,9 +54,9 @@ class _Asked(NamedTuple):
 def sender(channel: Channel, number: int) -> Answer:
     """Tells a copy the answer to its question of this number."""
 
-    def answer(theirs: frozenset[int] | None, why: str) -> None:
+    def answer(theirs: frozenset[int] | None, why: str, *, denied: bool = False) -> None:
         try:
-            channel.send(messages.opposite_answer(number, theirs, failure=why))
+            channel.send(messages.opposite_answer(number, theirs, failure=why, denied=denied))
         except errors.ConnectError as error:
             channel.close(str(error))
 
@@ -102,8 +110,9 @@ class OppositeIds:
         try:
             theirs = self._map.whose(sorted(producers), READ_S)
         except Exception as error:
+            denied = isinstance(error, kafka_errors.NotAuthorizedError)
             for one in waiting:
-                one.answer(None, str(error) or repr(error))
+                one.answer(None, str(error) or repr(error), denied=denied)
             if not isinstance(error, errors.ConnectError):
                 raise
             return

@@ -20,8 +20,8 @@ FENCED = frozenset({47, 49, 90})
 INVALID_TXN_STATE = 48
 NO_RIGHT = 53
 """TRANSACTIONAL_ID_AUTHORIZATION_FAILED"""
-NOT_ALLOWED = frozenset({29, 30, 31, NO_RIGHT})
-"""Authorization failures of topic, group, cluster and transactional id."""
+NOT_ALLOWED = frozenset({29, 31, NO_RIGHT})
+"""Authorization failures of topic, cluster and transactional id."""
 
 BUSY_TRIES = 200
 BUSY_WAIT_S = 0.01

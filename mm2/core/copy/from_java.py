@@ -132,7 +132,8 @@ def _unlike_java(
         stop = stops.ahead_of_source(
             attempt.where, traced.mismatch, copied=traced.position, retry_after_s=walk.RETRY_S
         )
-        return outcomes.BeginAgain(reason=stop.message, lasting=stop)
+        reason = f"{attempt.where.mirror}: {traced.mismatch}"
+        return outcomes.BeginAgain(reason=reason, lasting=stop)
     found = tail.Foreign(offset=traced.unpaired_from, producer_id=traced.writer)
     return stranger(attempt, found, copied=traced.position, unlike=traced.mismatch)
 
@@ -145,7 +146,11 @@ def stranger(
     if attempt.fence.holds:
         return stop
     # Nobody is fenced: it may be an owner that recorded its id since we read the map.
-    return outcomes.BeginAgain(reason=stop.message, lasting=stop)
+    reason = (
+        f"{attempt.where.mirror}: foreign records at offset {found.offset}, of producer id "
+        f"{found.producer_id}"
+    )
+    return outcomes.BeginAgain(reason=reason, lasting=stop)
 
 
 def _on_javas_word(

@@ -16,7 +16,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mm2.core import commands, flows
-from mm2.core.copy import ages, crossing, facts, figures, instructions, partition, setup
+from mm2.core.copy import (
+    ages,
+    crossing,
+    facts,
+    figures,
+    instructions,
+    partition,
+    remedies,
+    setup,
+)
 from mm2.core.offsets import offset_map
 from mm2.formats import map_record
 
@@ -213,13 +222,25 @@ def opposite_request(number: int, producers: Sequence[int]) -> Message:
     return {"type": "opposite?", "id": number, "producers": list(producers)}
 
 
-def opposite_answer(number: int, theirs: Collection[int] | None, *, failure: str = "") -> Message:
-    """`theirs` None: the opposite flow's map could not be read, and `failure` says why."""
-    producers = None if theirs is None else sorted(theirs)
-    return {"type": "opposite", "id": number, "failure": failure, "producers": producers}
+def opposite_answer(
+    number: int, theirs: Collection[int] | None, *, failure: str = "", denied: bool = False
+) -> Message:
+    """`theirs` None: the opposite flow's map could not be read, and `failure` says why; `denied`:
+    for want of a right."""
+    return {
+        "type": "opposite",
+        "id": number,
+        "failure": failure,
+        "denied": denied,
+        "producers": None if theirs is None else sorted(theirs),
+    }
 
 
-def read_opposite(message: Message) -> instructions.Theirs | instructions.Unanswered:
+def read_opposite(
+    message: Message,
+) -> instructions.Theirs | instructions.Refused | instructions.Unanswered:
+    if message["producers"] is None and message["denied"]:
+        return instructions.Refused(code=remedies.TOPIC_DENIED, message=message["failure"])
     if message["producers"] is None:
         return instructions.Unanswered(reason=message["failure"])
     return instructions.Theirs(producers=frozenset(message["producers"]))

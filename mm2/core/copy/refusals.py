@@ -13,8 +13,11 @@ from mm2.core.copy import remedies, setup, source_batches, stops
 
 OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC = 3
-_PASSING = frozenset({UNKNOWN_TOPIC, 56, 100})
-"""Brokers answer so for a moment too while topics or their leaders move, from a dead disk too."""
+_PASSING = frozenset({UNKNOWN_TOPIC, 56, 100, 103})
+"""Brokers answer so for a moment too while topics or their leaders move, from a dead disk too.
+
+Of a topic that was deleted, or recreated, the cluster's metadata tell soon: then its partitions
+are halted with another code, or its topic id is another one (`way_in.WayIn.topic_seen`)."""
 
 RETRY_S = 30.0
 

@@ -97,11 +97,6 @@ def _topic_right(where: setup.PartitionSetup, size: int) -> str:
     return f"allow the flow's principal WRITE on the mirror topic. {commands.to_go_on(line)}"
 
 
-def _group_right(where: setup.PartitionSetup, size: int) -> str:
-    line = where.operator.target.allow_groups("Describe", "Read")
-    return f"allow the flow's principal what the message names. {commands.to_go_on(line)}"
-
-
 def _cluster_right(where: setup.PartitionSetup, size: int) -> str:
     line = where.operator.target.allow_cluster("IdempotentWrite")
     return f"allow the flow's principal IDEMPOTENT_WRITE. {commands.to_go_on(line)}"
@@ -147,11 +142,6 @@ def _gone(where: setup.PartitionSetup, size: int) -> str:
     )
 
 
-def _another_topic(where: setup.PartitionSetup, size: int) -> str:
-    line = where.operator.reset_topic(where.flow, where.topic, position="earliest")
-    return f"replicate the new topic from its start. {commands.to_go_on(line)}"
-
-
 def _look_at_source(where: setup.PartitionSetup, size: int) -> str:
     line = where.operator.source.show_topic(where.topic)
     return f"see the source topic's replicas and the broker's log. {commands.to_go_on(line)}"
@@ -161,7 +151,6 @@ _OF_TARGET: Mapping[int, Remedy] = {
     10: _too_large,
     18: _list_too_large,
     TOPIC_DENIED: _topic_right,
-    30: _group_right,
     31: _cluster_right,
     32: _timestamp,
     53: _id_right,
@@ -171,6 +160,4 @@ _OF_TARGET: Mapping[int, Remedy] = {
 _OF_SOURCE: Mapping[int, Remedy] = {
     3: _gone,
     TOPIC_DENIED: _read_right,
-    100: _another_topic,
-    103: _another_topic,
 }

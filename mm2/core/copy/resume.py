@@ -63,6 +63,8 @@ def where_we_were(
     )
     if not isinstance(answer, instructions.EpochEnd):
         return outcomes.again("asking where the anchor's leader epoch ended", answer)
+    if answer.offset < 0 and attempt.fence.leader_epoch < segment.leader_epoch:
+        return _another_mirror(attempt, segment)
     if 0 <= answer.offset < segment.target_next:
         return (yield from _cut_back(attempt, answer.offset, source_epoch=segment.source_epoch))
     if segment.target_next > attempt.fence.marker_offset + 1:
@@ -85,6 +87,11 @@ def _anchor_ahead(
     """Another owner is there, or, where topics have no ids, another mirror of this name."""
     if epoch_known:
         return outcomes.BeginAgain(reason="another owner took the partition behind our marker")
+    return _another_mirror(attempt, segment)
+
+
+def _another_mirror(attempt: outcomes.Attempt, segment: map_record.Segment) -> outcomes.BeginAgain:
+    """Leader epochs of a topic never go back. However long the log is: each try adds a marker."""
     stop = stops.mirror_unknown(
         attempt.where, copied=segment.target_next, leader_epoch=segment.leader_epoch
     )

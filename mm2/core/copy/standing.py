@@ -131,10 +131,12 @@ class Standing:
             self.reason = commands.with_note(self.reason, note)
 
     def stored(self) -> None:
-        """A batch is stored: what comes from now on begins with short waits again."""
+        """A batch is stored: what comes from now on begins with short waits again. But two owners
+        that fence each other both store batches in between."""
         self.backoff.reset()
-        self._passing.end()
-        self._stops.end()
+        for each in (self._passing, self._stops):
+            if each.cause is not stops.Cause.FENCED:
+                each.end()
         self.troubled = False
 
     def fence_off(self, stop: stops.Stop) -> None:

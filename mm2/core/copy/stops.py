@@ -13,6 +13,7 @@ from mm2.formats import map_record
 DAMAGED_RETRY_S = 30.0
 OPPOSITE_RETRY_S = 15.0
 MAP_RETRY_S = 15.0
+FENCED_RETRY_S = 30.0
 
 
 class Cause(enum.Enum):
@@ -87,6 +88,8 @@ def at_offset(source: int) -> str:
 
 
 def fenced(where: setup.PartitionSetup) -> Stop:
+    """Another owner acquired the partition. In a group it is tried again: a group that took the
+    place of another one would otherwise leave partitions halted."""
     return Stop(
         cause=Cause.FENCED,
         message=(
@@ -95,6 +98,7 @@ def fenced(where: setup.PartitionSetup) -> Stop:
             "only. Stop the other process first; the remedy then reacquires the partition here. "
             f"{commands.to_go_on(where.operator.restart(where.flow, where.topic))}"
         ),
+        retry_after_s=FENCED_RETRY_S if where.in_group else None,
     )
 
 
@@ -107,9 +111,14 @@ def refused(where: setup.PartitionSetup, why: str, *, code: int, retry_after_s: 
     )
 
 
-def opposite_unknown(where: setup.PartitionSetup, why: str) -> Stop:
-    """Whether a record of the source came from the reverse flow cannot be told."""
-    line = where.operator.source.allow_topic(where.opposite_map, "Describe", "Read")
+def opposite_unknown(where: setup.PartitionSetup, why: str, *, denied: bool) -> Stop:
+    """Whether a record of the source came from the reverse flow cannot be told; `denied`: for want
+    of a right. If not, the remedy shows whether the map's partitions have leaders."""
+    source = where.operator.source
+    if denied:
+        line = source.allow_topic(where.opposite_map, "Describe", "Read")
+    else:
+        line = source.show_topic(where.opposite_map)
     return Stop(
         cause=Cause.OPPOSITE_UNKNOWN,
         message=(
@@ -187,8 +196,8 @@ def mirror_unknown(where: setup.PartitionSetup, *, copied: int, leader_epoch: in
         cause=Cause.RECREATED,
         message=(
             f"{where.mirror}: the mirror topic was deleted and created again, or restored from a "
-            f"backup: its log has neither offset {copied} nor leader epoch {leader_epoch}, which "
-            "this flow wrote. "
+            f"backup: its log lacks leader epoch {leader_epoch}, in which this flow wrote up to "
+            f"offset {copied}. "
             f"{reset_remedy(where, position='earliest', whole_topic=True)}"
         ),
     )
@@ -226,8 +235,8 @@ def source_missing(where: setup.PartitionSetup, why: str) -> Stop:
         cause=Cause.SOURCE_REFUSED,
         message=(
             f"{why}. Brokers before 2.8 give topics no ids, so when the topic is there again, mm2 "
-            "cannot tell whether it is the same one. When it is there: "
-            f"{reset_remedy(where, position='earliest')}"
+            "cannot tell whether it is the same one. Create the topic first; the remedy then "
+            f"replicates it from its start. {reset_remedy(where, position='earliest')}"
         ),
     )
 

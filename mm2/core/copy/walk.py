@@ -175,7 +175,8 @@ def ask_opposite(
     answer = yield instructions.AskOpposite(producers=strangers)
     if not isinstance(answer, instructions.Theirs):
         found = outcomes.again("asking which producers are the opposite flow's", answer)
-        lasting = stops.opposite_unknown(context.where, found.reason)
+        denied = isinstance(answer, instructions.Refused)
+        lasting = stops.opposite_unknown(context.where, found.reason, denied=denied)
         return outcomes.BeginAgain(reason=found.reason, lasting=lasting)
     context.opposite.learn(strangers, theirs=answer.producers)
     return Told()

@@ -97,12 +97,13 @@ class WayIn:
     def check_fence(self, than: instructions.ProducerIdentity, now_s: float) -> Instructions:
         """Somebody got a newer epoch than `than`, which was ours: was it another owner?
 
-        In a group that is not asked: whoever the group says owns the partition takes it, and is
-        the only one who may.
+        A group hands the partition to another worker now and then: whoever it says owns the
+        partition acquires it, and is the only one who may. Only if this worker is fenced again and
+        again, and owns the partition each time, another group runs the flow, too.
         """
         if self._over(now_s):
             return []
-        if self._context.where.in_group:
+        if self._context.where.in_group and not self._standing.lasts(self._fenced, now_s):
             return self.wait(FENCED, now_s)
         self._standing.ask_by_whom()
         script = boundary.who_fenced_us(owner=self._context.owner, than=than)
@@ -111,8 +112,15 @@ class WayIn:
     def _after_check(self, by_another: object, now_s: float) -> Instructions:
         if not by_another:
             return self.wait("fenced, and no other owner has appeared", now_s)
-        self._standing.fence_off(stops.fenced(self._context.where))
+        if self._context.where.in_group:
+            self._standing.stand_still(self._fenced, now_s)
+        else:
+            self._standing.fence_off(self._fenced)
         return []
+
+    @property
+    def _fenced(self) -> stops.Stop:
+        return stops.fenced(self._context.where)
 
     def failed(self, outcome: object, now_s: float) -> Instructions:
         """A script, of a take or at a boundary, came to something else than was wished."""

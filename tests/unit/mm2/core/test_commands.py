@@ -71,7 +71,6 @@ TABLE = [
         commands.show_certificate("k:9093"),
         "openssl s_client -connect k:9093 -servername k </dev/null",
     ),
-    (CLUSTER.allow_groups("Read"), f"{ALLOW} --operation Read --group '*'"),
     (
         CLUSTER.allow_cluster("IdempotentWrite"),
         f"{ALLOW} --operation IdempotentWrite --cluster",

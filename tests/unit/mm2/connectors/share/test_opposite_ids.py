@@ -16,10 +16,12 @@ from tests.fakes import opposite
 class Answers:
     def __init__(self):
         self.got = []
+        self.denied = []
         self._came = threading.Semaphore(0)
 
-    def __call__(self, theirs, why):
+    def __call__(self, theirs, why, *, denied=False):
         self.got.append((theirs, why))
+        self.denied.append(denied)
         self._came.release()
 
     def wait(self, count=1):
@@ -60,6 +62,15 @@ def test_what_cannot_be_read_is_answered_with_the_reason_and_asked_again_later(s
     assert told.wait() == [(None, "the source is away")]
     ids.ask([4], told)
     assert told.wait()[1] == (frozenset({4}), "")
+
+
+def test_a_missing_right_is_told_as_such(source, ids):
+    source.writes(4)
+    source.failures.append(kafka_errors.NotAuthorizedError("you may not"))
+    told = Answers()
+    ids.ask([4], told)
+    told.wait()
+    assert told.denied == [True]
 
 
 def test_a_fault_of_ours_is_answered_too_and_the_next_question_is_read_again(source, ids):
@@ -112,9 +123,11 @@ def test_a_copy_is_told_by_its_channel():
     channel = Channel()
     opposite_ids.sender(channel, 3)(frozenset({4}), "")
     opposite_ids.sender(channel, 5)(None, "away")
+    opposite_ids.sender(channel, 6)(None, "forbidden", denied=True)
     assert channel.sent == [
         messages.opposite_answer(3, {4}),
         messages.opposite_answer(5, None, failure="away"),
+        messages.opposite_answer(6, None, failure="forbidden", denied=True),
     ]
 
 

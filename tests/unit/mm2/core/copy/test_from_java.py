@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from mm2.core import commands
 from mm2.core.copy import (
     facts,
     from_java,
@@ -160,8 +161,10 @@ def test_what_is_not_committed_yet_is_waited_for():
     assert isinstance(again, outcomes.BeginAgain)
     assert again.lasting.cause is stops.Cause.NOT_PAIRED
     assert again.lasting.retry_after_s == 30.0
-    assert "Look for an open transaction on the source" in again.reason
-    assert "--from offset:106" in again.reason
+    assert "Look for an open transaction on the source" in again.lasting.message
+    assert "--from offset:106" in again.lasting.message
+    assert again.reason.startswith("a.orders-4: target offset 46 does not hold anything")
+    assert commands.TO_GO_ON not in again.reason, "while it waits there is nothing to decide"
     assert len(played.slept) == 2 * (walk.LOOKS - 1)
 
 

@@ -291,3 +291,5 @@ def test_whose_producers_they_are_is_asked_and_answered(producers):
 def test_an_opposite_map_that_cannot_be_read_is_no_answer():
     told = json.loads(json.dumps(messages.opposite_answer(4, None, failure="gone")))
     assert messages.read_opposite(told) == instructions.Unanswered(reason="gone")
+    told = json.loads(json.dumps(messages.opposite_answer(4, None, failure="no", denied=True)))
+    assert messages.read_opposite(told) == instructions.Refused(code=29, message="no")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from mm2.core import commands
 from mm2.core.copy import instructions, setup, stops
 from mm2.core.copy.standing import PASSING_TRIES, Phase
@@ -97,10 +99,17 @@ def test_without_an_answer_the_partition_is_taken_again_and_nothing_is_copied():
     assert world.copy.counters.records == 1
 
 
-def test_an_answer_that_stays_away_is_told_to_people():
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (instructions.Refused(code=29, message="no right to read it"), "--operation Read --topic"),
+        (instructions.Unanswered(reason="no right to read it"), "--describe --topic"),
+    ],
+)
+def test_an_answer_that_stays_away_is_told_to_people(answer, expected):
     world = begun()
     for _ in range(PASSING_TRIES + 1):
-        world.answers[ASKS] = [instructions.Unanswered(reason="no right to read it")]
+        world.answers[ASKS] = [answer]
         world.tick(after_s=max(0.0, world.standing.wake_at_s - world.now_s))
         if phase(world) is Phase.COPYING:
             world.offer(copying.batch(0, producer=LOCAL))
@@ -109,7 +118,7 @@ def test_an_answer_that_stays_away_is_told_to_people():
     assert (stop.cause, stop.retry_after_s) == (stops.Cause.OPPOSITE_UNKNOWN, 15.0)
     assert "no right to read it" in stop.message
     (command,) = commands.found_in(stop.message).splitlines()
-    assert f"--operation Read --topic {MAP}" in command
+    assert f"{expected} {MAP}" in command
 
 
 def test_who_is_asked_to_end_does_not_ask_any_more():

@@ -133,7 +133,6 @@ def test_an_offset_out_of_range_is_taken_anew():
         (2, "CORRUPT_MESSAGE"),
         (29, "allow the flow's principal READ"),
         (76, "does not send that codec"),
-        (103, "INCONSISTENT_TOPIC_ID"),
         (-1, "error -1"),
         (9999, "error 9999"),
     ],
@@ -151,7 +150,12 @@ def test_other_errors_of_fetch_stop_the_partition_and_are_tried_again(code, why)
 
 @pytest.mark.parametrize(
     ("code", "why"),
-    [(3, "missing (deleted?)"), (56, "KAFKA_STORAGE_ERROR"), (100, "UNKNOWN_TOPIC_ID")],
+    [
+        (3, "missing (deleted?)"),
+        (56, "KAFKA_STORAGE_ERROR"),
+        (100, "UNKNOWN_TOPIC_ID"),
+        (103, "INCONSISTENT_TOPIC_ID"),
+    ],
 )
 def test_what_may_pass_stops_the_partition_only_if_it_lasts(code, why):
     where = dataclasses.replace(WHERE, source_topic_id=b"1" * 16)

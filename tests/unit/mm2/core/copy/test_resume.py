@@ -71,6 +71,13 @@ def test_an_anchor_behind_our_marker_in_an_epoch_unheard_of_is_another_mirrors_i
     assert again.lasting == stops.mirror_unknown(taking.where(), copied=60, leader_epoch=1)
 
 
+def test_a_leader_epoch_that_went_back_is_another_mirrors_however_long_it_is():
+    found = taking.anchor(100, 40, leader_epoch=3)
+    again = placed(found, end=-1).outcome
+    assert isinstance(again, outcomes.BeginAgain)
+    assert again.lasting == stops.mirror_unknown(taking.where(), copied=40, leader_epoch=3)
+
+
 @pytest.mark.parametrize("answer", [*NOT_SURE, instructions.Refused(code=74)])
 def test_without_an_answer_about_the_epoch_the_take_begins_again(answer):
     played = placed(taking.anchor(100, 40), end=0, FindEpochEnd=answer)

@@ -191,6 +191,46 @@ def test_in_a_group_who_is_fenced_takes_it_again_once_it_may():
     assert way.tick(20.0).standing.phase is Phase.COPYING
 
 
+def fenced_in_a_group(times):
+    """Each time the group has confirmed the partition, and a batch was stored since."""
+    way = Way(in_group=True).tick()
+    way.answers[instructions.ReadFacts] = OTHER
+    for _ in range(times):
+        assert way.standing.phase is Phase.COPYING, way.standing.reason
+        way.standing.stored()
+        way.do(way.way.check_fence(taking.US, way.now_s))
+        if way.standing.phase is Phase.WAITING:
+            way.answers |= taking.answers()
+            way.tick(20.0)
+            way.answers[instructions.ReadFacts] = OTHER
+    return way
+
+
+def test_two_groups_that_fence_each_other_are_told_though_both_store_batches():
+    assert fenced_in_a_group(standing.PASSING_TRIES).standing.phase is Phase.COPYING
+    way = fenced_in_a_group(standing.PASSING_TRIES + 1)
+    assert (way.standing.phase, way.standing.stop.cause) == (Phase.STOPPED, stops.Cause.FENCED)
+    assert "may run in one group of nodes only" in way.standing.reason
+    assert way.standing.reason.endswith("(it is tried again after 30 s)")
+    way.answers |= taking.answers()
+    way.tick(30.0)
+    assert way.standing.phase is Phase.COPYING
+    way.answers[instructions.ReadFacts] = OTHER
+    way.standing.stored()
+    way.do(way.way.check_fence(taking.US, way.now_s))
+    assert way.standing.reason.endswith("(it is tried again after 60 s)")
+
+
+def test_fenced_again_and_again_by_nobody_is_not_told():
+    way = fenced_in_a_group(standing.PASSING_TRIES)
+    way.answers |= taking.answers()
+    way.do(way.way.check_fence(taking.US, way.now_s))
+    assert (way.standing.phase, way.standing.reason) == (
+        Phase.WAITING,
+        "fenced, and no other owner has appeared",
+    )
+
+
 # Coming back
 
 
