@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import confluent_kafka
 from confluent_kafka import admin, cimpl
@@ -30,13 +30,16 @@ def delete(properties: kafka.Properties, topic: str) -> None:
     eventually.eventually(lambda: topic not in kafka.topics(properties), _SOON_S)
 
 
-def recreate(properties: kafka.Properties, topic: str) -> None:
-    """Old brokers take a while to delete what they no longer list."""
+def recreate(
+    properties: kafka.Properties, topic: str, *, replicas: Sequence[Sequence[int]] | None = None
+) -> None:
+    """Old brokers take a while to delete what they no longer list. `replicas` as in
+    `kafka.create_topic`."""
     delete(properties, topic)
 
     def created() -> str:
         try:
-            return kafka.create_topic(properties, topic)
+            return kafka.create_topic(properties, topic, replicas=replicas)
         except confluent_kafka.KafkaException as error:
             if error.args[0].code() != confluent_kafka.KafkaError.TOPIC_ALREADY_EXISTS:
                 raise

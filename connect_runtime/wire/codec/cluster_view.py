@@ -2,7 +2,8 @@
 
 A machine: metadata responses and leaders that other responses mention go in, answers and due times
 come out. Newer leader epochs win over older ones wherever they come from (KIP-320), so a lagging
-broker's metadata cannot take a leader back.
+broker's metadata cannot take a leader back; not so where topics have no ids (before 2.8), for there
+a recreated topic begins with epoch 0 and looks like the old one.
 """
 
 from __future__ import annotations
@@ -173,7 +174,11 @@ class ClusterView:
         found_id = getattr(topic, "topic_id", None)
         topic_id = by_topic.NO_TOPIC_ID if found_id is None else found_id.bytes
         known = self._topics.get(name)
-        older = known.leaders if known is not None and known.topic_id == topic_id else {}
+        older: Mapping[int, PartitionLeader] = {}
+        # Without an id an older epoch may be that of a topic that was made again: believe it. A
+        # broker that lags sends us to one that does not lead any more, and we ask again.
+        if known is not None and known.topic_id == topic_id != by_topic.NO_TOPIC_ID:
+            older = known.leaders
         leaders: dict[int, PartitionLeader] = {}
         for part in topic.partitions:
             index = int(part.partition_index)

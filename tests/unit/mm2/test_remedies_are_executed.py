@@ -30,9 +30,10 @@ SETUPS = f"{SYSTEM}test_remedies_of_setups.py"
 OWN_TOPICS = f"{SETUPS}::test_topics_of_the_flow_that_were_made_otherwise_are_mended"
 LACKING = f"{SETUPS}::test_what_a_right_is_lacking_for_is_done_once_it_is_granted"
 WARNED = f"{SETUPS}::test_what_is_warned_of_is_over_once_its_remedy_is_typed"
-NO_IDS = (
-    f"{SYSTEM}test_topics_without_ids.py::test_a_source_topic_that_was_made_again_stops_for_good"
-)
+HALTS = f"{SYSTEM}test_remedies_of_halts.py"
+TAKEN_AWAY = f"{HALTS}::test_rights_that_are_taken_away_or_never_given"
+ON_MIRROR = f"{HALTS}::test_what_stands_on_the_mirror_and_not_on_the_source_is_left_behind"
+WITHOUT_IDS = f"{HALTS}::test_topics_without_ids_that_go_and_come_back"
 
 REPLICATES_AGAIN = {
     "core.copy.stops.recreated": CHANGES,
@@ -63,6 +64,19 @@ REPLICATES_AGAIN = {
     "core.copy.remedies._timestamp": REJECTED,
     "core.copy.remedies._topic_right": RIGHTS,
     "core.copy.remedies._read_right": RIGHTS,
+    "core.copy.remedies._id_right": TAKEN_AWAY,
+    "core.copy.remedies._cluster_right": (
+        f"{HALTS}::test_brokers_that_judge_as_before_2_8_want_a_right_to_producer_ids"
+    ),
+    "core.copy.stops.opposite_unknown": TAKEN_AWAY,
+    "core.copy.stops.fenced": (
+        f"{HALTS}::test_two_owners_of_one_flow_are_told_until_one_of_them_is_stopped"
+    ),
+    "core.copy.stops.others_open": ON_MIRROR,
+    "core.copy.stops.ahead_of_source": ON_MIRROR,
+    "core.copy.walk._tail_ahead": ON_MIRROR,
+    "core.copy.stops.mirror_unknown": WITHOUT_IDS,
+    "core.copy.stops.source_missing": WITHOUT_IDS,
     "connectors.topics.partition_setups.PartitionSetups._findings": REJECTED,
     "core.copy.remedies._gone": f"{SETUPS}::test_a_topic_that_is_gone_is_left_out",
     "core.copy.remedies._codec": (f"{SETUPS}::test_a_target_that_lacks_a_codec_is_given_another"),
@@ -89,21 +103,6 @@ SHOWN = {
     "connectors.topics.partition_setups.PartitionSetups._missing": PRINTED,
 }
 """The command only shows something, so nothing follows from it; Kafka's tool runs."""
-
-RUNS_ALONE = {
-    "core.copy.stops.fenced": (OPERATORS, "two Connect groups of one flow"),
-    "core.copy.stops.mirror_unknown": (NO_IDS, "a target without topic ids cut by hand"),
-    "core.copy.stops.source_missing": (NO_IDS, "a source without topic ids; the same command"),
-    "core.copy.stops.ahead_of_source": (CHANGES, "Java amid a transaction; the same command"),
-    "core.copy.walk._tail_ahead": (CHANGES, "a source cut below our unrecorded tail"),
-    "core.copy.stops.opposite_unknown": (PRINTED, "two flows, identity names and ACLs"),
-    "core.copy.stops.others_open": (HANGING, "the same command as of our own transaction"),
-    "core.copy.remedies._another_topic": (CHANGES, "the watch on topic ids mostly sees it first"),
-    "core.copy.remedies._group_right": (PRINTED, "no request of a copy needs it any more"),
-    "core.copy.remedies._cluster_right": (PRINTED, "brokers before 2.8 with ACLs"),
-    "core.copy.remedies._id_right": (PRINTED, "the right taken away while it copies"),
-}
-"""The command runs in a test, but not from the state that prints it, and why."""
 
 _MAKES = {"to_go_on", "reset_remedy", "skip_remedy", "_abort"}
 _HELPERS = {f"core.copy.stops.{name}" for name in _MAKES} | {"core.commands.to_go_on"}
@@ -137,14 +136,13 @@ def _called(call: ast.Call) -> str:
 
 
 def test_every_remedy_has_a_test_and_every_test_here_a_remedy():
-    listed = [*REPLICATES_AGAIN, *SHOWN, *RUNS_ALONE]
+    listed = [*REPLICATES_AGAIN, *SHOWN]
     assert len(listed) == len(set(listed))
     assert sorted(set(sites())) == sorted(listed)
 
 
 def executing() -> list[str]:
-    found = {*REPLICATES_AGAIN.values(), *SHOWN.values()}
-    return sorted(found | {each for each, _ in RUNS_ALONE.values()})
+    return sorted({*REPLICATES_AGAIN.values(), *SHOWN.values()})
 
 
 @pytest.mark.parametrize("test", executing())

@@ -139,6 +139,14 @@ def test_older_epochs_do_not_take_a_leader_back_but_a_recreated_topic_starts_ove
     assert view.leader("t", 0) == (1, 0)
 
 
+def test_without_topic_ids_an_older_epoch_may_be_a_recreated_topics():
+    view = new_view()
+    view.want_topics(["t"])
+    refreshed(view, metadata([topic(leaders=((1, 5),), topic_id=None)]))
+    refreshed(view, metadata([topic(leaders=((2, 0),), topic_id=None)]))
+    assert view.leader("t", 0) == (2, 0)
+
+
 def test_a_leader_that_a_response_names_counts_if_it_is_newer():
     view = new_view()
     view.want_topics(["t"])
