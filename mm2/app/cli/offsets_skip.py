@@ -9,7 +9,7 @@ import pathlib
 import click
 
 from connect_runtime.system import clock as system_clock
-from mm2.app import exits
+from mm2.app import exits, terminal
 from mm2.app.cli import config_file, flow_names, usual
 from mm2.app.settings import load
 from mm2.core import naming
@@ -67,7 +67,7 @@ def command(*, flow: str, offset: int, file: pathlib.Path, as_json: bool) -> int
         }
         click.echo(json.dumps(said, indent=2))
     else:
-        click.echo(
+        terminal.print_line(
             f"{topic} of cluster {chosen.target}: skipped the record at offset {offset} "
             f"({found.why}), which halted {concerned} of {chosen.name}; mm2 receipts lists it"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.adapters.http import metrics_text
+from connect_runtime.system import clock
 from mm2.app import metrics, node_metrics
 from mm2.core import measures
 from tests.bench import made_node
@@ -26,7 +27,7 @@ def test_by_topic_there_are_a_few_series_for_each(node):
 
 
 def test_by_partition_there_are_two_series_more_for_each(node):
-    families = metrics.by_partition([node.status], 0)
+    families = metrics.by_partition([node.status], clock.SystemClock().wall_ms())
     assert [each.metric for each in families] == [*measures.BY_PARTITION]
     assert sum(len(each.series) for each in families) == 2 * PARTITIONS
     assert len(metrics_text.render(families)) < 200 * 2 * PARTITIONS

@@ -120,7 +120,7 @@ def test_traces_stay_readable(stream):
     except ValueError:
         LOGGER.exception("failed")
     first, *trace = stream.getvalue().splitlines()
-    assert first.endswith("ERROR failed (tests.logs)")
+    assert first.endswith(" ERROR tests.logs: failed")
     assert trace[0] == "    Traceback (most recent call last):"
     assert trace[1].startswith("      File ")
     assert trace[-2:] == [r"    ValueError: a\x1b[2J", "    b"]
