@@ -23,6 +23,8 @@ VERSION = 1
 NO_PARTITION = -1
 _PARTITION_MAX = (1 << 31) - 1
 _OFFSET_MAX = (1 << 63) - 1
+_NO_OFFSET = -1
+"""The last offset of a log that is empty."""
 _YEAR_10000_MS = 253_402_300_800_000
 
 
@@ -168,7 +170,7 @@ def _range(fields: Mapping[str, object], name: str) -> Range | None:
         return None
     if isinstance(found, list) and len(found) == 2:
         start, end = found
-        if _is_number(start, _OFFSET_MAX) and _is_number(end, _OFFSET_MAX):
+        if all(_is_number(each, _OFFSET_MAX, least=_NO_OFFSET) for each in found):
             return start, end
     raise MalformedReceiptError(f"its field {name} is no pair of offsets")
 
