@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 
 import pytest
 
 from connect_runtime.adapters.kafka import clients
-from connect_runtime.base import errors, ids
+from connect_runtime.base import errors, ids, user_pattern
 from connect_runtime.core.task import client_settings
 from connect_runtime.kafka_client import errors as kafka_errors
 from connect_runtime.system import clock
@@ -153,7 +152,7 @@ def test_a_pattern_is_javas_and_finds_topics_that_come_later(east, topic, tmp_pa
         "metadata.max.age.ms": "500",
     }
     consumer, listener = made_with(tmp_path, **properties), Listener()
-    consumer.subscribe(re.compile(rf"{start}-\d+"), listener)
+    consumer.subscribe(user_pattern.compile_pattern(rf"{start}-\d+"), listener)
     assert consumer.poll(0.1) == []
     for name in (f"{start}-1", f"{start}-x"):
         kafka.create_topic(east.client_properties(), name)

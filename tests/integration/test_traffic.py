@@ -312,6 +312,7 @@ def test_live_traffic_goes_on_until_it_is_stopped(east, topic):
         assert stable == ends
 
 
+@pytest.mark.full
 def test_live_traffic_that_fails_says_so(own_cluster):
     with mix.Mix(own_cluster("poor").client_properties(), records=10) as traffic:
         traffic.start()

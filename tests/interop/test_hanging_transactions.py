@@ -35,7 +35,8 @@ UNVERIFIED = {"transaction.partition.verification.enable": "false"}
 """As every broker is before 3.6, which does not know the word."""
 
 
-@pytest.mark.parametrize("version", ["2.8", pytest.param("4.3", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("version", ["2.8", "4.3"])
 def test_its_partition_stops_until_it_is_aborted(
     tmp_path: Path, east: Any, own_cluster: Any, topic: Any, version: str
 ):

@@ -151,7 +151,7 @@ def reset(scene: Scene, groups: Sequence[str], csv: str, folder: Path) -> None:
     assert "NEW-OFFSET" in said, said
 
 
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("count", [pytest.param(1, marks=pytest.mark.full), 2])
 def test_javas_tool_sets_groups_by_the_file(scene: Scene, tmp_path: Path, count: int) -> None:
     groups = scene.groups[:count]
     words = [word for each in groups for word in ("--group", each)]

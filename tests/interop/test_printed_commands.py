@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mm2.core import commands
+from mm2.core import commands, naming
 from mm2.sandbox import cluster
 from tests.interop import java_tools
 from tests.support import kafka, printed
@@ -36,7 +36,7 @@ def test_every_command_of_kafkas_tools_is_obeyed(fort, tmp_path):
     properties = fort.client_properties()
     lines = "".join(f"{key}={value}\n" for key, value in properties.items())
     (tmp_path / commands.ADMIN_PROPERTIES).write_text(lines)
-    for topic in (printed.TOPIC, printed.MIRROR):
+    for topic in (printed.TOPIC, printed.MIRROR, naming.map_topic("west")):
         kafka.create_topic(properties, topic)
     hanging = leave_open(properties, printed.MIRROR)
     side = printed.Recording(bootstrap=fort.bootstrap, principal="User:mirror", secured=True)

@@ -151,6 +151,7 @@ HANGS = "echo waiting for the change window; sleep 100"
 WAITS = "touch {folder}/asked; while [ ! -e {folder}/stopped ]; do sleep 0.1; done; echo done"
 
 
+@pytest.mark.full
 def test_a_hook_that_fails_and_one_that_hangs_are_mended_and_gone_on_with(
     tmp_path: Path, own_cluster: Callable[..., cluster.Cluster]
 ):

@@ -164,6 +164,7 @@ def await_share(run: mirror.Mirror, job: Job, share: float) -> float:
     return run.records() / job.load.records
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("load", LOADS)
 def test_the_sandbox_and_one_command_copy_everything(tmp_path, topic, load):
     folder = str(tmp_path / "sandbox")

@@ -313,7 +313,9 @@ def what_is_frozen_does_not_replicate(scene: Scene) -> None:
     finally:
         scene.source.thaw()
     scene.await_health("replicating", 200)
-    assert series(scene, measures.REACHABLE, flow=FLOW) == [1.0, 1.0]
+    eventually.eventually(
+        lambda: series(scene, measures.REACHABLE, flow=FLOW) == [1.0, 1.0], SOON_S, scene.run.tail
+    )
     assert scene.get("/health/replicating?flow=none")[0] == 404
 
 

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(480)]
 OWN = own_classes.NAME
 
 
-@pytest.mark.parametrize("engine", ["spark", "inline"])
+@pytest.mark.parametrize("engine", [pytest.param("spark", marks=pytest.mark.full), "inline"])
 def test_a_flow_is_as_its_users_classes_say(
     tmp_path: Path, east: cluster.Cluster, west: cluster.Cluster, topic: Any, engine: str
 ):

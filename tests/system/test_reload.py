@@ -49,8 +49,8 @@ class Operator:
 
     def starts_of(self, task: int) -> int:
         """How often a copy of this task of east->west has begun."""
-        line = rf"\[east->west\|connector MirrorSourceConnector\|task {task}\] running "
-        return len(re.findall(line, self.running.log)) - self._before.get(task, 0)
+        line = rf"\[east->west\|connector MirrorSourceConnector\|task {task}\] running$"
+        return len(re.findall(line, self.running.log, re.MULTILINE)) - self._before.get(task, 0)
 
     def begin_counting(self) -> None:
         """Of the tasks as they run now."""

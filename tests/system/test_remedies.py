@@ -90,6 +90,7 @@ def lose_log(side: cluster.Cluster, topic: str) -> None:
     side.start()
 
 
+@pytest.mark.full
 def test_the_decision_holds_when_nobody_runs_the_flow_and_while_it_is_paused(tmp_path, pair):
     """And a second node that this machine knows nothing of restarts its tasks, too."""
     east, west = (each.client_properties() for each in pair)

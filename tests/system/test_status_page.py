@@ -233,6 +233,7 @@ def the_judges_see(browser: browsers.Browser) -> None:
     assert browser.script("return window.planted") is None, "nothing inline runs"
 
 
+@pytest.mark.full
 def test_a_process_that_stands_still_leaves_no_page_that_looks_fresh(
     scene: Scene, browser: browsers.Browser
 ):
