@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import pytest
 
 from connect_runtime.adapters.kafka import clients

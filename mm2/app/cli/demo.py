@@ -93,7 +93,7 @@ def _run(
 def lines(result: demo.Result) -> Iterator[str]:
     """What the demo has to show, for stdout."""
     found = result.comparison
-    yield str(found)
+    yield from str(found).splitlines()
     yield ""
     yield (
         f"records     {found.records:,} ({figures.size(found.size)} of keys and values) in "
