@@ -29,11 +29,12 @@ from mm2.core import naming
 def command(*, flow: str, offset: int, file: pathlib.Path, as_json: bool) -> int:
     """Skip a record of a flow's offset map that cannot be read.
 
-    The remedy for the halt [offset-map-unreadable], if another program wrote the record. If a newer
-    release of mm2 wrote it, run that release instead: what the record says is lost otherwise.
+    Resolves the halt [offset-map-unreadable] if another program wrote the record. If a newer
+    release of mm2 wrote it, run that release instead: skipping discards what the record says.
 
-    A receipt names the record; then a tombstone replaces it. Halted partitions of a running flow
-    replicate again within half a minute. A record that can be read is never skipped.
+    The command stores a receipt that names the record, then replaces the record with a tombstone.
+    Halted partitions of a running flow resume at their next retry: within 15 seconds at first,
+    within 10 minutes if they have been halted for long. A readable record is never skipped.
 
     \b
     Example:

@@ -30,8 +30,9 @@ FLOWS: Mapping[str, str] = {
     "tasks.max": "How many copies share the flow's partitions: about the cores they may use.",
     "throttle": "At most so many bytes per second of the whole flow.",
     "throttle.topics": "At most so many bytes per second of topics that match.",
-    "buffer.memory": "Bytes that one copy holds at most between source and target, and that one "
-    "batch that must be decoded may unpack to.",
+    "buffer.memory": "Most bytes that one copy process buffers between source and target, and the "
+    "largest size that one batch may decompress to if it must be decoded. Decoding such a batch "
+    "can briefly take four times as much memory.",
     "offset.map.bytes": "Bytes of the offset map that are kept of each partition; what is beyond "
     "is thinned out, and answers earlier offsets.",
     "unreachable.after.seconds": "A broker that has not answered for this long is unreachable: "
@@ -152,7 +153,9 @@ WORKER: Mapping[str, str] = {
     "session.timeout.ms": "After how long without a word a node counts as lost.",
     "heartbeat.interval.ms": "How often a node says that it is there.",
     "rebalance.timeout.ms": "How long a node may take to give work back.",
-    "connect.protocol": "How work is handed out; only `sessioned`, as older ones sign nothing.",
+    "connect.protocol": "Rebalance protocol of the group. `clusters.yaml` allows only `sessioned`: "
+    "older protocols do not sign requests between nodes. `mm2.properties` accepts them with a "
+    "warning.",
     "offset.flush.interval.ms": "How often Connect's own offsets are stored.",
     "offset.flush.timeout.ms": "How long that may take.",
     "inter.worker.key.generation.algorithm": "Of the keys that nodes sign requests with.",
