@@ -87,8 +87,8 @@ SPARK: Mapping[str, str] = {
     "engine": "What runs the copies: processes of Spark, or threads of mm2's own process.",
     "master": "Which Spark: on this machine, or a cluster.",
     "app.name": "What it is called there.",
-    "ui": "Whether Spark serves its own pages. They ask for no password; for a cluster, they "
-    "listen on every interface unless the variable `SPARK_LOCAL_IP` names an address.",
+    "ui": "Whether Spark serves its web UI. It has no login; on a cluster it listens on every "
+    "interface unless the environment variable `SPARK_LOCAL_IP` names an address.",
     "control.host": "Name or address under which executors reach mm2.",
     "control.port": "At which port; 0: any free one.",
     "python": "Interpreter of the executors.",
@@ -159,7 +159,8 @@ WORKER: Mapping[str, str] = {
     "offset.flush.interval.ms": "How often Connect's own offsets are stored.",
     "offset.flush.timeout.ms": "How long that may take.",
     "inter.worker.key.generation.algorithm": "Of the keys that nodes sign requests with.",
-    "inter.worker.key.size": "Their bits, 128 at least; left out: as usual.",
+    "inter.worker.key.size": "Size in bits of the keys that nodes sign requests with, at least 128; "
+    "not set: the algorithm's usual size.",
     "inter.worker.key.ttl.ms": "How long one is used.",
     "inter.worker.signature.algorithm": "How requests are signed.",
     "inter.worker.verification.algorithms": "Which signatures count.",
