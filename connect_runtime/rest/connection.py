@@ -56,7 +56,7 @@ class Complaints:
 
     def error(self, message: str, *args: object, exc_info: BaseException | None = None) -> None:
         if isinstance(exc_info, (h11.ProtocolError, requests.ClientDisconnect, OSError)):
-            self.note(f"a client went away, or broke off, in a request ({type(exc_info).__name__})")
+            self.note(f"a client disconnected during a request ({type(exc_info).__name__})")
         else:
             _log.error(message.rstrip(), *args, exc_info=exc_info)
 
@@ -102,7 +102,7 @@ class Connection(h11_impl.H11Protocol):
         client = self.client[0] if self.client else ""
         closed = self._shared.held.admit(self, client)
         if closed is not None:
-            kind = "too many connections, the one that was waited for longest was closed"
+            kind = "too many connections: closed the one that the server waited for longest"
             self._shared.complaints.note(kind, closed.client[0] if closed.client else "")
             closed.close()
         self._look()
@@ -120,7 +120,9 @@ class Connection(h11_impl.H11Protocol):
     # What the library's parts tell
 
     def _unsupported_upgrade_warning(self) -> None:
-        self.logger.warning("a client wants another protocol than HTTP")
+        self.logger.warning(
+            "a client requested an upgrade to another protocol, which is not supported"
+        )
 
     def send_400_response(self, msg: str) -> None:
         """Also when an answer has begun, or was given: then there is nothing left to say."""

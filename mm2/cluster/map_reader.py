@@ -19,8 +19,8 @@ def in_words(found: offset_map.Unreadable, *, topic: str) -> str:
     """An error's text."""
     return (
         f"reading {topic}: the record at offset {found.offset} cannot be read: {found.why}. "
-        "Another release of mm2, or another program, wrote it: run that release, or skip the "
-        f"record with mm2 offsets skip FLOW --offset {found.offset}"
+        "If a newer release of mm2 wrote it, run that release. If another program wrote it, skip "
+        f"the record with mm2 offsets skip FLOW --offset {found.offset}"
     )
 
 

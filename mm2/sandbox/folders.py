@@ -50,7 +50,7 @@ def private(kind: str) -> Path:
     try:
         return private_folder.enter(folder)
     except OSError as error:
-        raise failures.SandboxError(f"a folder for this user alone: {error}") from error
+        raise failures.SandboxError(f"cannot use a private folder: {error}") from error
 
 
 def cache() -> Path:

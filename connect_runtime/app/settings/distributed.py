@@ -160,9 +160,9 @@ def _judge_protocol_under_basic_auth(account: accounts.Account) -> None:
     if _is_unsigned(account):
         account.refuse(
             _PROTOCOL,
-            "signs no requests between workers, so that anybody could send them without a password:"
-            f" with basic authentication (rest.extension.classes) it must be {_SESSIONED}, on all"
-            " workers of the group",
+            "does not sign requests between workers, so anyone could send them without a password:"
+            f" with basic authentication (rest.extension.classes) use {_SESSIONED} on all workers"
+            " of the group",
             allowed=_SESSIONED,
         )
 

@@ -79,9 +79,11 @@ def _guarded(found: settings.Settings, path: pathlib.Path) -> settings.Settings:
         return found  # removed since it was read
     remedy = f"chmod go-w {shlex.quote(str(path))}"
     if found.hooks:
-        text = f"has commands, and other users can write to this file: {remedy}"
+        text = (
+            f"runs commands, but other users can write to this file; to allow hooks, run: {remedy}"
+        )
         raise problems.SettingsError(str(path), [problems.Problem(line=0, key="hooks", text=text)])
-    text = f"other users can write to this file, and so decide what mm2 does: {remedy}"
+    text = f"other users can write to this file and so control mm2; to prevent it, run: {remedy}"
     warning = problems.Problem(line=0, key="", text=text)
     return dataclasses.replace(found, warnings=(warning, *found.warnings))
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from mm2.core.copy import budget, limits, opening, outgoing, source_batches
 from mm2.formats import compression, record_batch, records
 
-_JOINED = "small batches are joined"
+_JOINED = "small batches are merged"
 
 
 class Place(NamedTuple):
@@ -216,7 +216,7 @@ class Outbox:
     def _stage_part(self, opened: opening.OpenedBatch) -> None:
         """Stage the next part of the head; its last one takes it out of the queue."""
         head, start = self._queue[0], opened.next_source
-        why = self._why_open(head) or "it is opened"
+        why = self._why_open(head) or "it is decoded"
         try:
             found = opened.read(limits.PART_RECORDS, max_bytes=limits.PART_BYTES)
         except (opening.UnreadableError, opening.TransformError) as error:
@@ -228,7 +228,7 @@ class Outbox:
         head = self._queue[0]
         text = str(error)
         if isinstance(error, opening.TooLargeError):
-            text = f"it must be opened ({why}), and {error}, which is all that buffer.memory allows"
+            text = f"the batch must be decoded ({why}), but {error}, the limit set by buffer.memory"
         self.unreadable = source_batches.Obstacle(
             offset=offset,
             why=text,

@@ -62,7 +62,7 @@ def test_files_outside_are_refused_by_validation_and_by_the_task(folder, monkeyp
         task.start(props)
         task.poll()
 
-    with pytest.raises(errors.ConfigError, match="outside of the paths that this worker allows"):
+    with pytest.raises(errors.ConfigError, match="outside the paths that this worker allows"):
         run()
     assert not (folder.parent / "new.txt").exists()
 

@@ -9,7 +9,7 @@ from mm2.formats import record_batch, records
 from tests.fakes import batches, copying, messages, scripts, transforms
 
 NOW_MS = scripts.NOW_MS
-JOINED = "small batches are joined"
+JOINED = "small batches are merged"
 
 
 def box(*held, position=0, joining=0, old_before_ms=0, **more):
@@ -487,8 +487,8 @@ def test_what_must_be_opened_and_unpacks_to_more_than_the_budget_stands_in_the_w
     assert not found.stage()
     assert found.unreadable == source_batches.Obstacle(
         offset=0,
-        why="it must be opened (the mirror topic forces none), and it unpacks to more than 2097152 "
-        "bytes, which is all that buffer.memory allows",
+        why="the batch must be decoded (the mirror topic forces none), but it decompresses to more "
+        "than 2097152 bytes, the limit set by buffer.memory",
         behind=1,
         sound=True,
         too_large=True,

@@ -126,7 +126,7 @@ def test_what_is_queued_is_joined_and_what_comes_later_is_not_waited_for():
     world.acknowledge().acknowledge().tick(1.0)
     assert values(world) == [b"%d" % at for at in range(6)]
     assert said(world).runs == ((0, 1),)
-    assert world.copy.counters.why == "small batches are joined"
+    assert world.copy.counters.why == "small batches are merged"
 
 
 def test_a_joined_batch_of_which_nothing_was_heard_is_found_on_the_mirror():
@@ -339,7 +339,7 @@ def test_a_batch_that_must_be_opened_and_unpacks_to_more_than_the_budget_stops_i
     go_on(world)
     assert world.standing.stop.cause is stops.Cause.BATCH_TOO_LARGE
     assert world.standing.stop.retry_after_s is None
-    assert "source offset 1: it must be opened" in world.standing.stop.message
+    assert "source offset 1: the batch must be decoded" in world.standing.stop.message
     assert "more than 1048576 bytes" in world.standing.stop.message
     assert (values(world), said(world).through) == ([b"a"], 1)
     assert (world.budget.held_bytes, world.budget.opened_bytes) == (0, 0)
