@@ -39,7 +39,7 @@ class Deadlines:
     taken_s: float = 60.0
 
 
-class Complaints:
+class ClientErrorLog:
     """The library's logger, in the loop of one server: what clients do wrong is one line, and each
     kind of it one a minute, with how often it came. All else is logged as it is."""
 
@@ -78,7 +78,7 @@ class Shared:
 
     held: connection_limits.Connections[Connection]
     deadlines: Deadlines
-    complaints: Complaints
+    client_errors: ClientErrorLog
 
 
 class Connection(h11_impl.H11Protocol):
@@ -86,7 +86,7 @@ class Connection(h11_impl.H11Protocol):
 
     def __init__(self, *args: Any, shared: Shared, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.logger = cast("logging.Logger", shared.complaints)
+        self.logger = cast("logging.Logger", shared.client_errors)
         self._shared = shared
         self._cut: asyncio.TimerHandle | None = None
         self._cut_for = ""
@@ -103,7 +103,7 @@ class Connection(h11_impl.H11Protocol):
         closed = self._shared.held.admit(self, client)
         if closed is not None:
             kind = "too many connections: closed the one that the server waited for longest"
-            self._shared.complaints.note(kind, closed.client[0] if closed.client else "")
+            self._shared.client_errors.note(kind, closed.client[0] if closed.client else "")
             closed.close()
         self._look()
 
@@ -196,7 +196,7 @@ class Connection(h11_impl.H11Protocol):
             "rest": "a client did not send the rest of its body in time",
             "taken": "a client did not take its answer in time",
         }[self._cut_for]
-        self._shared.complaints.note(kind, self.client[0] if self.client else "")
+        self._shared.client_errors.note(kind, self.client[0] if self.client else "")
         if self._cut_for == "head":
             self.close()
         else:

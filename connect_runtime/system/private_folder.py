@@ -16,7 +16,7 @@ class ForeignFolderError(OSError):
     """Another user could read or change what is in the folder."""
 
 
-def enter(folder: Path) -> Path:
+def ensure_private(folder: Path) -> Path:
     """Make it, with mode 0700, unless it exists. Raises `ForeignFolderError`, or `OSError`."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     check(folder, uid=os.geteuid())

@@ -48,7 +48,7 @@ def private(kind: str) -> Path:
     first."""
     folder = Path(tempfile.gettempdir()) / f"{kind}-{os.geteuid()}"
     try:
-        return private_folder.enter(folder)
+        return private_folder.ensure_private(folder)
     except OSError as error:
         raise failures.SandboxError(f"cannot use a private folder: {error}") from error
 

@@ -56,7 +56,7 @@ def _is_same(opened: int, path: str) -> bool:
         return False
 
 
-def limited(of: _Class, allowed: AllowedPaths) -> _Class:
+def restrict_to_paths(of: _Class, allowed: AllowedPaths) -> _Class:
     """The same class, by the same name, that uses files under these paths."""
     names = {"__module__": of.__module__, "__qualname__": of.__qualname__, "__doc__": of.__doc__}
     return type(of)(of.__name__, (of,), {**names, "allowed": allowed})

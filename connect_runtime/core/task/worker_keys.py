@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from connect_runtime.api import config_def, config_types, config_validators
-from connect_runtime.base import browsers
+from connect_runtime.base import request_origin
 from connect_runtime.core.task import metrics_settings
 
 Type = config_def.Type
@@ -175,7 +175,7 @@ def _rest(keys: config_def.ConfigDef) -> None:
     ):
         keys.define(name, Type.STRING, "Of the REST API's answers.", default="")
     keys.define(
-        browsers.ALLOWED_NAMES,
+        request_origin.ALLOWED_NAMES,
         Type.LIST,
         "Host names, besides the worker's own, that requests to the REST API may use:"
         " *.example.org allows every name below example.org, * any name. Addresses, localhost and"

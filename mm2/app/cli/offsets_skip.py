@@ -44,15 +44,15 @@ def command(*, flow: str, offset: int, file: pathlib.Path, as_json: bool) -> int
     chosen = flow_names.find(settings, flow, hint="FLOW")
     # Here and not above: wrong input is told before Kafka's library is loaded.
     from mm2.app import connections, noise
-    from mm2.app.offsets import skipping
+    from mm2.app.offsets import map_record_skip
 
     clock = system_clock.SystemClock()
     with noise.to_file():
         client_id = f"mm2-{chosen.name}-skip"
         ledger = connections.ledger(settings, chosen, client_id=client_id, clock=clock)
         try:
-            found = skipping.skip(ledger, chosen, offset, clock=clock)
-        except skipping.NothingToSkipError as error:
+            found = map_record_skip.skip(ledger, chosen, offset, clock=clock)
+        except map_record_skip.NothingToSkipError as error:
             raise click.UsageError(str(error)) from error
         finally:
             ledger.close(1.0)

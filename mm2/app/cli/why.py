@@ -175,10 +175,12 @@ def _with_actions(
     for pid, flow in shown:
         actions: list[Any] = []
         known = by_name.get(flow["flow"])
-        if known is not None and flow["partitions"] and why.is_held(flow):
+        if known is not None and flow["partitions"] and why.is_paused_or_stopped(flow):
             left_s = end.left_s(clock.now_s())
             with noise.to_file():
-                actions = why.holding_actions(settings, known, flow, clock=clock, timeout_s=left_s)
+                actions = why.pause_or_stop_actions(
+                    settings, known, flow, clock=clock, timeout_s=left_s
+                )
         lines = [f"{flow['flow']}: {show.moment(each.at_ms)} {each.detail}" for each in actions]
         as_json = [
             {"at_ms": each.at_ms, "topic": each.topic or None, "detail": each.detail}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from connect_runtime.base import browsers
+from connect_runtime.base import request_origin
 
 FLOWS: Mapping[str, str] = {
     "from": "Alias of the source cluster.",
@@ -132,9 +132,10 @@ REST: Mapping[str, str] = {
     "rest.advertised.host.name": "Under which name others are told to reach this node.",
     "rest.advertised.port": "At which port.",
     "rest.advertised.listener": "By which protocol.",
-    browsers.ALLOWED_NAMES: "Host names, besides the node's own, under which the status page and "
-    "the REST API may be asked: `*.example.org` for all below one, `*` for any. Addresses, "
-    "`localhost` and names without a dot always may; metrics and health are told under any name.",
+    request_origin.ALLOWED_NAMES: "Host names, besides the node's own, that requests to the status "
+    "page and the REST API may use: `*.example.org` allows every name below example.org, `*` any "
+    "name. Addresses, `localhost` and names without a dot are always allowed; metrics and health "
+    "answer under any name.",
     "access.control.allow.origin": "Pages of which origins may read answers.",
     "access.control.allow.methods": "By which methods.",
     "response.http.headers.config": "Headers that answers bear besides.",
@@ -159,8 +160,8 @@ WORKER: Mapping[str, str] = {
     "offset.flush.interval.ms": "How often Connect's own offsets are stored.",
     "offset.flush.timeout.ms": "How long that may take.",
     "inter.worker.key.generation.algorithm": "Of the keys that nodes sign requests with.",
-    "inter.worker.key.size": "Size in bits of the keys that nodes sign requests with, at least 128; "
-    "not set: the algorithm's usual size.",
+    "inter.worker.key.size": "Size in bits of the keys that nodes sign requests with, at least "
+    "128; not set: the algorithm's usual size.",
     "inter.worker.key.ttl.ms": "How long one is used.",
     "inter.worker.signature.algorithm": "How requests are signed.",
     "inter.worker.verification.algorithms": "Which signatures count.",

@@ -436,7 +436,7 @@ def test_a_batch_of_many_records_is_read_in_parts_that_count_against_the_budget(
         (out,) = staged(found)
         outs.append(out)
         inside = len(out.batch) if found._opened is None else len(out.batch) + found._opened.size
-        assert found._held.opened_bytes == inside
+        assert found._held.decoded_bytes == inside
         found._held.release(out.held, opened=out.opened)
     assert [values(each) for each in outs] == [SIX[:2], SIX[2:4], SIX[4:]]
     assert [(each.source, each.next_source) for each in outs] == [(0, 2), (2, 4), (4, 12)]
@@ -451,7 +451,7 @@ def test_dropping_a_batch_of_which_parts_are_left_goes_back_to_the_next_part():
     (out,) = staged(found)
     assert found.drop() == outbox.Place(2, 3)
     found._held.release(out.held, opened=out.opened)
-    assert (found.queued_bytes, found._held.held_bytes, found._held.opened_bytes) == (0, 0, 0)
+    assert (found.queued_bytes, found._held.held_bytes, found._held.decoded_bytes) == (0, 0, 0)
     assert not found.holds_opened
 
 
@@ -493,7 +493,7 @@ def test_what_must_be_opened_and_unpacks_to_more_than_the_budget_stands_in_the_w
         sound=True,
         too_large=True,
     )
-    assert found._held.opened_bytes == 0
+    assert found._held.decoded_bytes == 0
     assert told(taken(small(bomb, limit=2 << 20))) == [(0, 1, 1, "")]
 
 
