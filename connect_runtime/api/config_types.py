@@ -121,8 +121,9 @@ def imported_class(name: str) -> type:
     found: Any = sys.modules.get(module_name)
     if found is None:
         raise LookupError(
-            f"there is no class {name} among the plugins of this worker: put its module into a"
-            " folder of plugin.path, or declare an entry point of the group connect_runtime.plugins"
+            f"no plugin of this worker has the class {name}: put its module into a folder of"
+            " plugin.path, or declare an entry point in the group connect_runtime.plugins, then"
+            " restart the worker"
         )
     for part in path.split("."):
         try:

@@ -17,7 +17,7 @@ import logging
 import sys
 from typing import TextIO
 
-from connect_runtime.base import log_context, printable
+from connect_runtime.base import log_context, terminal_escape
 
 TEXT = "text"
 JSON = "json"
@@ -35,7 +35,7 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         record.utc = utc_text(record.created)
         record.context = getattr(record, "context", "")
-        return printable.escape_lines(super().format(record), indent=_INDENT)
+        return terminal_escape.escape_lines(super().format(record), indent=_INDENT)
 
 
 class JsonFormatter(logging.Formatter):

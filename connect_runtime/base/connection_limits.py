@@ -55,9 +55,9 @@ class Connections(Generic[T]):
     """Those whose client the server waits for, in the order in which it began to."""
 
     def admit(self, connection: T, host: str) -> T | None:
-        """Take it in; it is waited for. Returns the connection that is to be closed for it: it has
-        left already. That is `connection` itself, which then was not taken in, where all others
-        are being answered."""
+        """Register a connection, whose client the server waits for. Returns the connection to close
+        to make room, which has left already, or `connection` itself if it is rejected because all
+        others are being answered."""
         client = client_of(host)
         victim = None
         if (self._is_full(client)) and (victim := self._victim(client)) is None:
@@ -80,7 +80,7 @@ class Connections(Generic[T]):
         self._waiting.pop(connection, None)
 
     def leave(self, connection: T) -> None:
-        """Again: nothing happens."""
+        """Idempotent."""
         client = self._client.pop(connection, None)
         self._waiting.pop(connection, None)
         if client is None:

@@ -7,12 +7,12 @@ from http import HTTPStatus
 
 from starlette import datastructures, responses, types
 
-from connect_runtime.base import browsers
+from connect_runtime.base import request_origin
 from connect_runtime.ports import page_lanes, pages
 from connect_runtime.rest import errors
 from connect_runtime.system import pool
 
-_OWN_ADDRESSES = browsers.AllowedHosts()
+_OWN_ADDRESSES = request_origin.AllowedHosts()
 _STOP_S = 0.5
 
 _log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ class Beside:
         app: types.ASGIApp,
         served: pages.Pages,
         *,
-        hosts: browsers.AllowedHosts = _OWN_ADDRESSES,
+        hosts: request_origin.AllowedHosts = _OWN_ADDRESSES,
     ) -> None:
         """`hosts`: under which names pages for people are shown. What probes and scrapes ask for
         holds no secret and does nothing: it is answered under any name."""
@@ -44,7 +44,7 @@ class Beside:
         else:
             host = datastructures.Headers(scope=scope).get("host")
             if pages.lane(make) is pages.Lane.PEOPLE and not self._hosts.allows(host):
-                told = browsers.refused_name(host or "")
+                told = request_origin.refused_name(host or "")
                 answer = errors.respond(errors.RestError(HTTPStatus.FORBIDDEN, told))
                 await answer(scope, receive, send)
                 return
@@ -70,7 +70,7 @@ def _path(scope: types.Scope) -> str:
 def _asked(scope: types.Scope) -> pages.Asked:
     given = datastructures.QueryParams(scope.get("query_string", b"")).multi_items()
     headers = datastructures.Headers(scope=scope)
-    foreign = browsers.is_foreign(
+    foreign = request_origin.is_foreign(
         host=headers.get("host"),
         origin=headers.get("origin"),
         fetch_site=headers.get("sec-fetch-site"),

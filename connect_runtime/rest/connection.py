@@ -39,7 +39,7 @@ class Deadlines:
     taken_s: float = 60.0
 
 
-class Complaints:
+class ClientErrorLog:
     """The library's logger, in the loop of one server: what clients do wrong is one line, and each
     kind of it one a minute, with how often it came. All else is logged as it is."""
 
@@ -56,7 +56,7 @@ class Complaints:
 
     def error(self, message: str, *args: object, exc_info: BaseException | None = None) -> None:
         if isinstance(exc_info, (h11.ProtocolError, requests.ClientDisconnect, OSError)):
-            self.note(f"a client went away, or broke off, in a request ({type(exc_info).__name__})")
+            self.note(f"a client disconnected during a request ({type(exc_info).__name__})")
         else:
             _log.error(message.rstrip(), *args, exc_info=exc_info)
 
@@ -78,7 +78,7 @@ class Shared:
 
     held: connection_limits.Connections[Connection]
     deadlines: Deadlines
-    complaints: Complaints
+    client_errors: ClientErrorLog
 
 
 class Connection(h11_impl.H11Protocol):
@@ -86,7 +86,7 @@ class Connection(h11_impl.H11Protocol):
 
     def __init__(self, *args: Any, shared: Shared, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.logger = cast("logging.Logger", shared.complaints)
+        self.logger = cast("logging.Logger", shared.client_errors)
         self._shared = shared
         self._cut: asyncio.TimerHandle | None = None
         self._cut_for = ""
@@ -102,8 +102,8 @@ class Connection(h11_impl.H11Protocol):
         client = self.client[0] if self.client else ""
         closed = self._shared.held.admit(self, client)
         if closed is not None:
-            kind = "too many connections, the one that was waited for longest was closed"
-            self._shared.complaints.note(kind, closed.client[0] if closed.client else "")
+            kind = "too many connections: closed the one that the server waited for longest"
+            self._shared.client_errors.note(kind, closed.client[0] if closed.client else "")
             closed.close()
         self._look()
 
@@ -120,7 +120,9 @@ class Connection(h11_impl.H11Protocol):
     # What the library's parts tell
 
     def _unsupported_upgrade_warning(self) -> None:
-        self.logger.warning("a client wants another protocol than HTTP")
+        self.logger.warning(
+            "a client requested an upgrade to another protocol, which is not supported"
+        )
 
     def send_400_response(self, msg: str) -> None:
         """Also when an answer has begun, or was given: then there is nothing left to say."""
@@ -194,7 +196,7 @@ class Connection(h11_impl.H11Protocol):
             "rest": "a client did not send the rest of its body in time",
             "taken": "a client did not take its answer in time",
         }[self._cut_for]
-        self._shared.complaints.note(kind, self.client[0] if self.client else "")
+        self._shared.client_errors.note(kind, self.client[0] if self.client else "")
         if self._cut_for == "head":
             self.close()
         else:

@@ -58,10 +58,10 @@ def of(error: Exception) -> RestError:
         case _:
             # Its text may be of any library, with paths and values that are not for clients.
             number = secrets.token_hex(4)
-            _log.error("a REST request met an unforeseen error, id %s", number, exc_info=error)
+            _log.error("unexpected error in a REST request, error id %s", number, exc_info=error)
             return RestError(
                 HTTPStatus.INTERNAL_SERVER_ERROR,
-                f"Internal Server Error, id {number}: see the worker's log",
+                f"Internal Server Error: search the worker's log for error id {number}",
             )
 
 

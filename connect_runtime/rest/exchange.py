@@ -111,7 +111,7 @@ class Exchange:
         return data
 
     async def end(self) -> None:
-        """The request is over. Again: nothing happens."""
+        """The request is over. Idempotent."""
         slots, slot = self._request.scope.get(body_slots.SCOPE), self._slot
         self._slot = None
         if slots is not None and slot is not None:

@@ -1,4 +1,4 @@
-"""Refuses what browsers send for pages from elsewhere: `base.browsers` says what that is."""
+"""Refuses what browsers send for pages from elsewhere: `base.request_origin` says what that is."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from http import HTTPStatus
 
 from starlette import datastructures, types
 
-from connect_runtime.base import browsers
+from connect_runtime.base import request_origin
 from connect_runtime.rest import errors, settings
 
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
 
-def hosts(configured: settings.RestSettings) -> browsers.AllowedHosts:
+def hosts(configured: settings.RestSettings) -> request_origin.AllowedHosts:
     """The names of this machine, of the listeners, the advertised one, and what is configured."""
     own = socket.gethostname()
     names = [own, *configured.allowed_hosts, *(each.host for each in configured.listeners)]
@@ -26,7 +26,7 @@ def hosts(configured: settings.RestSettings) -> browsers.AllowedHosts:
     except OSError:
         found = []  # it has no other name
     names += [canonical for *_, canonical, _ in found if canonical]
-    return browsers.allowed(names)
+    return request_origin.allowed(names)
 
 
 class HostCheck:
@@ -37,7 +37,7 @@ class HostCheck:
         self,
         app: types.ASGIApp,
         *,
-        hosts: browsers.AllowedHosts,
+        hosts: request_origin.AllowedHosts,
         allows_origin: Callable[[str], bool] = lambda _: False,
     ) -> None:
         """`allows_origin`: origins whose pages may ask for changes."""
@@ -57,10 +57,10 @@ class HostCheck:
         headers = datastructures.Headers(scope=scope)
         host, origin = headers.get("host"), headers.get("origin")
         if not self._hosts.allows(host):
-            return browsers.refused_name(host or "")
+            return request_origin.refused_name(host or "")
         if scope["method"] in _SAFE or (origin is not None and self._allows_origin(origin)):
             return ""
-        foreign = browsers.is_foreign(
+        foreign = request_origin.is_foreign(
             host=host, origin=origin, fetch_site=headers.get("sec-fetch-site")
         )
-        return browsers.refused_origin(origin) if foreign else ""
+        return request_origin.refused_origin(origin) if foreign else ""

@@ -175,7 +175,7 @@ class RestServer:
         shared = connection.Shared(
             held=connection_limits.Connections(self._limits),
             deadlines=self._deadlines,
-            complaints=connection.Complaints(asyncio.get_running_loop().time),
+            client_errors=connection.ClientErrorLog(asyncio.get_running_loop().time),
         )
         servers = [_server(each, shared) for each in (*self._bound, *self._admin_bound)]
         running = [

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect_runtime.api import errors
-from connect_runtime.base import browsers
+from connect_runtime.base import request_origin
 from connect_runtime.builtin import version
 
 _LISTENER = re.compile(r"(?P<scheme>.*?)://\[?(?P<host>[0-9a-zA-Z\-%._:]*)\]?:(?P<port>-?[0-9]+)")
@@ -92,7 +92,7 @@ class RestSettings:
     `topic_tracking`, `topic_reset`: `topic.tracking.enable`, `topic.tracking.allow.reset`;
     `response_headers`: `response.http.headers.config`, as given. `basic_auth`: users must log in.
     `allowed_hosts`: under which host names it may be asked besides its own
-    (`browsers.ALLOWED_NAMES`).
+    (`request_origin.ALLOWED_NAMES`).
     """
 
     listeners: tuple[Listener, ...] = (Listener(scheme="http", host="127.0.0.1", port=8083),)
@@ -186,13 +186,13 @@ def _advertised(properties: Mapping[str, str]) -> Advertised:
 
 
 def _allowed_hosts(properties: Mapping[str, str]) -> tuple[str, ...]:
-    found = tuple(_listed(properties.get(browsers.ALLOWED_NAMES, "")))
+    found = tuple(_listed(properties.get(request_origin.ALLOWED_NAMES, "")))
     for each in found:
         if not _HOST_NAME.fullmatch(each):
             raise errors.ConfigError(
-                f"{browsers.ALLOWED_NAMES}: '{each}' is no host name; allowed are names such as"
-                " connect.example.org, without a scheme or port, *.example.org for all below one,"
-                " and * for any"
+                f"{request_origin.ALLOWED_NAMES}: '{each}' is no host name; allowed are names such"
+                " as connect.example.org, without a scheme or port, *.example.org for all below"
+                " one, and * for any"
             )
     return found
 

@@ -16,7 +16,7 @@ class ForeignFolderError(OSError):
     """Another user could read or change what is in the folder."""
 
 
-def enter(folder: Path) -> Path:
+def ensure_private(folder: Path) -> Path:
     """Make it, with mode 0700, unless it exists. Raises `ForeignFolderError`, or `OSError`."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     check(folder, uid=os.geteuid())
@@ -31,13 +31,15 @@ def check(folder: Path, *, uid: int, by_root: bool = False) -> None:
     """
     found = folder.stat()
     if stat.S_IMODE(found.st_mode) & 0o077:
-        raise ForeignFolderError(f"{folder} has to be its user's alone: chmod 700 {folder}")
+        raise ForeignFolderError(
+            f"{folder} must be accessible to its owner only: run chmod 700 {folder}"
+        )
     owners = {found.st_uid, folder.lstat().st_uid}  # a link is as good as who made it
     if owners == {uid}:
         return
     if not (by_root and uid == 0) or folder.parent.stat().st_mode & stat.S_IWOTH:
         other = min(owners - {uid})
-        raise ForeignFolderError(f"{folder} belongs to user id {other}, not to {uid}: remove it")
+        raise ForeignFolderError(f"{folder} belongs to user id {other} instead of {uid}: remove it")
 
 
 def others_can_write(path: Path) -> bool:

@@ -48,27 +48,27 @@ class _Listening(socket.socket):
     def __init__(self, *, fileno: int, now_s: Callable[[], float] = time.monotonic) -> None:
         super().__init__(fileno=fileno)
         self._now_s = now_s
-        self._come: Counter[str] = Counter()
+        self._accepted_counts: Counter[str] = Counter()
         self._second = 0
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Raises `BlockingIOError` where nobody is to be accepted now."""
         for _ in range(_TURNED_AWAY_AT_ONCE):
             come, address = super().accept()
-            if self._may_come(come, address):
+            if self._may_accept(come, address):
                 return come, address
             come.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             come.close()
         raise BlockingIOError
 
-    def _may_come(self, come: socket.socket, address: Any) -> bool:
+    def _may_accept(self, come: socket.socket, address: Any) -> bool:
         second = int(self._now_s())
         if second != self._second:
             self._second = second
-            self._come.clear()
+            self._accepted_counts.clear()
         client = connection_limits.client_of(str(address[0]))
-        self._come[client] += 1
-        return self._come[client] <= SILENT_PER_S or _has_sent(come)
+        self._accepted_counts[client] += 1
+        return self._accepted_counts[client] <= SILENT_PER_S or _has_sent(come)
 
 
 def _has_sent(come: socket.socket) -> bool:

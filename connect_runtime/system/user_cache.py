@@ -27,4 +27,6 @@ def _home() -> Path:
     try:
         return Path.home()
     except RuntimeError:
-        return private_folder.enter(Path(tempfile.gettempdir()) / f"mm2-home-{os.geteuid()}")
+        return private_folder.ensure_private(
+            Path(tempfile.gettempdir()) / f"mm2-home-{os.geteuid()}"
+        )

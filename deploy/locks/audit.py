@@ -37,7 +37,9 @@ def packages() -> Sequence[locked.Package]:
     return [found[purl] for purl in sorted(found)]
 
 
-def known(asked: Sequence[locked.Package], *, url: str = OSV) -> Mapping[str, Sequence[str]]:
+def find_vulnerabilities(
+    asked: Sequence[locked.Package], *, url: str = OSV
+) -> Mapping[str, Sequence[str]]:
     """Ids of vulnerabilities by package URL. Raises `NotAnsweredError`."""
     found: dict[str, Sequence[str]] = {}
     for at in range(0, len(asked), _BATCH):
@@ -73,7 +75,7 @@ def run(*, url: str = OSV) -> tuple[int, list[str]]:
     """The exit code, and what to print."""
     asked = packages()
     try:
-        found = known(asked, url=url)
+        found = find_vulnerabilities(asked, url=url)
     except NotAnsweredError as error:
         return NOT_AUDITED, [f"NOT audited: no vulnerability database answered ({error})"]
     lines = [f"{purl}: {', '.join(ids)}" for purl, ids in sorted(found.items())]

@@ -19,7 +19,7 @@ _PROJECT = locked.DEVELOPMENT.with_name("pyproject.toml")
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "pkg:pypi/mm2")
 
 
-def made() -> dict[str, Any]:
+def build_sbom() -> dict[str, Any]:
     """What runs is `required`, what builds it `excluded`."""
     project = tomllib.loads(_PROJECT.read_text(encoding="utf-8"))["project"]
     name, version = project["name"], project["version"]
@@ -65,4 +65,4 @@ def _component(package: locked.Package, *, scope: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(made(), indent=2))  # noqa: T201 - it is a command
+    print(json.dumps(build_sbom(), indent=2))  # noqa: T201 - it is a command

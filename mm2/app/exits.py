@@ -118,6 +118,8 @@ COMMANDS: Mapping[str, Mapping[int, str]] = {
     },
     "offsets skip": {
         DONE: "the record is skipped, and a receipt names it",
+        FAILED: "the receipt or the tombstone could not be written or read back; correct the "
+        "reported error and run the command again",
         BAD_INPUT: "wrong usage, or no unreadable record is at that offset; nothing was done",
         UNREACHABLE: _NO_CLUSTER,
     },
@@ -134,9 +136,9 @@ COMMANDS: Mapping[str, Mapping[int, str]] = {
         UNREACHABLE: "a cluster did not answer",
     },
     "receipts": {
-        DONE: "every target answered (with --exit-code: and there is no receipt that counts)",
-        FAILED: "there are receipts (with --exit-code only); those of kind operator-action count "
-        "only if --kind names it",
+        DONE: "every target answered (with --exit-code: and no receipt counts)",
+        FAILED: "with --exit-code: a receipt or an unreadable record is listed; receipts of kind "
+        "operator-action count only if --kind names it",
         UNKNOWN: "a target could not be read; the receipts of the others are listed",
         UNREACHABLE: "no target could be read",
     },

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from connect_runtime.app.settings import distributed, internal_rest
-from connect_runtime.base import browsers
+from connect_runtime.base import request_origin
 from mm2.app.settings import mirror_maker_keys as keys
 from mm2.app.settings import settings as app_settings
 from mm2.app.settings import workers
@@ -123,7 +123,7 @@ def _is_for(connector: str, key: str) -> bool:
 
 def hosts(
     settings: app_settings.Settings, *, environment: Mapping[str, str]
-) -> browsers.AllowedHosts:
+) -> request_origin.AllowedHosts:
     """Under which host names the status page may be asked. Raises `SettingsError`."""
     return workers.hosts(settings.flat, workers.source(settings.file, environment=environment))
 

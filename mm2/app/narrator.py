@@ -8,7 +8,7 @@ import sys
 from rich import console, status
 from rich.markup import escape
 
-from connect_runtime.base import clock, printable
+from connect_runtime.base import clock, terminal_escape
 
 
 class Narrator:
@@ -53,4 +53,4 @@ class Narrator:
 
 def _plain(text: str) -> str:
     """Neither the terminal nor `rich` finds anything to obey in it."""
-    return escape(printable.escape(text))
+    return escape(terminal_escape.escape(text))

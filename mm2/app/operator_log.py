@@ -354,17 +354,21 @@ def _warn(entries: Sequence[_Entry], why_not: str) -> None:
         named = "; ".join(each.words for each in mine[:_NAMED_MAX])
         more = len(mine) - _NAMED_MAX
         _log.warning(
-            "only this log has %s on %s (%s%s), not recorded in %s on %s: %s",
-            f"{amounts.counted(len(mine), 'action')} of operators",
+            "%s: %s not recorded in %s on %s: %s. Only this log has: %s%s",
             name,
-            named,
-            f"; and {more} more" if more > 0 else "",
+            amounts.counted(len(mine), "operator action"),
             naming.receipts_topic(flow.source),
             flow.target,
             why_not,
+            named,
+            f"; and {more} more" if more > 0 else "",
             extra={"flow": name},
         )
 
 
 def _log_end(end: threads.UnaskedEnd) -> None:
-    _log.error("operators' actions are no longer recorded, only logged: %r", end.error)
+    _log.error(
+        "until mm2 is restarted, operator actions are logged but not stored as receipts; the "
+        "recording thread failed: %r",
+        end.error,
+    )

@@ -239,8 +239,8 @@ def _check(where: pathlib.Path, *, uid: int, ours: bool = False) -> None:
         private_folder.check(where, uid=uid, by_root=not ours)
     except private_folder.ForeignFolderError as error:
         raise RunSocketError(
-            f"{error}, or name another folder, to both sides, in MM2_RUN_DIR: whoever can enter it "
-            f"could answer in the place of user id {uid}"
+            f"{error}, or set MM2_RUN_DIR to another folder for both mm2 run and this command: "
+            f"anyone with access to this folder could impersonate the mm2 process of user id {uid}"
         ) from error
 
 

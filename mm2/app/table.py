@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from rich import box, console, progress_bar, table, text
 
-from connect_runtime.base import amounts, printable
+from connect_runtime.base import amounts, terminal_escape
 from mm2.app import figures, overview, progress
 from mm2.connectors import flow_status
 
@@ -191,7 +191,7 @@ def render(frame: Frame, *, width: int, height: int) -> console.Group:
     parts: list[console.RenderableType] = [_text(note) for note in frame.notes]
     for row in frame.seen.flows:
         line = text.Text.assemble(
-            (row.flow, "bold"), "  ", (printable.escape(flow_line(row)), _flow_style(row))
+            (row.flow, "bold"), "  ", (terminal_escape.escape(flow_line(row)), _flow_style(row))
         )
         parts.append(line)
     if frame.seen.topics:
@@ -233,7 +233,7 @@ def _topics(frame: Frame, chosen: Choice, *, wide: bool) -> console.RenderableTy
 
 
 def _text(words: str, *, style: str = "") -> text.Text:
-    return text.Text(printable.escape(words), style=style)
+    return text.Text(terminal_escape.escape(words), style=style)
 
 
 def _cells(row: overview.TopicRow) -> list[text.Text]:

@@ -9,17 +9,17 @@ import io
 
 import click
 
-from connect_runtime.base import printable
+from connect_runtime.base import terminal_escape
 
 
 def print_line(line: str, *, err: bool = False) -> None:
     """Exactly one line, whatever the text holds."""
-    click.echo(printable.escape(line), err=err)
+    click.echo(terminal_escape.escape(line), err=err)
 
 
 def print_lines(text: str, *, err: bool = False) -> None:
     """Text whose line feeds are ours."""
-    click.echo(printable.escape_lines(text), err=err)
+    click.echo(terminal_escape.escape_lines(text), err=err)
 
 
 def print_usage_error(error: click.ClickException) -> None:

@@ -30,7 +30,10 @@ DENIED = "not authorized for the transactional id, so zombie writers cannot be f
 
 
 _NOTHING_LISTED: Mapping[str, bool] = {}
-_HELD_BY = {flow_report.State.PAUSED.value: "pause", flow_report.State.STOPPED.value: "stop"}
+_PAUSED_OR_STOPPED_BY = {
+    flow_report.State.PAUSED.value: "pause",
+    flow_report.State.STOPPED.value: "stop",
+}
 """By the flow's state: the operator's action that led to it."""
 
 
@@ -225,13 +228,13 @@ def existing(
     return found
 
 
-def is_held(told: Mapping[str, Any]) -> bool:
+def is_paused_or_stopped(told: Mapping[str, Any]) -> bool:
     """Did an operator pause or stop the flow, or pause the topic? `told` is an `InFlow` as JSON."""
     parts = (each.get("state") for each in told["partitions"])
-    return told["state"] in _HELD_BY or overview.PAUSED in parts
+    return told["state"] in _PAUSED_OR_STOPPED_BY or overview.PAUSED in parts
 
 
-def holding_actions(
+def pause_or_stop_actions(
     settings: app_settings.Settings,
     flow: flows.Flow,
     told: Mapping[str, Any],
@@ -239,12 +242,12 @@ def holding_actions(
     clock: base_clock.Clock,
     timeout_s: float,
 ) -> list[receipt.Receipt]:
-    """Who paused or stopped what `is_held`, oldest first, as far as it is recorded on the target;
-    empty where that does not answer."""
+    """Operator actions that paused or stopped the flow or topic, oldest first, as far as the target
+    has records of them; empty if the target does not answer."""
     reached = sides.Sides(settings, flow, purpose="why", clock=clock)
     with reached as both, contextlib.suppress(errors.ConnectError):
         stated = receipts.read(both.target, flow.source, timeout_s=timeout_s).stated
-        verb = _HELD_BY.get(told["state"], "")
+        verb = _PAUSED_OR_STOPPED_BY.get(told["state"], "")
         found = [_last_hold(stated, "", verb), _last_hold(stated, told["topic"], "pause")]
         return sorted((each for each in found if each is not None), key=lambda each: each.at_ms)
     return []

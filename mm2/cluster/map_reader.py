@@ -15,12 +15,12 @@ from mm2.core.offsets import offset_map
 from mm2.formats import map_record
 
 
-def in_words(found: offset_map.Unreadable, *, topic: str) -> str:
+def describe_unreadable(found: offset_map.Unreadable, *, topic: str) -> str:
     """An error's text."""
     return (
         f"reading {topic}: the record at offset {found.offset} cannot be read: {found.why}. "
-        "Another release of mm2, or another program, wrote it: run that release, or skip the "
-        f"record with mm2 offsets skip FLOW --offset {found.offset}"
+        "If a newer release of mm2 wrote it, run that release. If another program wrote it, skip "
+        f"the record with mm2 offsets skip FLOW --offset {found.offset}"
     )
 
 
@@ -62,7 +62,9 @@ class MapReader:
             self.close()
             raise
         for each in self._known.unreadable():
-            raise errors.FatalError(in_words(each, topic=f"{self._topic} of {self._where}"))
+            raise errors.FatalError(
+                describe_unreadable(each, topic=f"{self._topic} of {self._where}")
+            )
         return self._known
 
     def close(self) -> None:

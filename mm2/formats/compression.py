@@ -89,7 +89,7 @@ def _taken(idle: list[Idle], make: Callable[[], Idle]) -> Idle:
 
 def _within(size: int, max_bytes: int) -> int:
     if size > max_bytes:
-        raise TooLargeError(f"it unpacks to more than {max_bytes} bytes")
+        raise TooLargeError(f"it decompresses to more than {max_bytes} bytes")
     return size
 
 

@@ -128,19 +128,19 @@ def _object(data: bytes, name: str) -> Mapping[str, object]:
     except (ValueError, RecursionError) as error:  # the latter: nested by the thousand
         raise MalformedReceiptError(f"its {name} is not JSON") from error
     if not isinstance(found, dict):
-        raise MalformedReceiptError(f"its {name} is no JSON object")
+        raise MalformedReceiptError(f"its {name} is not a JSON object")
     version = found.get("v")
     if isinstance(version, int) and version != VERSION:
         raise UnknownVersionError(f"it is a receipt of version {str(version)[:20]}")
     if version != VERSION:
-        raise MalformedReceiptError(f"its {name} names no version")
+        raise MalformedReceiptError(f"its {name} has no version")
     return found
 
 
 def _text(fields: Mapping[str, object], name: str) -> str:
     found = fields.get(name)
     if not isinstance(found, str) or any(_is_surrogate(char) for char in found):
-        raise MalformedReceiptError(f"its field {name} is no text")
+        raise MalformedReceiptError(f"its field {name} is not valid text")
     return found
 
 
@@ -154,13 +154,15 @@ def _kind(fields: Mapping[str, object]) -> ReceiptKind:
     try:
         return ReceiptKind(name)
     except ValueError as error:
-        raise MalformedReceiptError("its kind is unknown") from error
+        raise MalformedReceiptError(
+            "its kind is unknown; a newer release of mm2 may have written it"
+        ) from error
 
 
 def _number(fields: Mapping[str, object], name: str, *, least: int = 0, most: int) -> int:
     found = fields.get(name)
     if not _is_number(found, most, least=least):
-        raise MalformedReceiptError(f"its field {name} is no number from {least} to {most}")
+        raise MalformedReceiptError(f"its field {name} is not an integer from {least} to {most}")
     return found
 
 
@@ -172,7 +174,7 @@ def _range(fields: Mapping[str, object], name: str) -> Range | None:
         start, end = found
         if all(_is_number(each, _OFFSET_MAX, least=_NO_OFFSET) for each in found):
             return start, end
-    raise MalformedReceiptError(f"its field {name} is no pair of offsets")
+    raise MalformedReceiptError(f"its field {name} is not a pair of offsets")
 
 
 def _is_number(found: object, most: int, *, least: int = 0) -> TypeGuard[int]:

@@ -30,7 +30,7 @@ _PRODUCER_NONE = (-1, -1, -1)
 OPENED_RECORDS_MAX = 1_000_000
 """More records than this are not opened at once: each takes about 200 bytes more than its own, and
 4 us. Producers fill batches by bytes, and reach it only with tiny records in hugely compressed
-ones. `OpenedBatch` reads such a batch part by part."""
+ones. `DecodedBatch` reads such a batch part by part."""
 
 _SHORTEST = 7
 """Bytes of a record with neither key, value nor headers, with its length."""
@@ -99,7 +99,7 @@ def _as_readers_see(found: list[Record], header: record_batch.BatchHeader) -> li
     return found
 
 
-class OpenedBatch:
+class DecodedBatch:
     """A batch whose records are unpacked and are read from the first to the last, in parts.
 
     `left` records are not read yet, `size` bytes are held for them. Raises as `open_batch`.

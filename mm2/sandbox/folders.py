@@ -48,9 +48,9 @@ def private(kind: str) -> Path:
     first."""
     folder = Path(tempfile.gettempdir()) / f"{kind}-{os.geteuid()}"
     try:
-        return private_folder.enter(folder)
+        return private_folder.ensure_private(folder)
     except OSError as error:
-        raise failures.SandboxError(f"a folder for this user alone: {error}") from error
+        raise failures.SandboxError(f"cannot use a private folder: {error}") from error
 
 
 def cache() -> Path:

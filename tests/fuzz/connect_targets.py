@@ -11,7 +11,7 @@ from typing import Any
 from connect_runtime.adapters.config import value_providers
 from connect_runtime.adapters.http import small_server
 from connect_runtime.api import config_types, converter, errors
-from connect_runtime.base import printable, user_pattern
+from connect_runtime.base import terminal_escape, user_pattern
 from connect_runtime.builtin.converters import byte_array, primitives, simple_header, string
 from connect_runtime.builtin.converters import json as json_converter
 from connect_runtime.core.herder import task_configs
@@ -209,6 +209,10 @@ targets.register(
 )  # fmt: skip
 targets.register(
     "printable",
-    _text(lambda text: printable.escape(text).encode() + printable.escape_lines(text).encode()),
+    _text(
+        lambda text: (
+            terminal_escape.escape(text).encode() + terminal_escape.escape_lines(text).encode()
+        )
+    ),
     seeds=[b"\x1b]52;c;aGk=\x07\n", "größe\u202e".encode()],
 )

@@ -95,7 +95,7 @@ def _open(data: bytes) -> None:
     data = _rechecked(data)
     header = record_batch.read_header(memoryview(data))
     found = records.open_batch(header, memoryview(data))
-    parts = records.OpenedBatch(header, memoryview(data))
+    parts = records.DecodedBatch(header, memoryview(data))
     in_parts: list[records.Record] = []
     while parts.left:
         in_parts += parts.read(3, max_bytes=50)

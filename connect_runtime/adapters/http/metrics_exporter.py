@@ -19,14 +19,14 @@ from urllib import parse
 from prometheus_client import exposition
 
 from connect_runtime.adapters.http import metrics_text, small_server
-from connect_runtime.base import browsers, errors, metrics
+from connect_runtime.base import errors, metrics, request_origin
 from connect_runtime.ports import page_lanes, pages
 from connect_runtime.system import pool, threads
 
 PATH = "/metrics"
 _TYPE = exposition.CONTENT_TYPE_PLAIN_0_0_4
 _NO_PAGES: pages.Pages = MappingProxyType({})
-_OWN_ADDRESSES = browsers.AllowedHosts()
+_OWN_ADDRESSES = request_origin.AllowedHosts()
 _JOIN_S = 1.0
 
 _log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class MetricsExporter:
         host: str,
         port: int,
         beside: pages.Pages = _NO_PAGES,
-        hosts: browsers.AllowedHosts = _OWN_ADDRESSES,
+        hosts: request_origin.AllowedHosts = _OWN_ADDRESSES,
     ) -> None:
         """`host` "" is every interface; `port` 0 takes any free one. What is `beside` is looked up
         when it is asked for, so more may come. `hosts`: under which names pages for people are
@@ -111,7 +111,7 @@ class MetricsExporter:
             return _answer(_said(HTTPStatus.NOT_FOUND, f"metrics are at {PATH}"), request)
         name = request.headers.get("host")
         if pages.lane(make) is pages.Lane.PEOPLE and not self._hosts.allows(name):
-            refused = browsers.refused_name(name or "")
+            refused = request_origin.refused_name(name or "")
             return _answer(_said(HTTPStatus.FORBIDDEN, refused), request)
         try:
             return await self._lanes.made(
@@ -135,7 +135,7 @@ def _open(host: str, port: int) -> socket.socket:
 
 def _asked(request: small_server.Request) -> pages.Asked:
     query = parse.parse_qsl(request.query, keep_blank_values=True)
-    foreign = browsers.is_foreign(
+    foreign = request_origin.is_foreign(
         host=request.headers.get("host"),
         origin=request.headers.get("origin"),
         fetch_site=request.headers.get("sec-fetch-site"),

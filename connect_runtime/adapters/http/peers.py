@@ -60,9 +60,9 @@ class HttpPeers:
             return
         self._has_warned = True
         _LOG.warning(
-            "requests between workers go to %s unencrypted: connectors' configurations, with"
-            " passwords that are not written as ${…}, can be read on the network; give all workers"
-            " https listeners (mm2: rest.listeners with listeners.https.ssl.*)",
+            "requests between workers are sent to %s unencrypted: the network can read connector"
+            " configurations and their plaintext passwords; give every worker an https listener"
+            " (mm2: rest.listeners with listeners.https.ssl.*)",
             url,
         )
 

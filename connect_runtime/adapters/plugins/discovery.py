@@ -150,7 +150,7 @@ def _file_streams(paths: Sequence[str]) -> list[tuple[aliases.Plugin, type[Any]]
         return []
     allowed = allowed_paths.AllowedPaths(paths)
     return [
-        (each, allowed_paths.limited(config_types.load_class(each.target), allowed))
+        (each, allowed_paths.restrict_to_paths(config_types.load_class(each.target), allowed))
         for each in aliases.FILE_STREAMS
     ]
 

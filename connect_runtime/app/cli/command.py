@@ -13,7 +13,7 @@ import click
 from connect_runtime.app import logs
 from connect_runtime.app.cli import exits
 from connect_runtime.app.settings import problems
-from connect_runtime.base import printable
+from connect_runtime.base import terminal_escape
 from connect_runtime.builtin import version
 from connect_runtime.system import log_levels, signals
 
@@ -86,11 +86,11 @@ def run(command: click.Command, arguments: list[str]) -> int:
     except click.ClickException as error:
         shown = io.StringIO()
         error.show(shown)
-        click.echo(printable.escape_lines(shown.getvalue()), err=True, nl=False)
+        click.echo(terminal_escape.escape_lines(shown.getvalue()), err=True, nl=False)
         return exits.USAGE
     except problems.SettingsError as error:
         error.consequence = "nothing was started"
-        click.echo(printable.escape_lines(str(error)), err=True)
+        click.echo(terminal_escape.escape_lines(str(error)), err=True)
         return exits.BAD_SETTINGS
     except (click.Abort, KeyboardInterrupt):
         return exits.SIGNALLED + signal.SIGINT

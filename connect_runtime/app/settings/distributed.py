@@ -135,9 +135,9 @@ def _judge(account: accounts.Account) -> None:
     if _is_unsigned(account):
         account.warn(
             _PROTOCOL,
-            "REQUESTS BETWEEN WORKERS ARE NOT SIGNED: whoever reaches the REST API of a worker can"
-            " set the task configs of its connectors (KIP-507). Set connect.protocol="
-            f"{_SESSIONED} as soon as all workers of the group know it (Kafka 2.4)",
+            "REQUESTS BETWEEN WORKERS ARE NOT SIGNED: anyone who can reach the REST API of a worker"
+            " can set the task configurations of its connectors (KIP-507). Set connect.protocol="
+            f"{_SESSIONED} once every worker of the group supports it (Kafka 2.4)",
         )
     if not account.wrong & {_IDLE, _REBALANCE}:
         found = worker_keys.DISTRIBUTED.validate_all(account.values)
@@ -160,9 +160,9 @@ def _judge_protocol_under_basic_auth(account: accounts.Account) -> None:
     if _is_unsigned(account):
         account.refuse(
             _PROTOCOL,
-            "signs no requests between workers, so that anybody could send them without a password:"
-            f" with basic authentication (rest.extension.classes) it must be {_SESSIONED}, on all"
-            " workers of the group",
+            "does not sign requests between workers, so anyone could send them without a password:"
+            f" with basic authentication (rest.extension.classes) use {_SESSIONED} on all workers"
+            " of the group",
             allowed=_SESSIONED,
         )
 

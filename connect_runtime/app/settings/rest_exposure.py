@@ -26,9 +26,9 @@ def warn(account: accounts.Account, rest: rest_reader.Rest, *, in_group: bool) -
     if in_group and _LISTENERS not in account.values:
         account.warn(
             _LISTENERS,
-            f"is not set: the REST API is at {found.listeners[0]} alone, where no other host"
-            " reaches it. Workers of a group on several hosts need listeners=https://HOST:PORT"
-            " with a login (rest.extension.classes)",
+            f"is not set: the REST API listens on {found.listeners[0]}, which other hosts cannot"
+            " reach. To run a group on several hosts, set listeners=https://HOST:PORT and a login"
+            " (rest.extension.classes)",
         )
 
 
@@ -45,11 +45,11 @@ def _warn(
     if anybody:
         account.warn(
             key,
-            f"OPEN TO THE NETWORK WITHOUT AUTHENTICATION at {_told(anybody)}: whoever reaches it"
-            " can run connectors with this worker's rights on Kafka and on this host. Set"
-            f" rest.extension.classes={rest_settings.BASIC_AUTH.rpartition('.')[2]} and an https"
-            " listener, or ssl.client.auth=required under listeners.https., or"
-            f" {key}=http://127.0.0.1:PORT",
+            f"OPEN TO THE NETWORK WITHOUT AUTHENTICATION at {_told(anybody)}: anyone who can reach"
+            " it can run connectors with this worker's rights on Kafka and on this host. Set"
+            f" rest.extension.classes={rest_settings.BASIC_AUTH.rpartition('.')[2]} with an https"
+            f" listener, or require client certificates ({key}.https.ssl.client.auth=required), or"
+            f" listen on this host only ({key}=http://127.0.0.1:PORT)",
         )
     plain = [each for each in beyond if has_users and each.scheme == "http"]
     if plain:

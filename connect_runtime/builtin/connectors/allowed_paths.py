@@ -32,10 +32,10 @@ class AllowedPaths:
         if any(pathlib.Path(real).is_relative_to(each) for each in self._paths):
             return real
         allowed = ", ".join(map(str, self._paths)) or "none"
-        leads = "" if real == name else f", which is {real},"
+        leads = "" if real == name else f" (resolved to {real})"
         raise errors.ConfigError(
-            f"file {name}{leads} is outside of the paths that this worker allows"
-            f" ({CONFIG}): {allowed}"
+            f"file {name}{leads} is outside the paths that this worker allows ({allowed}): use"
+            f" another file, or add its folder to {CONFIG} in the worker's properties"
         )
 
     def open(self, name: str, flags: int) -> int:
@@ -56,7 +56,7 @@ def _is_same(opened: int, path: str) -> bool:
         return False
 
 
-def limited(of: _Class, allowed: AllowedPaths) -> _Class:
+def restrict_to_paths(of: _Class, allowed: AllowedPaths) -> _Class:
     """The same class, by the same name, that uses files under these paths."""
     names = {"__module__": of.__module__, "__qualname__": of.__qualname__, "__doc__": of.__doc__}
     return type(of)(of.__name__, (of,), {**names, "allowed": allowed})

@@ -49,7 +49,7 @@ class FileStreamSinkConnector(connector.SinkConnector):
         _log.info("Starting file sink connector writing to %s", name)
 
     def task_class(self) -> type[task.Task]:
-        return allowed_paths.limited(FileStreamSinkTask, self.allowed)
+        return allowed_paths.restrict_to_paths(FileStreamSinkTask, self.allowed)
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         return [self.props] * max_tasks

@@ -80,7 +80,7 @@ class FileStreamSourceConnector(connector.SourceConnector):
         _log.info("Starting file source connector reading from %s", _shown(CONFIG.parse(props)))
 
     def task_class(self) -> type[task.Task]:
-        return allowed_paths.limited(FileStreamSourceTask, self.allowed)
+        return allowed_paths.restrict_to_paths(FileStreamSourceTask, self.allowed)
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         return [self.props]

@@ -222,11 +222,14 @@ class ReplayGuard:
         if apart_ms > REPLAY_WINDOW_MS:
             return NotGenuine(
                 FORBIDDEN,
-                f"Forwarded request was signed {apart_ms // 1000} s away from this worker's clock;"
-                f" {REPLAY_WINDOW_MS // 1000} s are allowed: set the clocks of all nodes by NTP",
+                "Forwarded request's timestamp differs from this worker's clock by"
+                f" {apart_ms // 1000} s; at most {REPLAY_WINDOW_MS // 1000} s are allowed:"
+                " synchronize all nodes with NTP",
             )
         if request.nonce in self._expires_ms:
-            return NotGenuine(FORBIDDEN, "Forwarded request was received before")
+            return NotGenuine(
+                FORBIDDEN, "Forwarded request was rejected as a replay: its nonce was already used"
+            )
         if len(self._expires_ms) >= _NONCES_MAX:
             return NotGenuine(503, "Too many forwarded requests within a minute; try again soon")
         self._expires_ms[request.nonce] = wall_ms + 2 * REPLAY_WINDOW_MS

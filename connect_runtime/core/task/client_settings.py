@@ -155,8 +155,9 @@ def refused_endpoints(
     """
     own = {value for name, value in worker.raw.items() if name.endswith(_ENDPOINTS)}
     return {
-        name: f"{name}: this worker does not allow connectors to get tokens from {value}; allowed"
-        f" are the URLs in {worker_keys.OAUTH_URLS} of the worker's properties"
+        name: f"{name}: this worker does not allow connectors to request tokens from {value}: use a"
+        f" URL that {worker_keys.OAUTH_URLS} lists in the worker's properties, or add this one"
+        " there"
         for name, value in config.items()
         if name.endswith(_ENDPOINTS) and value and value not in worker.oauth_urls | own
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from connect_runtime.api import config_def, config_types, config_validators
-from connect_runtime.base import browsers
+from connect_runtime.base import request_origin
 from connect_runtime.core.task import metrics_settings
 
 Type = config_def.Type
@@ -127,21 +127,21 @@ def _common() -> config_def.ConfigDef:
     keys.define(
         FILE_PATHS,
         Type.LIST,
-        "Folders, or files, that FileStream connectors may read and write; without any these"
-        " connectors are off.",
+        "Files, and folders of files, that FileStream connectors may read and write; if empty,"
+        " these connectors are off.",
         default=[],
     )
     keys.define("config.providers", Type.LIST, "Names of providers of values.", default=[])
     keys.define(
         "connector.client.config.override.policy",
         Type.STRING,
-        "What connectors may set of their clients. (Java: All.)",
+        "Which settings of their Kafka clients connectors may override. (Java: All.)",
         default="Allowlist",
     )
     keys.define(
         "connector.client.config.override.allowlist",
         Type.LIST,
-        "What they may under the policy Allowlist. (Java: nothing.)",
+        "Settings that connectors may override under the policy Allowlist. (Java: none.)",
         default=list(OVERRIDES),
     )
     keys.define(
@@ -161,7 +161,7 @@ def _rest(keys: config_def.ConfigDef) -> None:
     keys.define(
         "listeners",
         Type.LIST,
-        "Where REST listens. (Java: http://:8083, every interface.)",
+        "Addresses that the REST API listens on. (Java: http://:8083, every interface.)",
         default=["http://127.0.0.1:8083"],
     )
     keys.define("admin.listeners", Type.LIST, "Where administrators' REST does.", default=None)
@@ -175,10 +175,11 @@ def _rest(keys: config_def.ConfigDef) -> None:
     ):
         keys.define(name, Type.STRING, "Of the REST API's answers.", default="")
     keys.define(
-        browsers.ALLOWED_NAMES,
+        request_origin.ALLOWED_NAMES,
         Type.LIST,
-        "Host names under which REST may be asked, besides its own: *.example.org for all below"
-        " one, * for any.",
+        "Host names, besides the worker's own, that requests to the REST API may use:"
+        " *.example.org allows every name below example.org, * any name. Addresses, localhost and"
+        " names without a dot are always allowed.",
         default=[],
     )
     keys.define("rest.extension.classes", Type.LIST, "Of the REST API.", default=[])

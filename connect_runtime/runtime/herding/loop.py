@@ -172,10 +172,11 @@ class HerderLoop:
         signed, signs = (each is protocol.Protocol.SESSIONED for each in (standing.speaks, speaks))
         if signed and not signs:
             _LOG.warning(
-                "the group speaks %s, for the sake of a member that speaks nothing newer: requests"
-                " between workers are not signed, and whoever reaches the REST API can pass for one"
-                " (KIP-507), unless basic authentication is on: then task configs of other workers"
-                " are refused; set connect.protocol=sessioned on all workers",
+                "the group fell back to %s because a member supports nothing newer: requests"
+                " between workers are not signed, so anyone who can reach the REST API can"
+                " impersonate a worker (KIP-507). With basic authentication, task configurations"
+                " from other workers are refused instead. Set connect.protocol=sessioned on all"
+                " workers",
                 speaks.name.lower(),
             )
         elif signs and not signed:

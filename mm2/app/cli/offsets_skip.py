@@ -29,11 +29,12 @@ from mm2.core import naming
 def command(*, flow: str, offset: int, file: pathlib.Path, as_json: bool) -> int:
     """Skip a record of a flow's offset map that cannot be read.
 
-    The remedy for the halt [offset-map-unreadable], if another program wrote the record. If a newer
-    release of mm2 wrote it, run that release instead: what the record says is lost otherwise.
+    Resolves the halt [offset-map-unreadable] if another program wrote the record. If a newer
+    release of mm2 wrote it, run that release instead: skipping discards what the record says.
 
-    A receipt names the record; then a tombstone replaces it. Halted partitions of a running flow
-    replicate again within half a minute. A record that can be read is never skipped.
+    The command stores a receipt that names the record, then replaces the record with a tombstone.
+    Halted partitions of a running flow resume at their next retry: within 15 seconds at first,
+    within 10 minutes if they have been halted for long. A readable record is never skipped.
 
     \b
     Example:
@@ -43,15 +44,15 @@ def command(*, flow: str, offset: int, file: pathlib.Path, as_json: bool) -> int
     chosen = flow_names.find(settings, flow, hint="FLOW")
     # Here and not above: wrong input is told before Kafka's library is loaded.
     from mm2.app import connections, noise
-    from mm2.app.offsets import skipping
+    from mm2.app.offsets import map_record_skip
 
     clock = system_clock.SystemClock()
     with noise.to_file():
         client_id = f"mm2-{chosen.name}-skip"
         ledger = connections.ledger(settings, chosen, client_id=client_id, clock=clock)
         try:
-            found = skipping.skip(ledger, chosen, offset, clock=clock)
-        except skipping.NothingToSkipError as error:
+            found = map_record_skip.skip(ledger, chosen, offset, clock=clock)
+        except map_record_skip.NothingToSkipError as error:
             raise click.UsageError(str(error)) from error
         finally:
             ledger.close(1.0)

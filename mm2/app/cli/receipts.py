@@ -57,7 +57,8 @@ class Answer:
 @click.option(
     "--exit-code",
     is_flag=True,
-    help=f"Exit with 1 if there is any receipt; {_ACTION.value} counts only if --kind names it.",
+    help=f"Exit with 1 if any receipt or unreadable record is listed; {_ACTION.value} counts only "
+    "if --kind names it.",
 )
 def command(
     *,
@@ -69,10 +70,14 @@ def command(
     """List the receipts of all flows, oldest first.
 
     A receipt is a durable record on the target cluster that records were lost or skipped, or may be
-    duplicated. SOURCE and MIRROR are the offsets [from,to) concerned. Receipts of kind
-    operator-action record what operators did to the flow or a topic (pause, resume, stop, restart,
-    throttle, reload, configuration) and who did it: the last action of each kind is kept.
-    A record that is no receipt is listed as "unreadable": it may have stated a loss.
+    duplicated. SOURCE and MIRROR are the offset ranges [from,to) concerned.
+
+    Receipts of kind operator-action record who paused, resumed, stopped, restarted, throttled,
+    reloaded or reconfigured a flow or topic. Only the latest of each such action is kept.
+
+    A record that this release cannot read is listed as "unreadable", whatever --topic and --kind
+    select: it may report a loss. A newer release may be able to read it.
+
     The flows need not run: all targets are read in parallel. A target that cannot be read is
     reported on stderr.
 

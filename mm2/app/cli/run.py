@@ -17,7 +17,7 @@ import click
 from connect_runtime.adapters.http import metrics_exporter
 from connect_runtime.app import logs
 from connect_runtime.app.settings import problems
-from connect_runtime.base import browsers, printable
+from connect_runtime.base import request_origin, terminal_escape
 from connect_runtime.ports import pages
 from connect_runtime.system import clock, java, polling, signals, threads
 from mm2.app import (
@@ -41,7 +41,7 @@ _WAKE_S = 0.05
 _WATCH_STOP_S = 0.2
 """Who waits for a source that does not answer is left to itself."""
 
-_OWN_ADDRESSES = browsers.AllowedHosts()
+_OWN_ADDRESSES = request_origin.AllowedHosts()
 _log = logging.getLogger(__name__)
 
 
@@ -315,7 +315,7 @@ def serve(
     *,
     port: int | None,
     beside: pages.Pages | None = None,
-    hosts: browsers.AllowedHosts = _OWN_ADDRESSES,
+    hosts: request_origin.AllowedHosts = _OWN_ADDRESSES,
 ) -> tuple[metrics_exporter.MetricsExporter | None, str]:
     """The exporter, None when there is none, and what to say about it in the table. It has the
     pages `beside`, too, those for people under the names of `hosts`. Raises `MetricsPortError`
@@ -352,7 +352,7 @@ class MetricsPortError(click.ClickException):
     exit_code = exits.BAD_INPUT
 
     def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(printable.escape(f"mm2: {self.format_message()}"), err=True, file=file)
+        click.echo(terminal_escape.escape(f"mm2: {self.format_message()}"), err=True, file=file)
 
 
 def _port_error(error: metrics_exporter.ExporterError) -> str:

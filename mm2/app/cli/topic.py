@@ -77,10 +77,10 @@ def reset(
     source's name. The target topic keeps what it holds; what is replicated from now on is appended
     to it.
 
-    The decision is recorded on the target cluster. A running flow is not stopped: the tasks that
-    have the topic are restarted, on whichever node they run, and the command waits until they
-    replicate again; on a node that cannot be asked from here, until they began again. A flow that
-    does not run begins there when it starts.
+    The decision is recorded on the target cluster. The flow need not be stopped: its tasks that
+    have the topic are restarted on every node, and the command waits until the partitions replicate
+    again. If a node cannot be reached from here, it waits only until they have begun. If the flow
+    is not running, the decision takes effect when it starts.
 
     \b
     Examples:

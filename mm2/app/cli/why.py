@@ -35,13 +35,14 @@ def command(
 ) -> int:
     """Explain how TOPIC is replicated, or why it is not.
 
-    TOPIC is a topic of a source, or its mirror. For each flow and partition: passed through as it
-    is, re-encoded (and why), in transactions, at least once, waiting, or stopped, with the command
-    that resolves it; by which rule, and how far. Of a topic that is not mirrored: why not, and
-    whether it exists at all. Of a flow or topic that an operator paused or stopped: who did it,
-    and when, if the target has a record of it. A process that runs FILE (default: clusters.yaml)
-    on this machine is asked; of flows whose partitions none has, both clusters are: they tell how
-    far it is.
+    TOPIC is a source topic or its mirror topic. For each flow and partition, shows the rule that
+    selects it, how far it is, and whether batches are passed through, re-encoded (and why), sent in
+    transactions or at least once, or why it waits or is halted, with the remedy. For a topic that
+    is not replicated: why not, and whether it exists. For a paused or stopped flow or topic: who
+    did it and when, if the target has a record of it.
+
+    Asks the processes on this machine that run FILE (default: clusters.yaml); for flows that none
+    of them replicates, asks both clusters.
 
     \b
     Examples:
@@ -174,10 +175,12 @@ def _with_actions(
     for pid, flow in shown:
         actions: list[Any] = []
         known = by_name.get(flow["flow"])
-        if known is not None and flow["partitions"] and why.is_held(flow):
+        if known is not None and flow["partitions"] and why.is_paused_or_stopped(flow):
             left_s = end.left_s(clock.now_s())
             with noise.to_file():
-                actions = why.holding_actions(settings, known, flow, clock=clock, timeout_s=left_s)
+                actions = why.pause_or_stop_actions(
+                    settings, known, flow, clock=clock, timeout_s=left_s
+                )
         lines = [f"{flow['flow']}: {show.moment(each.at_ms)} {each.detail}" for each in actions]
         as_json = [
             {"at_ms": each.at_ms, "topic": each.topic or None, "detail": each.detail}

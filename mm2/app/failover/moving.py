@@ -239,12 +239,12 @@ class Mover:
     def _way_on_when_closed(self) -> str:
         moved = sorted(self._file.found.moved)
         said = (
-            f"The flow is stopped; groups moved: {', '.join(moved) or 'none'}. Mend it, or "
-            "--accept the finding, and --resume"
+            f"The flow is stopped; groups moved: {', '.join(moved) or 'none'}. Correct the cause, "
+            "or accept the finding with --accept; then run the command again with --resume"
         )
         if moved:
             return said
-        return f"{said}; or let the flow go on ({self._resume}) and begin anew later"
+        return f"{said}; or resume the flow ({self._resume}) and start over later"
 
     def _move_groups(self) -> Detail:
         moved = self._file.found.moved

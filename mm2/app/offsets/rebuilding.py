@@ -110,7 +110,9 @@ class Rebuilding:
         tools.ledger.open(LOOK_S)
         known = tools.ledger.catch_up(LOOK_S)
         for unread in known.unreadable():
-            raise errors.FatalError(map_reader.in_words(unread, topic="the flow's offset map"))
+            raise errors.FatalError(
+                map_reader.describe_unreadable(unread, topic="the flow's offset map")
+            )
         self._look(topics)
         for each in sorted(self._setups):
             wanted = rebuild_plan.wanted(known.partition(each))

@@ -238,7 +238,8 @@ def _last_batch(report: flow_report.FlowReport, *, within_s: float) -> Iterator[
     if age_ms is None:
         yield (
             Health.UNKNOWN,
-            "the time of the last replicated record lies in the future: a clock was set",
+            "the last replication time is in the future: a clock was changed, or the clocks of two "
+            "machines differ; synchronize them with NTP",
         )
         return
     age_s = age_ms / 1000

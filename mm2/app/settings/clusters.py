@@ -281,8 +281,8 @@ def _warn_unsafe(
     unsafe: dict[str, str] = {}
     if security.oauth is not None and security.oauth.in_clear:
         unsafe[oauth_settings.ENDPOINT] = (
-            "sends the client's secret, and gets tokens, unencrypted over the network: write "
-            "https:// if the issuer can"
+            "is not https://, so the client secret and the tokens are sent unencrypted: use an "
+            "https:// token endpoint"
         )
     if security.protocol == "SASL_PLAINTEXT" and security.mechanism in _SENDS_SECRET:
         unsafe["security.protocol"] = (
@@ -291,9 +291,9 @@ def _warn_unsafe(
         )
     if security.uses_tls and not security.check_hostname:
         unsafe["ssl.endpoint.identification.algorithm"] = (
-            "is empty, so host names of brokers are not checked: whoever has any certificate of a "
-            "trusted authority can pose as a broker. Remove it, and have the brokers' names in "
-            "their certificates"
+            "is empty, so broker host names are not verified: anyone with a certificate from a "
+            "trusted CA can impersonate a broker. Remove this setting; the brokers' certificates "
+            "must contain their host names"
         )
     for name, text in unsafe.items():
         account.warn(found.lines.get(name, line), found.keys.get(name, name), text)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from connect_runtime.adapters.config import yaml_source
 from mm2.app.settings import mirror_maker_keys as keys
-from mm2.app.settings import reader, security_advice, settings
+from mm2.app.settings import reader, security_warnings, settings
 from mm2.core.configs import kinds
 
 _ENABLED = reader.Option(name="enabled", kind=kinds.boolean(), default="true")
@@ -32,14 +32,14 @@ WORKER = tuple(sorted({*keys.WORKER_NAMES, *keys.WORKER_FACTORS, keys.RESTART_MA
 
 
 def _signed_protocol(text: str) -> str:
-    if security_advice.is_unsigned(text):
+    if security_warnings.is_unsigned(text):
         raise kinds.RefusedError(
-            f"{security_advice.UNSIGNED}; remove it, or write {security_advice.SESSIONED}"
+            f"{security_warnings.UNSIGNED}; remove it, or write {security_warnings.SESSIONED}"
         )
     return text
 
 
-_PROTOCOL = kinds.One(security_advice.SESSIONED, _signed_protocol)
+_PROTOCOL = kinds.One(security_warnings.SESSIONED, _signed_protocol)
 
 
 def read_metrics(
@@ -80,7 +80,7 @@ def read_free(
     """The texts of keys that the worker judges, for people; mistakes are noted."""
     found = reader.SectionReader(account, section, path=path)
     for name in names:
-        kind = _PROTOCOL if name == security_advice.PROTOCOL else kinds.text()
+        kind = _PROTOCOL if name == security_warnings.PROTOCOL else kinds.text()
         found.optional(reader.Option(name=name, kind=kind, default=None))
     found.finish(refused={})
     return found.effective

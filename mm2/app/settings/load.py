@@ -33,7 +33,7 @@ from mm2.app.settings import (
     judge,
     mirror_maker,
     reader,
-    security_advice,
+    security_warnings,
     settings,
     spark_reader,
     workers,
@@ -66,10 +66,10 @@ def load(path: pathlib.Path, *, environment: Mapping[str, str]) -> settings.Sett
         )
     else:
         found = parse(text, file=str(path), folder=path.parent, environment=environment)
-    return _guarded(found, path)
+    return _check_file_permissions(found, path)
 
 
-def _guarded(found: settings.Settings, path: pathlib.Path) -> settings.Settings:
+def _check_file_permissions(found: settings.Settings, path: pathlib.Path) -> settings.Settings:
     """Refuse commands from a file that other users can change; else warn of such a file. Raises
     `SettingsError`."""
     try:
@@ -79,9 +79,11 @@ def _guarded(found: settings.Settings, path: pathlib.Path) -> settings.Settings:
         return found  # removed since it was read
     remedy = f"chmod go-w {shlex.quote(str(path))}"
     if found.hooks:
-        text = f"has commands, and other users can write to this file: {remedy}"
+        text = (
+            f"runs commands, but other users can write to this file; to allow hooks, run: {remedy}"
+        )
         raise problems.SettingsError(str(path), [problems.Problem(line=0, key="hooks", text=text)])
-    text = f"other users can write to this file, and so decide what mm2 does: {remedy}"
+    text = f"other users can write to this file and so control mm2; to prevent it, run: {remedy}"
     warning = problems.Problem(line=0, key="", text=text)
     return dataclasses.replace(found, warnings=(warning, *found.warnings))
 
@@ -204,7 +206,7 @@ def _judged(
         mistakes = [*map(place, account.problems)]
     if mistakes:
         raise problems.SettingsError(read.settings.file, mistakes)
-    found = [*map(place, account.warnings), *security_advice.warnings(flat)]
+    found = [*map(place, account.warnings), *security_warnings.warnings(flat)]
     warnings = sorted(found, key=lambda warning: warning.line)
     return dataclasses.replace(
         read.settings,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from connect_runtime.base import browsers
+from connect_runtime.base import request_origin
 
 FLOWS: Mapping[str, str] = {
     "from": "Alias of the source cluster.",
@@ -30,8 +30,9 @@ FLOWS: Mapping[str, str] = {
     "tasks.max": "How many copies share the flow's partitions: about the cores they may use.",
     "throttle": "At most so many bytes per second of the whole flow.",
     "throttle.topics": "At most so many bytes per second of topics that match.",
-    "buffer.memory": "Bytes that one copy holds at most between source and target, and that one "
-    "batch that must be decoded may unpack to.",
+    "buffer.memory": "Most bytes that one copy process buffers between source and target, and the "
+    "largest size that one batch may decompress to if it must be decoded. Decoding such a batch "
+    "can briefly take four times as much memory.",
     "offset.map.bytes": "Bytes of the offset map that are kept of each partition; what is beyond "
     "is thinned out, and answers earlier offsets.",
     "unreachable.after.seconds": "A broker that has not answered for this long is unreachable: "
@@ -86,8 +87,8 @@ SPARK: Mapping[str, str] = {
     "engine": "What runs the copies: processes of Spark, or threads of mm2's own process.",
     "master": "Which Spark: on this machine, or a cluster.",
     "app.name": "What it is called there.",
-    "ui": "Whether Spark serves its own pages. They ask for no password; for a cluster, they "
-    "listen on every interface unless the variable `SPARK_LOCAL_IP` names an address.",
+    "ui": "Whether Spark serves its web UI. It has no login; on a cluster it listens on every "
+    "interface unless the environment variable `SPARK_LOCAL_IP` names an address.",
     "control.host": "Name or address under which executors reach mm2.",
     "control.port": "At which port; 0: any free one.",
     "python": "Interpreter of the executors.",
@@ -131,9 +132,10 @@ REST: Mapping[str, str] = {
     "rest.advertised.host.name": "Under which name others are told to reach this node.",
     "rest.advertised.port": "At which port.",
     "rest.advertised.listener": "By which protocol.",
-    browsers.ALLOWED_NAMES: "Host names, besides the node's own, under which the status page and "
-    "the REST API may be asked: `*.example.org` for all below one, `*` for any. Addresses, "
-    "`localhost` and names without a dot always may; metrics and health are told under any name.",
+    request_origin.ALLOWED_NAMES: "Host names, besides the node's own, that requests to the status "
+    "page and the REST API may use: `*.example.org` allows every name below example.org, `*` any "
+    "name. Addresses, `localhost` and names without a dot are always allowed; metrics and health "
+    "answer under any name.",
     "access.control.allow.origin": "Pages of which origins may read answers.",
     "access.control.allow.methods": "By which methods.",
     "response.http.headers.config": "Headers that answers bear besides.",
@@ -152,11 +154,14 @@ WORKER: Mapping[str, str] = {
     "session.timeout.ms": "After how long without a word a node counts as lost.",
     "heartbeat.interval.ms": "How often a node says that it is there.",
     "rebalance.timeout.ms": "How long a node may take to give work back.",
-    "connect.protocol": "How work is handed out; only `sessioned`, as older ones sign nothing.",
+    "connect.protocol": "Rebalance protocol of the group. `clusters.yaml` allows only `sessioned`: "
+    "older protocols do not sign requests between nodes. `mm2.properties` accepts them with a "
+    "warning.",
     "offset.flush.interval.ms": "How often Connect's own offsets are stored.",
     "offset.flush.timeout.ms": "How long that may take.",
     "inter.worker.key.generation.algorithm": "Of the keys that nodes sign requests with.",
-    "inter.worker.key.size": "Their bits, 128 at least; left out: as usual.",
+    "inter.worker.key.size": "Size in bits of the keys that nodes sign requests with, at least "
+    "128; not set: the algorithm's usual size.",
     "inter.worker.key.ttl.ms": "How long one is used.",
     "inter.worker.signature.algorithm": "How requests are signed.",
     "inter.worker.verification.algorithms": "Which signatures count.",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from connect_runtime.base import browsers
+from connect_runtime.base import request_origin
 from connect_runtime.wire.codec import security_settings
 from mm2.app.settings import flow_options as options
 from mm2.core.configs import (
@@ -82,7 +82,7 @@ REST = frozenset(
         "rest.advertised.host.name",
         "rest.advertised.listener",
         "rest.advertised.port",
-        browsers.ALLOWED_NAMES,
+        request_origin.ALLOWED_NAMES,
         "rest.extension.classes",
         "ssl.client.auth",
     }

@@ -98,7 +98,7 @@ def _check_security(
             account.note(
                 conf[name].line,
                 f"spark.{_CONF}.{name}",
-                f"would leave {spark.name} open to others",
+                f"would leave the connections of {spark.name} unauthenticated or unencrypted",
                 given=problems.HIDDEN if conf[name].secret else conf[name].text,
                 allowed="true, or allow.insecure.spark: true",
             )

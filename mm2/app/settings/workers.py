@@ -16,7 +16,7 @@ from connect_runtime.adapters.config import value_providers
 from connect_runtime.adapters.plugins import discovery
 from connect_runtime.api import errors
 from connect_runtime.app.settings import distributed, internal_rest, problems, worker_reader
-from connect_runtime.base import browsers
+from connect_runtime.base import request_origin
 from connect_runtime.core.task import worker_keys
 from connect_runtime.ports import plugins
 from connect_runtime.rest import host_check
@@ -77,7 +77,7 @@ def rest(flat: settings.Flat, source: worker_reader.Source) -> internal_rest.Int
     return internal_rest.derived(resolved, source)
 
 
-def hosts(flat: settings.Flat, source: worker_reader.Source) -> browsers.AllowedHosts:
+def hosts(flat: settings.Flat, source: worker_reader.Source) -> request_origin.AllowedHosts:
     """Under which host names this process may be asked, also where nodes do not reach each other.
     Raises `SettingsError`."""
     return host_check.hosts(internal_rest.derived(flat.resolve(flat.props), source).settings)

@@ -128,7 +128,7 @@ class MapOffsets:
 
     def _refuse_unreadable(self) -> None:
         for each in self._map.unreadable():
-            raise errors.FatalError(map_reader.in_words(each, topic="the offset map"))
+            raise errors.FatalError(map_reader.describe_unreadable(each, topic="the offset map"))
 
     def _give_up(self, why: str, *, again_s: float) -> None:
         """Until then, and from there on anew."""

@@ -101,9 +101,9 @@ class OppositeMap:
         except (map_record.UnknownVersionError, struct.error, ValueError, IndexError) as error:
             if record.value is not None:
                 self._unreadable[record.key or b""] = (
-                    f"the record at offset {record.offset} cannot be read: {error}. Another "
-                    "release of mm2, or another program, wrote it: run that release, or skip the "
-                    f"record with mm2 offsets skip REVERSE-FLOW --offset {record.offset}"
+                    f"the record at offset {record.offset} cannot be read: {error}. If a newer "
+                    "release of mm2 wrote it, run that release. If another program wrote it, skip "
+                    f"the record with mm2 offsets skip REVERSE-FLOW --offset {record.offset}"
                 )
             return
         if isinstance(key, map_record.ProducerKey):

@@ -90,7 +90,7 @@ class ShareLedger:
         before, self.trouble = self.trouble, f"{TROUBLE}: {error}"
         self._due_s = self._clock.now_s() + self._backoff.next_delay_s(self._random)
         if not self._closing:
-            self._complaints.say(TROUBLE, commands.with_note(str(error), "It is tried again."))
+            self._complaints.say(TROUBLE, commands.with_note(str(error), "Retrying."))
         elif self.trouble != before:  # each record says so
             _LOG.info("who goes on finds out what was copied last: %s", error)
 

@@ -104,7 +104,9 @@ class MirrorSourceConnector(connector.SourceConnector):
             ledger.open(timeout_s)
             known = ledger.catch_up(timeout_s)
             for each in itertools.chain.from_iterable(map(known.unreadable, positions)):
-                raise errors.FatalError(map_reader.in_words(each, topic="the flow's offset map"))
+                raise errors.FatalError(
+                    map_reader.describe_unreadable(each, topic="the flow's offset map")
+                )
             begun = {
                 name: position
                 for name, position in positions.items()

@@ -95,7 +95,7 @@ class SourceLooks:
             except errors.RetriableError as error:
                 told = f"{error}; retrying"
             except flow_log_topics.MisconfiguredTopicError as error:
-                told = commands.with_note(str(error), "Until then the flow waits.")
+                told = commands.with_note(str(error), "The flow waits until this is corrected.")
             if told != logged:
                 logged = told
                 _LOG.warning("%s", told)

@@ -171,6 +171,6 @@ def _check_security(made: EngineSettings) -> None:
         if made.conf.get(name, "true").lower() != "true":
             key = f"{own_keys.SPARK_PREFIX}{_CONF}{name}"
             raise errors.ConfigError(
-                f"{key} would leave {made.name} open to others: write true, or "
-                f"{own_keys.SPARK_PREFIX}allow.insecure.spark=true"
+                f"{key} would leave the connections of {made.name} unauthenticated or unencrypted: "
+                f"write true, or {own_keys.SPARK_PREFIX}allow.insecure.spark=true"
             )

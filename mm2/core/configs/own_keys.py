@@ -101,8 +101,8 @@ OWN = (
     .define(
         BUFFER_MEMORY,
         Type.LONG,
-        "Bytes that a task holds at most between reading and acknowledgement, and that one batch "
-        "that must be decoded may unpack to.",
+        "Most bytes that one copy process buffers between source and target, and the largest size "
+        "that one batch may decompress to if it must be decoded.",
         default=flows.DEFAULT_BUFFER_BYTES,
         validator=config_validators.Range(at_least=BUFFER_LEAST, at_most=BUFFER_MOST),
         importance=LOW,

@@ -64,9 +64,9 @@ def look_behind(
         if isinstance(answer, instructions.Refused) and answer.code == refusals.OFFSET_OUT_OF_RANGE:
             return None
         return outcomes.again("reading what an OffsetSync names on the source", answer)
-    most = attempt.context.opened_max_bytes
+    most = attempt.context.max_decoded_bytes
     one = retracing.Retracing(
-        source=source, target=target, exact=True, likely=source, opened_max_bytes=most
+        source=source, target=target, exact=True, likely=source, max_decoded_bytes=most
     )
     one.feed_source(answer)
     one.feed_target(*found)

@@ -48,7 +48,7 @@ def retrace(
             likely=java.next_offset,
             transform=opening.repeatable(attempt.context.transform),
             source_epoch_before=begins.source_epoch,
-            opened_max_bytes=attempt.context.opened_max_bytes,
+            max_decoded_bytes=attempt.context.max_decoded_bytes,
         )
         if left.lost:
             traced.lost(left.lost)

@@ -88,7 +88,7 @@ def _to_stand(
     return found if transform is None else _transformed(found, transform)
 
 
-class OpenedBatch:
+class DecodedBatch:
     """As `open_batch`, for batches that may unpack to many records or bytes: read in parts.
 
     `size`: the bytes that it holds. `next_source`: the source offset from which on nothing was
@@ -103,7 +103,7 @@ class OpenedBatch:
         max_bytes: int = compression.OPENED_BYTES_MAX,
     ) -> None:
         try:
-            self._opened = records.OpenedBatch(entry.header, entry.batch, max_bytes=max_bytes)
+            self._opened = records.DecodedBatch(entry.header, entry.batch, max_bytes=max_bytes)
         except (records.MalformedRecordsError, compression.UnpackError) as error:
             raise _unreadable(error) from error
         self._entry = entry

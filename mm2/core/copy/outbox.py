@@ -18,7 +18,7 @@ from typing import NamedTuple
 from mm2.core.copy import budget, limits, opening, outgoing, source_batches
 from mm2.formats import compression, record_batch, records
 
-_JOINED = "small batches are joined"
+_JOINED = "small batches are merged"
 
 
 class Place(NamedTuple):
@@ -50,7 +50,7 @@ class Outbox:
         self._transform = transform
         self._queue: deque[source_batches.Copyable] = deque()
         self._staged: deque[outgoing.Outgoing] = deque()
-        self._opened: opening.OpenedBatch | None = None
+        self._opened: opening.DecodedBatch | None = None
         self._old_before_ms = 0
 
     def push(self, found: source_batches.Scan, *, old_before_ms: int) -> None:
@@ -132,7 +132,7 @@ class Outbox:
             return False
         head = self._queue[0]
         why = self._why_open(head)
-        if why and not self._held.may_open:
+        if why and not self._held.may_decode:
             return False
         chosen = [head]
         if self.limits.records_at(head.first) == limits.ANY:
@@ -194,13 +194,13 @@ class Outbox:
     def _open(self, chosen: list[source_batches.Copyable], why: str) -> None:
         """Stage what must be made of the first, and with it of those that fit into one batch."""
         head = chosen[0]
-        most = self._held.largest_opened_bytes
+        most = self._held.largest_decoded_bytes
         plain = _codec(head.header) == compression.NONE
         try:
             if plain and head.header.record_count <= limits.PART_RECORDS:
                 found = opening.open_batch(head, self._transform, max_bytes=most)
             else:
-                opened = opening.OpenedBatch(head, self._transform, max_bytes=most)
+                opened = opening.DecodedBatch(head, self._transform, max_bytes=most)
                 found = opened.read(limits.PART_RECORDS, max_bytes=limits.PART_BYTES)
                 if not opened.done:
                     self._opened = opened
@@ -213,10 +213,10 @@ class Outbox:
         done = 1 + self._add_following(found, chosen)
         self._stage_made(chosen[:done], found, why=why, start=head.first)
 
-    def _stage_part(self, opened: opening.OpenedBatch) -> None:
+    def _stage_part(self, opened: opening.DecodedBatch) -> None:
         """Stage the next part of the head; its last one takes it out of the queue."""
         head, start = self._queue[0], opened.next_source
-        why = self._why_open(head) or "it is opened"
+        why = self._why_open(head) or "it is decoded"
         try:
             found = opened.read(limits.PART_RECORDS, max_bytes=limits.PART_BYTES)
         except (opening.UnreadableError, opening.TransformError) as error:
@@ -228,7 +228,7 @@ class Outbox:
         head = self._queue[0]
         text = str(error)
         if isinstance(error, opening.TooLargeError):
-            text = f"it must be opened ({why}), and {error}, which is all that buffer.memory allows"
+            text = f"the batch must be decoded ({why}), but {error}, the limit set by buffer.memory"
         self.unreadable = source_batches.Obstacle(
             offset=offset,
             why=text,

@@ -13,7 +13,7 @@ from mm2.formats import compression, map_record
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """Who takes what: `owner` marks this worker's anchors, `wall_ms` is read for receipts only,
-    `transform` is what is done to the records on their way. `opened_max_bytes`: one batch may
+    `transform` is what is done to the records on their way. `max_decoded_bytes`: one batch may
     unpack to so much. `opposite`: the source's producers as far as they are known. `ours`: the
     producer ids that takes have known for ours.
     """
@@ -22,7 +22,7 @@ class Context:
     owner: bytes
     wall_ms: Callable[[], int]
     transform: opening.Transform | None = None
-    opened_max_bytes: int = compression.OPENED_BYTES_MAX
+    max_decoded_bytes: int = compression.OPENED_BYTES_MAX
     opposite: copy_opposite.Known = field(default_factory=copy_opposite.Known)
     ours: set[int] = field(default_factory=set)
 

@@ -49,7 +49,7 @@ class Pairing:
     `position`, and that says nothing of the tail. Invariant: the first `paired` batches of `tail`
     are paired, and `_mine` is what is left of the next, if that was opened. `opposite` and
     `strangers` are as in `source_batches.scan`; strangers stand behind all that was read. A batch
-    of either side may unpack to `opened_max_bytes`; the source's are read in parts.
+    of either side may unpack to `max_decoded_bytes`; the source's are read in parts.
     """
 
     tail: list[tail.OurBatch]
@@ -58,7 +58,7 @@ class Pairing:
     source_epoch: int = -1
     transform: opening.Transform | None = None
     opposite: Mapping[int, bool] | None = None
-    opened_max_bytes: int = compression.OPENED_BYTES_MAX
+    max_decoded_bytes: int = compression.OPENED_BYTES_MAX
     paired: int = 0
     paired_to: int = field(init=False)
     matched: int = 0
@@ -69,7 +69,7 @@ class Pairing:
     strangers: tuple[int, ...] = ()
     _found: deque[source_batches.Copyable] = field(default_factory=deque)
     _theirs: deque[records.Record] = field(default_factory=deque)
-    _their_batch: opening.OpenedBatch | None = None
+    _their_batch: opening.DecodedBatch | None = None
     _their_epoch: int = -1
     _mine: deque[records.Record] = field(default_factory=deque)
     _read_to: int = -1
@@ -132,7 +132,7 @@ class Pairing:
         """The batch at `wanted`."""
         entry = source_batches.Copyable(header, batch, header.base_offset, "")
         try:
-            self._mine.extend(opening.open_batch(entry, max_bytes=self.opened_max_bytes))
+            self._mine.extend(opening.open_batch(entry, max_bytes=self.max_decoded_bytes))
         except opening.UnreadableError as error:
             self.mismatch = f"target offset {header.base_offset}: {error}"
             return Need.NOTHING
@@ -180,8 +180,8 @@ class Pairing:
                 self._batch_paired()
                 continue
             try:
-                self._their_batch = opening.OpenedBatch(
-                    entry, self.transform, max_bytes=self.opened_max_bytes
+                self._their_batch = opening.DecodedBatch(
+                    entry, self.transform, max_bytes=self.max_decoded_bytes
                 )
             except opening.UnreadableError as error:
                 self.mismatch = f"source offset {entry.first}: {error}"

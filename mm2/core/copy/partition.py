@@ -77,7 +77,7 @@ class PartitionCopy:
             owner=owner,
             wall_ms=wall_ms,
             transform=transform,
-            opened_max_bytes=held.largest_opened_bytes,
+            max_decoded_bytes=held.largest_decoded_bytes,
         )
         self._way_in = way_in.WayIn(
             self._context,

@@ -231,7 +231,7 @@ def _pair_tail(
         start=position.target,
         transform=None if changed else opening.repeatable(attempt.context.transform),
         opposite=attempt.context.producers,
-        opened_max_bytes=attempt.context.opened_max_bytes,
+        max_decoded_bytes=attempt.context.max_decoded_bytes,
     )
     gone = yield from walk.walk_source(attempt, pairs)
     if isinstance(gone, outcomes.BeginAgain | stops.Stop):

@@ -39,7 +39,7 @@ class Retracing:
     are what was learned of the map before Java stepped back. `mismatch` says why the record at
     target offset `unpaired_from` has no equal; "" while all have. `beyond`: the source has none
     left that it could be. `writer` is the producer id of the batch that was looked at last. A batch
-    may unpack to `opened_max_bytes`.
+    may unpack to `max_decoded_bytes`.
 
     Invariant: an equal record of its own stands in the stretch for each committed source record
     from `source` on and before `position`.
@@ -53,7 +53,7 @@ class Retracing:
     copied_to: int = -1
     transform: opening.Transform | None = None
     source_epoch_before: int = -1
-    opened_max_bytes: int = compression.OPENED_BYTES_MAX
+    max_decoded_bytes: int = compression.OPENED_BYTES_MAX
     read_to: int = field(init=False)
     obstacle: source_batches.Obstacle | None = None
     count: int = 0
@@ -125,7 +125,7 @@ class Retracing:
         epoch = entry.header.leader_epoch
         if not self._epochs or self._epochs[-1][1] != epoch:
             self._epochs.append((entry.first, epoch))
-        most = self.opened_max_bytes
+        most = self.max_decoded_bytes
         for record in opening.open_batch(entry, self.transform, max_bytes=most):
             self._offsets.append(record.offset)
             self._digests.append(hash(record[1:]))
@@ -136,7 +136,7 @@ class Retracing:
         entry = source_batches.Copyable(header, batch, header.base_offset, "")
         self.writer = header.producer_id
         try:
-            opened = opening.open_batch(entry, max_bytes=self.opened_max_bytes)
+            opened = opening.open_batch(entry, max_bytes=self.max_decoded_bytes)
         except opening.UnreadableError as error:
             return self._fail(f"target offset {header.base_offset}: {error}")
         self._mine.extend(each for each in opened if each.offset >= self.target)

@@ -127,7 +127,7 @@ class Standing:
             wait_s = min(stop.retry_after_s * 2.0**doublings, RETRY_MAX_S)
             self.wake_at_s = now_s + wait_s
             self._stops.rest_until(self.wake_at_s)
-            note = f"It is tried again after {wait_s:.0f} s."
+            note = f"The next attempt is in {wait_s:.0f} s."
             self.reason = commands.with_note(self.reason, note)
 
     def stored(self) -> None:

@@ -138,11 +138,10 @@ def map_unreadable(where: setup.PartitionSetup, found: facts.UnreadableRecord) -
     return Stop(
         cause=Cause.MAP_UNREADABLE,
         message=(
-            f"{where.name}: the flow's offset map, {topic} on the target, has a record at offset "
-            f"{found.offset} that cannot be read: {found.why}. Another release of mm2, or another "
-            "program, wrote it. If it was a newer release, run that release. If it was another "
-            "program, find out why it may write there; the remedy then skips the record and "
-            f"leaves a receipt. {commands.to_go_on(line)}"
+            f"{where.name}: the record at offset {found.offset} of the flow's offset map ({topic} "
+            f"on the target) cannot be read: {found.why}. If a newer release of mm2 wrote it, run "
+            "that release. If another program wrote it, revoke its write access first; the remedy "
+            f"then skips the record and leaves a receipt. {commands.to_go_on(line)}"
         ),
         retry_after_s=MAP_RETRY_S,
     )

@@ -46,8 +46,8 @@ def give_up(found: journal.Journal, *, path: str, resume: str) -> str:
     assert found.begun is not None, "it was begun"
     if found.moved:
         return ""
-    lets_go_on = f"let the flow go on ({resume}), " if Step.STOP_FLOW in found.started_ms else ""
-    return f"to give it up: {lets_go_on}start again what was stopped, and move {path} away"
+    lets_go_on = f"resume the flow ({resume}), " if Step.STOP_FLOW in found.started_ms else ""
+    return f"to abandon the move: {lets_go_on}restart what was stopped, and move {path} away"
 
 
 def last_fenced(found: journal.Journal) -> list[fences.Fenced]:

@@ -82,7 +82,7 @@ class Journal:
         """Take one line in, as `decode` gives it."""
         at_ms = int(line["at_ms"])
         if not 0 <= at_ms < _YEAR_10000_MS:
-            raise ValueError("at_ms is no time")
+            raise ValueError("at_ms is not a valid time")
         match What(line["what"]):
             case What.BEGUN:
                 self.begun, self.begun_at_ms = _begun(line), at_ms
@@ -207,7 +207,7 @@ def _begun(line: Mapping[str, Any]) -> Begun:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError("a name is no text")
+        raise TypeError("a name is not a string")
     return value
 
 

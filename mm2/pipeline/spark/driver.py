@@ -151,9 +151,9 @@ def connect(machine: jvm.Jvm, settings: spark_settings.SparkSettings) -> Driver:
         open_door = spark_settings.insecurity(effective)
         if open_door is not None and not settings.allow_insecure:
             raise failures.StartError(
-                f"starting Spark at {settings.master}: {open_door}; "
-                "other users must not reach the driver, and on a cluster tasks and their tokens "
-                "must travel encrypted. `allow.insecure.spark` in the `spark` section lifts this"
+                f"starting Spark at {settings.master}: {open_door}. Other users could reach the "
+                "driver, and on a cluster read tasks and their tokens. Correct that setting, or "
+                "set `allow.insecure.spark: true` in the `spark` section to accept the risk"
             )
         context = pyspark.SparkContext(
             gateway=gateway,

@@ -17,7 +17,7 @@ MAKEFILE = (image.ROOT / "Makefile").read_text()
 
 
 def test_the_bill_names_everything_that_is_locked_to_run_and_to_build():
-    bill = sbom.made()
+    bill = sbom.build_sbom()
     assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.5")
     assert re.fullmatch(r"urn:uuid:[0-9a-f-]{36}", bill["serialNumber"])
     listed = {each["purl"]: each["scope"] for each in bill["components"]}
@@ -32,14 +32,14 @@ def test_the_bill_names_everything_that_is_locked_to_run_and_to_build():
 
 def test_every_component_has_the_hashes_of_its_lock():
     text = locked.RUNTIME.read_text() + locked.BUILD.read_text()
-    for each in sbom.made()["components"]:
+    for each in sbom.build_sbom()["components"]:
         hashes = [found["value"] for found in each["properties"]]
         assert hashes
         assert all(f"--hash=sha256:{found}" in text for found in hashes)
 
 
 def test_the_same_locks_give_the_same_bill():
-    assert sbom.made() == sbom.made()
+    assert sbom.build_sbom() == sbom.build_sbom()
 
 
 def test_a_lock_without_hashes_is_refused(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.api import errors
-from connect_runtime.base import browsers
+from connect_runtime.base import request_origin
 from connect_runtime.rest import app, settings
 from tests.fakes import rest_herder
 from tests.support import rest
@@ -25,7 +25,7 @@ def test_under_the_name_of_another_page_nothing_is_told_or_done(herder, method):
     answer = rest.Rest(herder)(method, "/connectors/c", headers={"Host": "evil.example:8083"})
     assert answer.status_code == 403
     assert answer.json()["error_code"] == 403
-    assert browsers.ALLOWED_NAMES in answer.json()["message"]
+    assert request_origin.ALLOWED_NAMES in answer.json()["message"]
     assert herder.submitted == []
 
 
@@ -70,9 +70,9 @@ def test_the_administrators_listener_is_checked_too(herder):
 @pytest.mark.parametrize("name", ["http://a.example", "a.example:80", "a..b", "*a.example", "a b"])
 def test_what_is_no_name_is_refused(name):
     with pytest.raises(errors.ConfigError, match=r"^rest.allowed.host.names: '.*' is no host name"):
-        settings.read({browsers.ALLOWED_NAMES: name})
+        settings.read({request_origin.ALLOWED_NAMES: name})
 
 
 def test_names_are_a_list():
-    found = settings.read({browsers.ALLOWED_NAMES: "a.example, *.b.example"})
+    found = settings.read({request_origin.ALLOWED_NAMES: "a.example, *.b.example"})
     assert found.allowed_hosts == ("a.example", "*.b.example")

@@ -145,7 +145,8 @@ def test_what_nobody_foresaw_is_logged_under_an_id_and_not_repeated(
     status, told = error(answer)
     assert (status, told["error_code"]) == (500, 500)
     found = re.fullmatch(
-        r"Internal Server Error, id ([0-9a-f]{8}): see the worker's log", told["message"]
+        r"Internal Server Error: search the worker's log for error id ([0-9a-f]{8})",
+        told["message"],
     )
     assert found is not None, told
     (record,) = [each for each in caplog.records if each.exc_info]

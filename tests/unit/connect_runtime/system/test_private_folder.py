@@ -11,16 +11,16 @@ from connect_runtime.system import private_folder
 
 def test_it_is_made_for_this_user_alone(tmp_path):
     folder = tmp_path / "a" / "b"
-    assert private_folder.enter(folder) == folder
+    assert private_folder.ensure_private(folder) == folder
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert private_folder.enter(folder) == folder
+    assert private_folder.ensure_private(folder) == folder
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o770, 0o701])
 def test_one_that_others_can_enter_is_refused(tmp_path, mode):
     tmp_path.chmod(mode)
     with pytest.raises(private_folder.ForeignFolderError, match=f"chmod 700 {tmp_path}"):
-        private_folder.enter(tmp_path)
+        private_folder.ensure_private(tmp_path)
 
 
 def test_one_of_another_user_is_refused_also_behind_a_link(tmp_path):

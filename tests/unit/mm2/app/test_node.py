@@ -268,4 +268,5 @@ def test_what_operators_do_once_it_has_stopped_is_in_the_log_alone(running, capl
         status=202,
     )
     made.on_change(asked)
-    assert "only this log has 1 action of operators on a->b (pause a->b)" in caplog.text
+    assert "a->b: 1 operator action not recorded in " in caplog.text
+    assert "Only this log has: pause a->b" in caplog.text

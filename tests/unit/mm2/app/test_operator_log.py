@@ -201,9 +201,8 @@ def test_nothing_is_created(warnings):
     assert scene.recorded() == []
     assert scene.target.cluster.topics == {}
     assert warnings() == [
-        "only this log has 1 action of operators on east->west (pause east->west), not recorded in "
-        f"{TOPIC} on west: the topic does not exist yet; the flow creates it when it starts to "
-        "replicate"
+        f"east->west: 1 operator action not recorded in {TOPIC} on west: the topic does not exist "
+        "yet; the flow creates it when it starts to replicate. Only this log has: pause east->west"
     ]
 
 
@@ -217,7 +216,8 @@ def test_a_target_that_does_not_answer_is_a_warning(warnings, refused):
     scene.log.log_change(change("PUT", f"{SOURCE}/pause"))
     assert scene.recorded() == []
     (told,) = warnings()
-    assert told.startswith("only this log has 1 action of operators on east->west (pause east->we")
+    assert told.startswith("east->west: 1 operator action not recorded in ")
+    assert told.endswith(". Only this log has: pause east->west")
     scene = Scene()
     scene.log.log_change(change("PUT", f"{SOURCE}/pause"))
     assert len(scene.recorded()) == 1
@@ -231,8 +231,10 @@ def test_who_logs_never_waits_and_what_waits_is_bounded(warnings):
     assert warnings() == []
     scene.log.log_change(change("PUT", f"{SOURCE}/resume"))
     (told,) = warnings()
-    assert "(resume east->west), not recorded" in told
-    assert told.endswith(": 1000 others are still to be written")
+    assert "1 operator action not recorded" in told
+    assert told.endswith(
+        ": 1000 others are still to be written. Only this log has: resume east->west"
+    )
     gate.set()
     assert len(scene.recorded()) == operator_log.UNWRITTEN_MAX
     assert scene.opened <= 3, "what waits is written together"
@@ -247,9 +249,10 @@ def test_the_end_waits_no_longer_than_it_may(warnings):
     scene.log.close(0.2)
     assert scene.clock.now_s() - begun_s < WAIT_S / 2
     (told,) = warnings()
-    assert "2 actions of operators on east->west (pause east->west; resume east->west)" in told
+    assert told.startswith("east->west: 2 operator actions not recorded in ")
+    assert told.endswith(". Only this log has: pause east->west; resume east->west")
     scene.log.log_change(change("PUT", f"{SOURCE}/stop"))
-    assert "(stop east->west)" in warnings()[1]
+    assert warnings()[1].endswith(": stop east->west")
     gate.set()
     scene.log.close(WAIT_S)
     assert len(warnings()) == 2, "each action is told once"
@@ -313,7 +316,7 @@ def test_what_is_not_acknowledged_in_time_is_given_up(warnings, monkeypatch):
     log = operator_log.OperatorLog(lambda: scene.settings, now=passing, open_target=scene.open)
     log.log_change(change("PUT", f"{SOURCE}/pause"))
     eventually.eventually(lambda: bool(warnings()), WAIT_S)
-    assert warnings()[0].endswith(": not acknowledged within 30 s")
+    assert ": not acknowledged within 30 s. Only this log has: " in warnings()[0]
     assert silent.closed
     log.close(WAIT_S)
 

@@ -23,10 +23,10 @@ OWN_TEXT = {
     ("config.py", "found.text"): "the user's own file in the other form",
     ("docs.py", "pages[what]()"): "a page of the documentation",
     ("offsets.py", "show.as_csv(answer)"): "leaves out groups with such names",
-    ("run.py", "printable.escape(f'mm2: {self.format_message()}')"): "escaped",
+    ("run.py", "terminal_escape.escape(f'mm2: {self.format_message()}')"): "escaped",
     ("sandbox.py", "shell_variables.render(found, shell=shell)"): "quoted for a shell",
-    ("command.py", "printable.escape_lines(str(error))"): "escaped",
-    ("command.py", "printable.escape_lines(shown.getvalue())"): "escaped",
+    ("command.py", "terminal_escape.escape_lines(str(error))"): "escaped",
+    ("command.py", "terminal_escape.escape_lines(shown.getvalue())"): "escaped",
     ("command.py", "click.get_current_context().get_help()"): "help",
 }
 

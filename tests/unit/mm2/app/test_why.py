@@ -19,7 +19,7 @@ clusters: {east: {bootstrap.servers: 'e:1'}, west: {bootstrap.servers: 'w:1'}}
 flows:
 - {from: east, to: west, topics: 'orders.*, bills, __x', topics.exclude: '.*-old'%s}
 """
-STOPPED = f"it is damaged. It is tried again after 30 s. {commands.to_go_on('mm2 resume x')}"
+STOPPED = f"it is damaged. The next attempt is in 30 s. {commands.to_go_on('mm2 resume x')}"
 
 
 FAR = dict.fromkeys(("copied_to", "lag_records", "lag_ms"))

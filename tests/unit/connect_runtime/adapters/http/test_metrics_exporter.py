@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import parser
 
 from connect_runtime.adapters.http import metrics_exporter, small_server
-from connect_runtime.base import browsers, metrics
+from connect_runtime.base import metrics, request_origin
 from connect_runtime.ports import pages
 from connect_runtime.system import pool
 
@@ -182,7 +182,7 @@ def test_pages_for_people_are_shown_under_own_names_alone(registry):
         host="127.0.0.1",
         port=0,
         beside={"/seen": seen, "/lives": LIVES},
-        hosts=browsers.allowed(["node.example.org"]),
+        hosts=request_origin.allowed(["node.example.org"]),
     )
     exporter.start()
     root = exporter.url.removesuffix("/metrics")
@@ -190,7 +190,7 @@ def test_pages_for_people_are_shown_under_own_names_alone(registry):
         status, text = told(f"{root}/seen", headers={"Host": "evil.example"})
         assert status == 403
         assert "'evil.example'" in text
-        assert browsers.ALLOWED_NAMES in text
+        assert request_origin.ALLOWED_NAMES in text
         ours = {"Host": "node.example.org:9464", "X-Requested-With": "us"}
         assert told(f"{root}/seen", headers=ours) == (200, "us")
         for foreign in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://evil.example"}):

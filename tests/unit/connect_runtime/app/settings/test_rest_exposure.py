@@ -51,7 +51,7 @@ def test_with_users_only_plain_http_is(in_group, login):
 
 def test_without_listeners_it_is_this_machine_and_a_group_hears_of_it(in_group, alone):
     (warned,) = in_group().warnings
-    assert "listeners: is not set: the REST API is at http://127.0.0.1:8083 alone" in warned
+    assert "listeners: is not set: the REST API listens on http://127.0.0.1:8083," in warned
     assert alone().warnings == ()
     assert [str(each) for each in alone().rest.listeners] == ["http://127.0.0.1:8083"]
 

@@ -93,7 +93,7 @@ def test_users_of_basic_authentication(in_group, refused, stored):
 def test_basic_authentication_needs_a_protocol_that_signs(in_group, refused, stored, protocol):
     extension = {"rest.extension.classes": rest_settings.BASIC_AUTH, "connect.protocol": protocol}
     (told,) = refused(extension, KAFKA_OPTS=OPTS)
-    assert "w:9: connect.protocol: signs no requests between workers" in told
+    assert "w:9: connect.protocol: does not sign requests between workers" in told
     assert "sessioned" in told
     in_group({"connect.protocol": protocol})
     in_group({**extension, "connect.protocol": "Sessioned"}, KAFKA_OPTS=OPTS)

@@ -50,7 +50,7 @@ OUTSIDE = [
 def test_files_outside_are_refused_by_validation_and_by_the_task(folder, monkeypatch, of, name):
     monkeypatch.chdir(folder.parent)
     file = name.format(folder)
-    made = allowed_paths.limited(of, allowed_paths.AllowedPaths([str(folder)]))()
+    made = allowed_paths.restrict_to_paths(of, allowed_paths.AllowedPaths([str(folder)]))()
     props = {"file": file, "topic": "t"}
     told = {each.name: each.error_messages for each in made.validate(props)}["file"]
     assert len(told) == 1, told
@@ -62,14 +62,16 @@ def test_files_outside_are_refused_by_validation_and_by_the_task(folder, monkeyp
         task.start(props)
         task.poll()
 
-    with pytest.raises(errors.ConfigError, match="outside of the paths that this worker allows"):
+    with pytest.raises(errors.ConfigError, match="outside the paths that this worker allows"):
         run()
     assert not (folder.parent / "new.txt").exists()
 
 
 @pytest.mark.parametrize("of", CONNECTORS, ids=["source", "sink"])
 def test_files_inside_are_used_by_any_of_their_names(folder, of):
-    made = allowed_paths.limited(of, allowed_paths.AllowedPaths([f"{folder}/up/allowed"]))()
+    made = allowed_paths.restrict_to_paths(
+        of, allowed_paths.AllowedPaths([f"{folder}/up/allowed"])
+    )()
     for file in (f"{folder}/in.txt", f"{folder}/up/allowed/in.txt", f"{folder}/./new.txt"):
         assert not [
             each for each in made.validate({"file": file, "topic": "t"}) if each.error_messages

@@ -8,7 +8,7 @@ from connect_runtime.api import errors, records
 from connect_runtime.builtin.connectors import allowed_paths
 from connect_runtime.builtin.connectors import file_stream_sink as sink
 
-TASK = allowed_paths.limited(sink.FileStreamSinkTask, allowed_paths.AllowedPaths(["/"]))
+TASK = allowed_paths.restrict_to_paths(sink.FileStreamSinkTask, allowed_paths.AllowedPaths(["/"]))
 
 
 def record(value: object) -> records.SinkRecord:

@@ -10,7 +10,9 @@ from connect_runtime.builtin.connectors import allowed_paths
 from connect_runtime.builtin.connectors import file_stream_source as source
 from tests.fakes import plugin_contexts
 
-TASK = allowed_paths.limited(source.FileStreamSourceTask, allowed_paths.AllowedPaths(["/"]))
+TASK = allowed_paths.restrict_to_paths(
+    source.FileStreamSourceTask, allowed_paths.AllowedPaths(["/"])
+)
 
 
 @pytest.fixture

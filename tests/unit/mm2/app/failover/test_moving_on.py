@@ -205,7 +205,7 @@ def test_before_the_flow_is_stopped_who_goes_on_looks_again_at_who_writes_and_re
         move(world, wanted(Kind.PLANNED), path)
     assert (world.stopped, stands(world)) == (False, {"ahead": 50})
     assert "stop-producers: no hook is given: do it now" in world.told
-    assert world.told[-2] == f"to give it up: start again what was stopped, and move {path} away"
+    assert world.told[-2] == f"to abandon the move: restart what was stopped, and move {path} away"
 
 
 def test_a_flow_that_may_be_stopped_already_is_told(world: World, tmp_path: Path):

@@ -171,7 +171,7 @@ def test_a_secret_that_would_travel_in_clear_is_warned_of_once(read, url, warned
         "consumer.fetch.min.bytes: 1"
     )
     found = read(text.replace("to: b}", "to: b, source.admin.request.timeout.ms: 1000}"))
-    lines = [each for each in found.warning_lines() if "a secret in clear" not in each]
+    lines = [each for each in found.warning_lines() if "is a plaintext secret" not in each]
     assert len(lines) == warned
     for line in lines:
         assert ":6: " in line
@@ -269,8 +269,8 @@ def test_a_mistake_of_one_kind_of_client_is_told_once(wrong):
         ("security.protocol: SASL_SSL, sasl.mechanism: PLAIN, LOGIN", None),
         (
             "security.protocol: SSL, ssl.endpoint.identification.algorithm: ''",
-            "clusters.a.ssl.endpoint.identification.algorithm: is empty, so host names of brokers "
-            "are not checked",
+            "clusters.a.ssl.endpoint.identification.algorithm: is empty, so broker host names are "
+            "not verified",
         ),
         ("security.protocol: SSL", None),
         ("security.protocol: PLAINTEXT, ssl.endpoint.identification.algorithm: ''", None),
@@ -287,7 +287,7 @@ clusters:
   b: {{bootstrap.servers: 'b:1'}}
 flows: [{{from: a, to: b}}]
 """
-    lines = [each for each in read(text).warning_lines() if "a secret in clear" not in each]
+    lines = [each for each in read(text).warning_lines() if "is a plaintext secret" not in each]
     assert len(lines) == (warned is not None)
     for line in lines:
         assert warned in line

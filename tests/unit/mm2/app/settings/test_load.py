@@ -177,7 +177,8 @@ def test_commands_of_a_file_that_others_can_write_are_refused(tmp_path):
     with pytest.raises(problems.SettingsError) as raised:
         load.load(path, environment={})
     assert str(raised.value).splitlines()[0] == (
-        f"{path}: hooks: has commands, and other users can write to this file: chmod go-w {path}"
+        f"{path}: hooks: runs commands, but other users can write to this file; "
+        f"to allow hooks, run: chmod go-w {path}"
     )
 
 
@@ -186,6 +187,6 @@ def test_a_file_that_others_can_write_is_warned_of(tmp_path):
     path.write_text(WITH_HOOKS.replace("hooks:", "#"))
     path.chmod(0o666)
     assert load.load(path, environment={}).warning_lines() == [
-        f"{path}: other users can write to this file, and so decide what mm2 does: "
+        f"{path}: other users can write to this file and so control mm2; to prevent it, run: "
         f"chmod go-w {path}"
     ]

@@ -132,6 +132,7 @@ def test_security_of_a_cluster_is_not_switched_off_by_the_way(read, wrong, name)
 def test_nobody_switches_off_that_other_users_are_kept_from_a_local_driver(read, wrong):
     conf = "conf: {spark.authenticate: false}"
     (problem,) = wrong(f"{BASE}spark: {{{conf}}}\n")
-    assert problem.text == "would leave spark on local[512,1] open to others"
+    local = "spark on local[512,1]"
+    assert problem.text == f"would leave the connections of {local} unauthenticated or unencrypted"
     assert read(f"{BASE}spark: {{{conf}, allow.insecure.spark: true}}\n").spark.on_this_machine
     assert read(f"{BASE}spark: {{conf: {{spark.network.crypto.enabled: false}}}}\n").spark

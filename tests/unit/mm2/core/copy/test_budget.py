@@ -37,15 +37,15 @@ def test_no_batch_is_opened_while_others_hold_more_than_half_of_the_budget():
     task = budget.Budget(limit_bytes=100)
     task.hold(90)
     task.hold(50, opened=True)
-    assert (task.may_open, task.held_bytes, task.free_bytes) == (True, 140, 0)
+    assert (task.may_decode, task.held_bytes, task.free_bytes) == (True, 140, 0)
     task.hold(1, opened=True)
-    assert not task.may_open
+    assert not task.may_decode
     task.release(90)
-    assert not task.may_open
+    assert not task.may_decode
     task.release(1, opened=True)
-    assert (task.may_open, task.free_bytes) == (True, 50)
+    assert (task.may_decode, task.free_bytes) == (True, 50)
 
 
 @pytest.mark.parametrize(("limit", "largest"), [(10, 1 << 20), (1 << 26, 1 << 26)])
 def test_one_batch_may_unpack_to_the_whole_budget(limit, largest):
-    assert budget.Budget(limit).largest_opened_bytes == largest
+    assert budget.Budget(limit).largest_decoded_bytes == largest

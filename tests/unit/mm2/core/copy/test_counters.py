@@ -59,12 +59,12 @@ def test_records_without_timestamps_leave_the_age_as_it_was():
 def test_batches_that_were_made_are_counted_and_the_newest_says_why():
     copied = counters.Counters()
     found = []
-    for why in ("", "small batches are joined", "compaction left gaps in it", ""):
+    for why in ("", "small batches are merged", "compaction left gaps in it", ""):
         copied.acknowledged(sent(why=why), now_s=70.0, wall_ms=NOW_MS)
         found.append((copied.made, copied.why))
     assert found == [
         (0, ""),
-        (1, "small batches are joined"),
+        (1, "small batches are merged"),
         (2, "compaction left gaps in it"),
         (2, ""),
     ]

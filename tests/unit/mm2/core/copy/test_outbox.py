@@ -9,7 +9,7 @@ from mm2.formats import record_batch, records
 from tests.fakes import batches, copying, messages, scripts, transforms
 
 NOW_MS = scripts.NOW_MS
-JOINED = "small batches are joined"
+JOINED = "small batches are merged"
 
 
 def box(*held, position=0, joining=0, old_before_ms=0, **more):
@@ -436,7 +436,7 @@ def test_a_batch_of_many_records_is_read_in_parts_that_count_against_the_budget(
         (out,) = staged(found)
         outs.append(out)
         inside = len(out.batch) if found._opened is None else len(out.batch) + found._opened.size
-        assert found._held.opened_bytes == inside
+        assert found._held.decoded_bytes == inside
         found._held.release(out.held, opened=out.opened)
     assert [values(each) for each in outs] == [SIX[:2], SIX[2:4], SIX[4:]]
     assert [(each.source, each.next_source) for each in outs] == [(0, 2), (2, 4), (4, 12)]
@@ -451,7 +451,7 @@ def test_dropping_a_batch_of_which_parts_are_left_goes_back_to_the_next_part():
     (out,) = staged(found)
     assert found.drop() == outbox.Place(2, 3)
     found._held.release(out.held, opened=out.opened)
-    assert (found.queued_bytes, found._held.held_bytes, found._held.opened_bytes) == (0, 0, 0)
+    assert (found.queued_bytes, found._held.held_bytes, found._held.decoded_bytes) == (0, 0, 0)
     assert not found.holds_opened
 
 
@@ -487,13 +487,13 @@ def test_what_must_be_opened_and_unpacks_to_more_than_the_budget_stands_in_the_w
     assert not found.stage()
     assert found.unreadable == source_batches.Obstacle(
         offset=0,
-        why="it must be opened (the mirror topic forces none), and it unpacks to more than 2097152 "
-        "bytes, which is all that buffer.memory allows",
+        why="the batch must be decoded (the mirror topic forces none), but it decompresses to more "
+        "than 2097152 bytes, the limit set by buffer.memory",
         behind=1,
         sound=True,
         too_large=True,
     )
-    assert found._held.opened_bytes == 0
+    assert found._held.decoded_bytes == 0
     assert told(taken(small(bomb, limit=2 << 20))) == [(0, 1, 1, "")]
 
 

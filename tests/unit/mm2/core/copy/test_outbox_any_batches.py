@@ -190,7 +190,7 @@ def test_the_logs_hold_all_that_is_odd(part_records):
         sender.run()
         reasons = {each.why for each in sender.sent}
         found -= {"passed"} if "" in reasons else set()
-        found -= {"joined"} if "small batches are joined" in reasons else set()
+        found -= {"joined"} if "small batches are merged" in reasons else set()
         found -= {"opened"} if "its timestamps are the append time's" in reasons else set()
         found -= {"gaps"} if "compaction left gaps in it" in reasons else set()
         found -= {"divided"} if sender.divided else set()

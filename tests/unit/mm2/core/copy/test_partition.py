@@ -365,7 +365,7 @@ def test_damage_that_stays_is_a_stop_and_looked_at_again_all_the_same():
         world.tick(20.0)
     world.offer(copying.damaged(0))
     assert world.standing.stop.cause is stops.Cause.CORRUPT
-    assert "tried again after 30 s" in world.standing.reason
+    assert "The next attempt is in 30 s" in world.standing.reason
     world.tick(31.0).copied(LOG[0])
     assert (world.standing.phase, world.copy.map.through) == (Phase.COPYING, 1)
 

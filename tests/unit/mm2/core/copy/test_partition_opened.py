@@ -126,7 +126,7 @@ def test_what_is_queued_is_joined_and_what_comes_later_is_not_waited_for():
     world.acknowledge().acknowledge().tick(1.0)
     assert values(world) == [b"%d" % at for at in range(6)]
     assert said(world).runs == ((0, 1),)
-    assert world.copy.counters.why == "small batches are joined"
+    assert world.copy.counters.why == "small batches are merged"
 
 
 def test_a_joined_batch_of_which_nothing_was_heard_is_found_on_the_mirror():
@@ -339,10 +339,10 @@ def test_a_batch_that_must_be_opened_and_unpacks_to_more_than_the_budget_stops_i
     go_on(world)
     assert world.standing.stop.cause is stops.Cause.BATCH_TOO_LARGE
     assert world.standing.stop.retry_after_s is None
-    assert "source offset 1: it must be opened" in world.standing.stop.message
+    assert "source offset 1: the batch must be decoded" in world.standing.stop.message
     assert "more than 1048576 bytes" in world.standing.stop.message
     assert (values(world), said(world).through) == ([b"a"], 1)
-    assert (world.budget.held_bytes, world.budget.opened_bytes) == (0, 0)
+    assert (world.budget.held_bytes, world.budget.decoded_bytes) == (0, 0)
 
 
 def test_a_batch_that_is_copied_in_parts_is_copied_whole(monkeypatch):
@@ -351,7 +351,7 @@ def test_a_batch_that_is_copied_in_parts_is_copied_whole(monkeypatch):
     world = copying.begun(batch(0, *held, codec=4), batch(9, b"next"), target_codec=3)
     go_on(world)
     assert (values(world), world.copy.map.through) == ([*held, b"next"], 10)
-    assert (world.budget.held_bytes, world.budget.opened_bytes) == (0, 0)
+    assert (world.budget.held_bytes, world.budget.decoded_bytes) == (0, 0)
 
 
 def test_a_paused_partition_keeps_no_opened_bytes_from_others(monkeypatch):
@@ -360,12 +360,12 @@ def test_a_paused_partition_keeps_no_opened_bytes_from_others(monkeypatch):
     world = copying.begun(batch(0, *held, codec=4), target_codec=3)
     world.offer(batch(0, *held, codec=4))
     world.send()
-    assert world.budget.opened_bytes > 0
+    assert world.budget.decoded_bytes > 0
     world.copy.paused = True
     while world.in_flight:
         world.acknowledge()
     world.tick(0.1)
-    assert (world.budget.held_bytes, world.budget.opened_bytes) == (0, 0)
+    assert (world.budget.held_bytes, world.budget.decoded_bytes) == (0, 0)
     world.copy.paused = False
     go_on(world)
     assert (values(world), world.copy.map.through) == (held, 9)

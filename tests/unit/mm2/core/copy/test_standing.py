@@ -57,7 +57,7 @@ def test_the_first_reason_stays_named_until_something_is_copied():
 def test_what_stands_still_says_why_and_until_when(stop, wake_at_s, restless):
     found = standing.Standing()
     found.stand_still(stop, 5.0)
-    again = ". It is tried again after 30 s." if stop is FOR_A_WHILE else ""
+    again = ". The next attempt is in 30 s." if stop is FOR_A_WHILE else ""
     assert (found.phase, found.stop, found.reason) == (Phase.STOPPED, stop, stop.text + again)
     assert (found.wake_at_s, found.restless, found.idle) == (wake_at_s, restless, True)
     found.closing = True
@@ -70,7 +70,7 @@ def retries(found, stop, times):
     for _ in range(times):
         found.stand_still(stop, now_s)
         waits.append(found.wake_at_s - now_s)
-        assert f"after {waits[-1]:.0f} s" in found.reason
+        assert f"in {waits[-1]:.0f} s" in found.reason
         now_s = found.wake_at_s + 10.0
         found.take()
         found.copy()

@@ -147,7 +147,7 @@ def test_what_may_pass_by_itself_is_tried_a_few_times_before_it_is_a_stop():
     assert way.standing.phase is Phase.STOPPED
     assert "missing (deleted?)" in way.standing.reason
     assert way.tick(refusals.RETRY_S).standing.phase is Phase.STOPPED
-    assert "after 60 s" in way.standing.reason
+    assert "in 60 s" in way.standing.reason
 
 
 def test_what_passes_by_itself_is_no_stop():
@@ -211,14 +211,14 @@ def test_two_groups_that_fence_each_other_are_told_though_both_store_batches():
     way = fenced_in_a_group(standing.PASSING_TRIES + 1)
     assert (way.standing.phase, way.standing.stop.cause) == (Phase.STOPPED, stops.Cause.FENCED)
     assert "may run in one group of nodes only" in way.standing.reason
-    assert "It is tried again after 30 s." in way.standing.reason
+    assert "The next attempt is in 30 s." in way.standing.reason
     way.answers |= taking.answers()
     way.tick(30.0)
     assert way.standing.phase is Phase.COPYING
     way.answers[instructions.ReadFacts] = OTHER
     way.standing.stored()
     way.do(way.way.check_fence(taking.US, way.now_s))
-    assert "It is tried again after 60 s." in way.standing.reason
+    assert "The next attempt is in 60 s." in way.standing.reason
 
 
 def test_fenced_again_and_again_by_nobody_is_not_told():

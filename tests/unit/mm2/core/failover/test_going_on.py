@@ -145,11 +145,11 @@ def test_what_is_said_of_groups_that_were_moved_is_past():
 @pytest.mark.parametrize(
     ("begun", "moved", "said"),
     [
-        ((Step.IDLE,), set(), "to give it up: start again what was stopped, and move m away"),
+        ((Step.IDLE,), set(), "to abandon the move: restart what was stopped, and move m away"),
         (
             (Step.STOP_FLOW,),
             set(),
-            "to give it up: let the flow go on (mm2 resume x), start again what was "
+            "to abandon the move: resume the flow (mm2 resume x), restart what was "
             "stopped, and move m away",
         ),
         ((Step.STOP_FLOW,), {"billing"}, ""),

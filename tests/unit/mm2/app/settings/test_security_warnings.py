@@ -40,7 +40,7 @@ def parse_properties(text):
 def test_a_secret_in_clear_is_told_with_the_topics_that_will_hold_it():
     (found,) = parse(YAML.format(jaas=INLINE)).warnings
     told = found.describe("f")
-    assert "f:6: clusters.a.sasl.jaas.config: a secret in clear" in told
+    assert "f:6: clusters.a.sasl.jaas.config: is a plaintext secret" in told
     assert "mm2-configs.a.internal" in told
     assert "${file:/path:key}" in told
     assert "hush" not in told
@@ -57,8 +57,11 @@ def test_several_secrets_are_told_once():
         "a->b.source.cluster.secret = hush\nlisteners.https.ssl.key.password = hush\n"
     )
     told = [each.describe("f") for each in parse_properties(PROPERTIES + extra).warnings]
-    (found,) = [each for each in told if "in clear" in each]
-    assert "f:7: a.sasl.jaas.config: a secret in clear (as are a->b.source.cluster.secret)" in found
+    (found,) = [each for each in told if "plaintext secret" in each]
+    assert (
+        "f:7: a.sasl.jaas.config: is a plaintext secret (as are a->b.source.cluster.secret)"
+        in found
+    )
 
 
 @pytest.mark.parametrize("protocol", ["compatible", "Eager"])
@@ -68,11 +71,11 @@ def test_a_protocol_that_signs_nothing_is_refused_in_yaml(protocol):
         parse(text, HUSH="x")
     (found,) = caught.value.problems
     assert (found.line, found.key) == (12, "worker.connect.protocol")
-    assert "requests between nodes unsigned" in found.text
+    assert "does not sign requests between nodes" in found.text
     parse(text.replace(protocol, "Sessioned"), HUSH="x")
 
 
 def test_and_is_warned_of_in_properties():
     (found,) = parse_properties(PROPERTIES + "b.connect.protocol = compatible\n").warnings
     told = found.describe("f")
-    assert "f:5: b.connect.protocol: COMPATIBLE leaves requests between nodes unsigned" in told
+    assert "f:5: b.connect.protocol: COMPATIBLE does not sign requests between nodes" in told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.app.offsets import skipping
+from mm2.app.offsets import map_record_skip
 from mm2.connectors.share import flow_ledger
 from mm2.core import flows, naming
 from mm2.formats import map_record, receipt
@@ -23,7 +23,7 @@ def cluster():
 
 def skip(cluster, offset):
     ledger = flow_ledger.FlowLedger(flow_log.FakeFlowLog(cluster, source_alias="east"))
-    return skipping.skip(
+    return map_record_skip.skip(
         ledger, flows.Flow(source="east", target="west"), offset, clock=plugin_contexts.Clock()
     )
 
@@ -62,7 +62,7 @@ def test_what_can_be_read_or_was_replaced_is_not_skipped(cluster, offset, told):
     log = cluster.topics[MAP].log
     log += [(GARBAGE, b"x"), (b"?", b"x"), (key, map_record.encode_value(request))]
     log.append((GARBAGE, None))
-    with pytest.raises(skipping.NothingToSkipError, match=told):
+    with pytest.raises(map_record_skip.NothingToSkipError, match=told):
         skip(cluster, offset)
     assert len(log) == 4
     assert receipts(cluster) == []
@@ -71,5 +71,5 @@ def test_what_can_be_read_or_was_replaced_is_not_skipped(cluster, offset, told):
 def test_skipped_twice_is_told(cluster):
     cluster.topics[MAP].log.append((GARBAGE, b"x"))
     skip(cluster, 0)
-    with pytest.raises(skipping.NothingToSkipError, match="there is no such record"):
+    with pytest.raises(map_record_skip.NothingToSkipError, match="none is unreadable"):
         skip(cluster, 0)

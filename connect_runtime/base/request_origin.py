@@ -21,8 +21,7 @@ _PORTS = {"http": "80", "https": "443"}
 _CROSS_SITE = "cross-site"
 _FOREIGN = "This request comes from a page of another origin"
 _REMEDY = (
-    "a page of another origin may change nothing here; access.control.allow.origin names origins"
-    " that may"
+    "to let pages of another origin make changes, add the origin to access.control.allow.origin"
 )
 
 
@@ -66,8 +65,7 @@ def allowed(names: Iterable[str]) -> AllowedHosts:
 def refused_name(host: str) -> str:
     """Why a request is not served whose `Host` is not allowed."""
     return (
-        f"The host name of this request is not one of this server: {host[:100]!a}. Ask by address,"
-        f" or add the name to {ALLOWED_NAMES}"
+        f"Host {host[:100]!a} is not allowed: use an IP address, or add the name to {ALLOWED_NAMES}"
     )
 
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from connect_runtime.base import printable
+from connect_runtime.base import terminal_escape
 
 
 @pytest.mark.parametrize(
@@ -24,18 +24,18 @@ from connect_runtime.base import printable
     ],
 )
 def test_what_is_not_printable_is_seen(text, escaped):
-    assert printable.escape(text) == escaped
+    assert terminal_escape.escape(text) == escaped
 
 
 def test_nothing_that_controls_a_terminal_is_left():
     every = "".join(map(chr, range(sys.maxunicode + 1)))
-    shown = printable.escape(every)
+    shown = terminal_escape.escape(every)
     assert shown.isprintable()
     shown.encode()
 
 
 def test_lines_stay_lines_and_look_like_no_others():
     text = "Traceback:\n\tat x\r\n2026-01-31 INFO forged\x1b[2J"
-    assert printable.escape_lines(text, indent="  ") == (
+    assert terminal_escape.escape_lines(text, indent="  ") == (
         "Traceback:\n      at x\\r\n  2026-01-31 INFO forged\\x1b[2J"
     )

@@ -31,10 +31,10 @@ def skip(
     found = next((each for each in unreadable if each.offset == offset), None)
     if found is None:
         offsets = ", ".join(str(each.offset) for each in unreadable)
-        there = f"such records are at offsets {offsets}" if offsets else "there is no such record"
+        there = f"unreadable records are at offsets {offsets}" if offsets else "none is unreadable"
         raise NothingToSkipError(
-            f"{topic} of cluster {flow.target} has no unreadable record at offset {offset} that "
-            f"still counts: {there}. Nothing was changed"
+            f"{topic} of cluster {flow.target}: the record at offset {offset} is readable, was "
+            f"replaced or does not exist; {there}. Nothing was changed"
         )
     about = found.partition or ids.TopicPartition(topic, 0)
     key, value = receipt.encode(
@@ -55,6 +55,7 @@ def skip(
         storing.append_all(ledger, [item], clock=clock)
     if any(each.offset == offset for each in ledger.catch_up(LOOK_S).unreadable()):
         raise errors.RetriableError(
-            f"{topic}: the tombstone for offset {offset} was acknowledged, but is not read back"
+            f"{topic}: the tombstone for offset {offset} was acknowledged but could not be read "
+            "back: run the command again"
         )
     return found

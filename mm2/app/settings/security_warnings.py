@@ -12,8 +12,8 @@ from mm2.core.configs import dedicated
 PROTOCOL = "connect.protocol"
 SESSIONED = "sessioned"
 UNSIGNED = (
-    "leaves requests between nodes unsigned: whoever reaches a node's port can set the task configs"
-    " of its connectors (KIP-507)"
+    "does not sign requests between nodes: anyone who can reach a node's port can set the task"
+    " configurations of its connectors (KIP-507)"
 )
 _PUBLIC = ("certificate.chain", "truststore.certificates")
 _OF_REST = ("listeners.", "admin.listeners.", "rest.")
@@ -37,10 +37,11 @@ def _unsigned(flat: settings.Flat) -> list[problems.Problem]:
             continue
         if is_unsigned(value):
             line, name = flat.places.get(key, (0, key))
-            text = f"{value.strip().upper()} {UNSIGNED}; remove it as soon as all nodes are of"
-            found.append(
-                problems.Problem(line=line, key=name, text=f"{text} Kafka 2.4 or newer, or mm2")
+            text = (
+                f"{value.strip().upper()} {UNSIGNED}; remove the setting once every node runs mm2,"
+                " or Kafka 2.4 or newer"
             )
+            found.append(problems.Problem(line=line, key=name, text=text))
     return found
 
 
@@ -64,9 +65,9 @@ def _inline_secrets(flat: settings.Flat) -> list[problems.Problem]:
     line, key = ordered[0]
     others = "".join(f", {name}" for _, name in ordered[1:])
     text = (
-        f"a secret in clear{f' (as are{others[1:]})' if others else ''}: it is stored so in"
-        f" {topics} on the target, where all who may read that topic read it; write"
-        " ${file:/path:key} or ${env:NAME}, of which only the name is stored"
+        f"is a plaintext secret{f' (as are{others[1:]})' if others else ''}: it is stored"
+        f" unencrypted in {topics} on the target, where everyone with read access can see it; use"
+        " ${file:/path:key} or ${env:NAME}, of which only the reference is stored"
     )
     return [problems.Problem(line=line, key=key, text=text)]
 
