@@ -102,7 +102,8 @@ def _as_readers_see(found: list[Record], header: record_batch.BatchHeader) -> li
 class DecodedBatch:
     """A batch whose records are unpacked and are read from the first to the last, in parts.
 
-    `left` records are not read yet, `size` bytes are held for them. Raises as `open_batch`.
+    `left` records are not read yet, and `size` bytes are held, fewer as more is read. Raises as
+    `open_batch`.
     """
 
     def __init__(
@@ -134,7 +135,9 @@ class DecodedBatch:
         self.left -= len(found)
         if not self.left:
             _expect_end(self._data, self._at)
-            self._data = b""
+        if not self.left or self._at > len(self._data) // 2:
+            self._data = self._data[self._at :]
+            self._at, self.size = 0, len(self._data)
         found = _with_timestamps_of_64_bits(found, far=far, base_timestamp=header.base_timestamp)
         return _as_readers_see(found, header)
 

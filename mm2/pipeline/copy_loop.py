@@ -75,6 +75,7 @@ class CopyLoop:
             target=target,
             link=link,
             answered=self._answered,
+            now=now,
             granted=settings.granted,
         )
         self._source_side = source_side.SourceSide(
@@ -194,8 +195,11 @@ class CopyLoop:
             if found:
                 self._carry(copy, found)
             self._place(copy)
-            if not copy.restless:
-                self._restless.pop(number, None)
+            self._restless.pop(number, None)
+            if copy.restless:
+                self._restless[number] = copy
+            if self._clock.now_s() - now_s > questions.TURN_S:
+                break  # the others are first in the next turn
 
     def _watch_leaders(self, now_s: float) -> None:
         generations = (self._source.view.generation, self._target.view.generation)

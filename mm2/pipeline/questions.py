@@ -6,8 +6,10 @@ A question is dropped unanswered when its script has been abandoned meanwhile (`
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
+from connect_runtime.base import clock
 from connect_runtime.wire.connection import cluster
 from mm2.core.copy import instructions, partition
 from mm2.pipeline import (
@@ -18,6 +20,8 @@ from mm2.pipeline import (
     worker_link,
 )
 
+TURN_S = 1.0
+"""So long at most partitions compute in one turn of the loop, the last of them a little longer."""
 Answered = Callable[[partition.PartitionCopy, instructions.Answer], None]
 
 
@@ -31,10 +35,12 @@ class Questions:
         target: cluster.ClusterConnections,
         link: worker_link.WorkerLink,
         answered: Answered,
+        now: clock.Clock,
         granted: bool = False,
     ) -> None:
         """`granted` as in `messages.Configure`."""
         self._granted = granted
+        self._clock = now
         self._taken: set[int] = set()
         self._source = asked.Side(source, is_target=False)
         self._target = asked.Side(target, is_target=True)
@@ -95,7 +101,7 @@ class Questions:
         return True
 
     def flush(self, now_s: float) -> None:
-        """Send what was collected; wake the sleepers whose time has come."""
+        """Send what was collected; wake the sleepers whose time has come, for `TURN_S` at most."""
         if self._sleeping:
             self._wake(now_s)
         self._offsets.flush()
@@ -113,7 +119,11 @@ class Questions:
             self._answered(question.copy, answer)
 
     def _wake(self, now_s: float) -> None:
-        due = [question for at_s, question in self._sleeping if at_s <= now_s]
+        """Who pairs large batches computes each time it wakes: the loop has to run in between."""
+        due = deque(each for each in self._sleeping if each[0] <= now_s)
         self._sleeping = [each for each in self._sleeping if each[0] > now_s]
-        for question in due:
-            self._reply(question, instructions.Done())
+        while due:
+            self._reply(due.popleft()[1], instructions.Done())
+            if self._clock.now_s() - now_s > TURN_S:
+                break
+        self._sleeping = [*due, *self._sleeping]

@@ -194,6 +194,12 @@ PLANTED = {
         make=openings.GapsUnmapped, kind=judge.Kind.MAP, conditions=weather.with_some(filtered=True)
     ),
     "one batch too many joined": Planted(make=openings.OneTooMany, kind=LOST),
+    "back to the start of a batch": Planted(
+        make=openings.BackToTheBatch, kind=DOUBLED, conditions=weather.in_parts
+    ),
+    "transactions for what has to wait": Planted(
+        make=openings.AgeOfTheQueue, kind=UNSETTLED, conditions=weather.in_parts
+    ),
     "last stable offset unseen": Planted(
         make=open_faults.StableUnseen, kind=LOST, conditions=HANGING
     ),
@@ -207,10 +213,12 @@ CONTENT_SEES = {LOST: "aborted tail counted", DOUBLED: "tail ignored"}
 """Of each kind a fault that the comparison of contents is the first to see."""
 
 
-def violations(seeds: range) -> list[str]:
+def violations(
+    seeds: range, *, conditions: Callable[[Random], weather.Weather] = weather.draw
+) -> list[str]:
     found: list[str] = []
     for seed in seeds:
-        outcome = schedule.run(seed)
+        outcome = schedule.run(seed, conditions=conditions)
         found.extend(f"seed {seed}: {each}" for each in outcome.violations)
     return found
 
@@ -218,6 +226,20 @@ def violations(seeds: range) -> list[str]:
 @pytest.mark.timeout(120)
 def test_nothing_is_lost_and_nothing_doubled_in_random_schedules() -> None:
     assert violations(range(examples.of(QUICK))) == []
+
+
+@pytest.mark.timeout(120)
+def test_nothing_is_lost_and_nothing_doubled_where_batches_are_opened_in_parts() -> None:
+    assert violations(range(examples.of(QUICK // 2)), conditions=weather.in_parts) == []
+
+
+@pytest.mark.full
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("chunk", range(4))
+def test_nothing_is_lost_and_nothing_doubled_in_parts_in_many_schedules(chunk: int) -> None:
+    size = FULL // CHUNKS
+    first = QUICK + chunk * size
+    assert violations(range(first, first + size), conditions=weather.in_parts) == []
 
 
 def test_a_transaction_that_nobody_ends_is_told_and_copied_again_once_a_person_aborts_it() -> None:

@@ -14,8 +14,9 @@ class Budget:
 
     `decoded_bytes` is the part of it that was not fetched: batches that had to be decoded, and what
     they were re-encoded to. One batch may decompress to `largest_decoded_bytes`. While decoded
-    bytes are more than half of the limit, no other batch is decoded (`may_decode`), so that decoded
-    batches hold at most one and a half times the limit.
+    bytes are more than half of the limit, no other batch is decoded (`may_decode`), so that copying
+    holds at most one and a half times the limit of decoded batches. At most half of the limit is
+    taken from fetching for them (`free_bytes`): one large batch never stops other partitions.
     """
 
     limit_bytes: int
@@ -24,15 +25,17 @@ class Budget:
 
     @property
     def free_bytes(self) -> int:
-        return max(0, self.limit_bytes - self.held_bytes)
+        fetched = self.held_bytes - self.decoded_bytes
+        return max(0, self.limit_bytes - fetched - min(self.decoded_bytes, self.limit_bytes // 2))
 
     @property
     def largest_decoded_bytes(self) -> int:
         return max(self.limit_bytes, OPENED_BYTES_LEAST)
 
-    @property
-    def may_decode(self) -> bool:
-        return self.decoded_bytes <= self.limit_bytes // 2
+    def may_decode(self, *, own_bytes: int = 0) -> bool:
+        """Whether one more batch may be decoded. `own_bytes` are the caller's own decoded bytes,
+        which never make it wait."""
+        return self.decoded_bytes - own_bytes <= self.limit_bytes // 2
 
     def hold(self, size: int, *, opened: bool = False) -> None:
         self.held_bytes += size

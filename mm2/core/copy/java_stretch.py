@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mm2.core.copy import facts, instructions, outcomes, refusals, retracing, walk
+from mm2.core.copy import facts, instructions, outcomes, refusals, retracing, stops, walk
 from mm2.formats import record_batch, record_sets
 
 LONGEST = 5_000_000
@@ -44,7 +44,7 @@ def where_both_begin(
 
 def look_behind(
     attempt: outcomes.Attempt, *, copied: int
-) -> instructions.Script[Stretch | outcomes.BeginAgain | None]:
+) -> instructions.Script[Stretch | outcomes.BeginAgain | stops.Stop | None]:
     """Did Java go on behind `copied`, the target offset that our anchor names, and store where?
 
     What our own owners stored in its topics tells nothing: the record must be a stranger's, and the
@@ -64,12 +64,17 @@ def look_behind(
         if isinstance(answer, instructions.Refused) and answer.code == refusals.OFFSET_OUT_OF_RANGE:
             return None
         return outcomes.again("reading what an OffsetSync names on the source", answer)
-    most = attempt.context.max_decoded_bytes
+    most = attempt.context.held.largest_decoded_bytes
     one = retracing.Retracing(
         source=source, target=target, exact=True, likely=source, max_decoded_bytes=most
     )
-    one.feed_source(answer)
-    one.feed_target(*found)
+    fed = yield from walk.take_turns(one, one.feed_source(answer))
+    if isinstance(fed, outcomes.BeginAgain):
+        return fed
+    if one.too_large is None:
+        one.feed_target(*found)
+    if one.too_large is not None:
+        return stops.blocked(attempt.where, one.too_large)
     return Stretch(source=source, target=target) if one.found_any else None
 
 

@@ -48,7 +48,7 @@ def retrace(
             likely=java.next_offset,
             transform=opening.repeatable(attempt.context.transform),
             source_epoch_before=begins.source_epoch,
-            max_decoded_bytes=attempt.context.max_decoded_bytes,
+            max_decoded_bytes=attempt.context.held.largest_decoded_bytes,
         )
         if left.lost:
             traced.lost(left.lost)
@@ -83,7 +83,10 @@ def _walk(
                 continue
             if not isinstance(answer, instructions.Records):
                 return walk.not_read(attempt.where, answer, offset=traced.read_to)
-            need = traced.feed_source(answer)
+            fed = yield from walk.take_turns(traced, traced.feed_source(answer))
+            if not isinstance(fed, pairing.Need):
+                return fed
+            need = fed
             blocked = traced.obstacle is not None
             ends = need is pairing.Need.SOURCE and (blocked or traced.read_to >= answer.end)
         idle = idle + 1 if before == (at, traced.read_to) else 0
@@ -95,7 +98,7 @@ def _walk(
             need = traced.source_ends()
         if idle > outcomes.READS_WITHOUT_NEWS:
             return outcomes.stuck("comparing what Java wrote with the source")
-    return None
+    return None if traced.too_large is None else stops.blocked(attempt.where, traced.too_large)
 
 
 def _no_longer_there(traced: retracing.Retracing, answer: instructions.Refused) -> bool:

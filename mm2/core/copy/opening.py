@@ -91,8 +91,8 @@ def _to_stand(
 class DecodedBatch:
     """As `open_batch`, for batches that may unpack to many records or bytes: read in parts.
 
-    `size`: the bytes that it holds. `next_source`: the source offset from which on nothing was
-    read. Raises `UnreadableError` and `TransformError`.
+    `next_source`: the source offset from which on nothing was read; never before the entry's
+    `first`. Raises `UnreadableError` and `TransformError`.
     """
 
     def __init__(
@@ -108,8 +108,17 @@ class DecodedBatch:
             raise _unreadable(error) from error
         self._entry = entry
         self._transform = transform
-        self.size = self._opened.size
         self.next_source = entry.first
+
+    @property
+    def size(self) -> int:
+        """Bytes that it holds; fewer as more is read."""
+        return self._opened.size
+
+    @property
+    def left(self) -> int:
+        """Records that are not read yet, also those before the entry's `first`."""
+        return self._opened.left
 
     @property
     def done(self) -> bool:
@@ -124,7 +133,7 @@ class DecodedBatch:
             raise _unreadable(error) from error
         behind = self._entry.header.last_offset if self.done else found[-1].offset
         became = _to_stand(found, self._entry, self._transform)
-        self.next_source = behind + 1
+        self.next_source = max(self.next_source, behind + 1)
         return became
 
 

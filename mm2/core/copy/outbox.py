@@ -18,8 +18,6 @@ from typing import NamedTuple
 from mm2.core.copy import budget, limits, opening, outgoing, source_batches
 from mm2.formats import compression, record_batch, records
 
-_JOINED = "small batches are merged"
-
 
 class Place(NamedTuple):
     """A source offset, and the leader epoch of the batch that it is in."""
@@ -71,10 +69,8 @@ class Outbox:
 
     @property
     def next_is_old(self) -> bool | None:
-        """Of the next batch; None when nothing is queued."""
-        if self._staged:
-            return self._staged[0].max_timestamp < self._old_before_ms
-        return self._is_old(self._queue[0]) if self._queue else None
+        """Of the staged batch; None when none is staged: then nothing can be sent yet."""
+        return self._staged[0].max_timestamp < self._old_before_ms if self._staged else None
 
     @property
     def oldest_timestamp(self) -> int | None:
@@ -87,9 +83,6 @@ class Outbox:
     def next_size(self) -> int:
         """Of the staged batch, in bytes."""
         return len(self._staged[0].batch)
-
-    def _is_old(self, entry: source_batches.Copyable) -> bool:
-        return entry.header.max_timestamp < self._old_before_ms
 
     def take(self) -> outgoing.Outgoing:
         """The staged batch; its `held` bytes are the taker's to release."""
@@ -132,7 +125,7 @@ class Outbox:
             return False
         head = self._queue[0]
         why = self._why_open(head)
-        if why and not self._held.may_decode:
+        if why and not self._held.may_decode():
             return False
         chosen = [head]
         if self.limits.records_at(head.first) == limits.ANY:
@@ -188,7 +181,8 @@ class Outbox:
         if done == 1:
             return False
         head = chosen[0]
-        self._stage_made(chosen[:done], found, why=_JOINED, start=head.first)
+        why = "small batches are merged"
+        self._stage_made(chosen[:done], found, why=why, opened=False, start=head.first)
         return True
 
     def _open(self, chosen: list[source_batches.Copyable], why: str) -> None:
@@ -205,24 +199,26 @@ class Outbox:
                 if not opened.done:
                     self._opened = opened
                     self._hold(opened.size, opened=True)
-                    self._stage_made([head], found, why=why, start=head.first)
+                    self._stage_made([head], found, why=why, opened=True, start=head.first)
                     return
         except (opening.UnreadableError, opening.TransformError) as error:
             self._find_unreadable(error, head.first, why)
             return
         done = 1 + self._add_following(found, chosen)
-        self._stage_made(chosen[:done], found, why=why, start=head.first)
+        self._stage_made(chosen[:done], found, why=why, opened=True, start=head.first)
 
     def _stage_part(self, opened: opening.DecodedBatch) -> None:
         """Stage the next part of the head; its last one takes it out of the queue."""
-        head, start = self._queue[0], opened.next_source
+        head, start, size = self._queue[0], opened.next_source, opened.size
         why = self._why_open(head) or "it is decoded"
         try:
             found = opened.read(limits.PART_RECORDS, max_bytes=limits.PART_BYTES)
         except (opening.UnreadableError, opening.TransformError) as error:
             self._find_unreadable(error, start, why)
             return
-        self._stage_made([head], found, why=why, start=start)
+        finally:
+            self._release(size - opened.size, opened=True)
+        self._stage_made([head], found, why=why, opened=True, start=start)
 
     def _find_unreadable(self, error: Exception, offset: int, why: str) -> None:
         head = self._queue[0]
@@ -271,11 +267,13 @@ class Outbox:
         found: list[records.Record],
         *,
         why: str,
+        opened: bool,
         start: int,
     ) -> None:
         """Stage batches of these records, which begin at source offset `start` or behind it. The
-        entries leave the queue, unless they are a batch of which parts are left."""
-        opened = self._opened
+        entries leave the queue, unless they are a batch of which parts are left. `opened`: what is
+        made counts as opened bytes of the budget."""
+        left = self._opened
         codec = _codec(entries[0].header) if self._target_codec is None else self._target_codec
         made = outgoing.made(
             entries,
@@ -284,14 +282,14 @@ class Outbox:
             batch_bytes=self.limits.made_bytes,
             records_max=self.limits.records_at(start),
             why=why,
-            opened=why is not _JOINED,
-            next_source=None if opened is None else opened.next_source,
+            opened=opened,
+            next_source=None if left is None else left.next_source,
         )
         for each in made:
             self._hold(each.held, opened=each.opened)
         self._staged.extend(made)
-        if opened is not None:
-            if not opened.done:
+        if left is not None:
+            if not left.done:
                 return
             self._close_opened()
         for entry in entries:

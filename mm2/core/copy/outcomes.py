@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from mm2.core.copy import facts, fence, instructions, opening, pairing, setup, stops
+from mm2.core.copy import budget, facts, fence, instructions, opening, pairing, setup, stops
 from mm2.core.copy import opposite as copy_opposite
-from mm2.formats import compression, map_record
+from mm2.formats import map_record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """Who takes what: `owner` marks this worker's anchors, `wall_ms` is read for receipts only,
-    `transform` is what is done to the records on their way. `max_decoded_bytes`: one batch may
-    unpack to so much. `opposite`: the source's producers as far as they are known. `ours`: the
+    `transform` is what is done to the records on their way. What is opened counts against `held`,
+    the task's budget. `opposite`: the source's producers as far as they are known. `ours`: the
     producer ids that takes have known for ours.
     """
 
@@ -22,7 +22,7 @@ class Context:
     owner: bytes
     wall_ms: Callable[[], int]
     transform: opening.Transform | None = None
-    max_decoded_bytes: int = compression.OPENED_BYTES_MAX
+    held: budget.Budget = field(default_factory=pairing.no_budget)
     opposite: copy_opposite.Known = field(default_factory=copy_opposite.Known)
     ours: set[int] = field(default_factory=set)
 

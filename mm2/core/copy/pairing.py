@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mm2.core.copy import instructions, limits, opening, source_batches, tail
+from mm2.core.copy import budget, instructions, limits, opening, source_batches, tail
 from mm2.formats import compression, map_record, record_batch, records
 
 SEGMENT_RUNS = 20_000
@@ -27,6 +27,8 @@ class Need(enum.Enum):
     NOTHING = "every batch of the tail has its source, or none can be found"
     SOURCE = "more of the source, from `position` on"
     TARGET = "the target's batch at `wanted`, opened"
+    TURN = "a turn of the copy loop, since much was opened"
+    ROOM = "room in the budget for one more opened batch"
 
 
 class Seam(NamedTuple):
@@ -39,6 +41,57 @@ class Seam(NamedTuple):
     source_epoch: int
 
 
+def no_budget() -> budget.Budget:
+    """Of whoever has none to share: one batch may unpack to as much as is ever unpacked."""
+    return budget.Budget(compression.OPENED_BYTES_MAX)
+
+
+def too_large(
+    error: opening.TooLargeError,
+    entry: source_batches.Copyable,
+    *,
+    mirrors: tuple[int, int] | None = None,
+) -> source_batches.Obstacle:
+    """This batch of the source would have to be opened; or of the mirror, of so many records, which
+    `mirrors` says with the source offset up to which all pairs.
+
+    The limit is ours: it says nothing of whether the rest pairs.
+    """
+    what, offset, behind = "the batch", entry.first, entry.header.last_offset + 1
+    if mirrors is not None:
+        what = f"the mirror's batch at offset {entry.first}"
+        offset, behind = mirrors[0], sum(mirrors)
+    return source_batches.Obstacle(
+        offset=offset,
+        why=(
+            f"{what} must be decoded to compare source and mirror, but {error}, the limit set by "
+            "buffer.memory"
+        ),
+        behind=behind,
+        sound=True,
+        too_large=True,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Side:
+    """The batch of one side that is opened, and those of its records that were read and are not
+    paired. `held_bytes` of the budget are held for it."""
+
+    name: str
+    batch: opening.DecodedBatch | None = None
+    records: deque[records.Record] = field(default_factory=deque)
+    held_bytes: int = 0
+
+    @property
+    def has_more(self) -> bool:
+        return self.batch is not None and not self.batch.done
+
+    @property
+    def used_up(self) -> bool:
+        return not self.records and not self.has_more
+
+
 @dataclass(slots=True, kw_only=True)
 class Pairing:
     """Walks the source from `position` until every record of the tail has its source record.
@@ -46,10 +99,13 @@ class Pairing:
     `runs` are what was learned of the map, `seams` where that may be cut, `mismatch` says why a
     record has none; "" while they pair. `paired_to` is the target offset behind the last that did,
     at first `start`; `matched` counts them. An `obstacle` is damage that was read at
-    `position`, and that says nothing of the tail. Invariant: the first `paired` batches of `tail`
-    are paired, and `_mine` is what is left of the next, if that was opened. `opposite` and
-    `strangers` are as in `source_batches.scan`; strangers stand behind all that was read. A batch
-    of either side may unpack to `max_decoded_bytes`; the source's are read in parts.
+    `position`, and that says nothing of the tail; neither does what is `too_large` to be opened.
+    Invariant: the first `paired` batches of `tail` are paired, and `_mine` is what is left of the
+    next, if that was opened. `opposite` and `strangers` are as in `source_batches.scan`; strangers
+    stand behind all that was read.
+
+    Batches of both sides are read in parts, and what they hold counts against the budget `held`
+    until `close` is called.
     """
 
     tail: list[tail.OurBatch]
@@ -58,7 +114,7 @@ class Pairing:
     source_epoch: int = -1
     transform: opening.Transform | None = None
     opposite: Mapping[int, bool] | None = None
-    max_decoded_bytes: int = compression.OPENED_BYTES_MAX
+    held: budget.Budget = field(default_factory=no_budget)
     paired: int = 0
     paired_to: int = field(init=False)
     matched: int = 0
@@ -66,17 +122,19 @@ class Pairing:
     seams: list[Seam] = field(default_factory=list)
     mismatch: str = ""
     obstacle: source_batches.Obstacle | None = None
+    too_large: source_batches.Obstacle | None = None
     strangers: tuple[int, ...] = ()
     _found: deque[source_batches.Copyable] = field(default_factory=deque)
-    _theirs: deque[records.Record] = field(default_factory=deque)
-    _their_batch: opening.DecodedBatch | None = None
+    _reread: source_batches.Copyable | None = None
+    _theirs: _Side = field(default_factory=lambda: _Side(name="source"))
+    _mine: _Side = field(default_factory=lambda: _Side(name="target"))
     _their_epoch: int = -1
-    _mine: deque[records.Record] = field(default_factory=deque)
     _read_to: int = -1
     _read_epoch: int = -1
     _source_to: int = field(init=False)
     _began: tuple[int, int] = field(init=False)
     _delta: int | None = None
+    _done_bytes: int = 0
 
     def __post_init__(self) -> None:
         self.paired_to = self.start
@@ -95,13 +153,17 @@ class Pairing:
     @property
     def unpaired_from(self) -> int:
         """Target offset of the first record that is not paired."""
-        return self._mine[0].offset if self._mine else self.wanted
+        mine = self._mine
+        if mine.records:
+            return mine.records[0].offset
+        return mine.batch.next_source if mine.batch is not None and mine.has_more else self.wanted
 
     def could_be_gone(self, end: int) -> bool:
         """Has a source that ends at `end` had offsets for all records that are not paired?"""
-        left = len(self._mine) + sum(each.count for each in self.tail[self.paired :])
-        if self._mine:
-            left -= self.tail[self.paired].count
+        left, mine = sum(each.count for each in self.tail[self.paired :]), self._mine
+        if not mine.used_up:
+            assert mine.batch is not None
+            left += len(mine.records) + mine.batch.left - self.tail[self.paired].count
         return end - self._source_to >= left
 
     def start_over(self) -> None:
@@ -115,6 +177,12 @@ class Pairing:
         self.runs.clear()
         self.seams.clear()
 
+    def close(self) -> None:
+        """Nothing is paired any more: what was opened is forgotten. Must be called in the end."""
+        for side in (self._theirs, self._mine):
+            side.batch = None
+            self._hold(side)
+
     def feed(self, answer: instructions.Records) -> Need:
         """One fetch of the source from `position` on."""
         found = source_batches.scan(
@@ -126,70 +194,100 @@ class Pairing:
         self._found.extend(found.batches)
         self._read_to, self._read_epoch = found.position, found.leader_epoch
         self.obstacle, self.strangers = found.obstacle, found.strangers
-        return self._go_on()
+        self._done_bytes = 0
+        return self.go_on()
 
     def feed_target(self, header: record_batch.BatchHeader, batch: memoryview) -> Need:
         """The batch at `wanted`."""
-        entry = source_batches.Copyable(header, batch, header.base_offset, "")
-        try:
-            self._mine.extend(opening.open_batch(entry, max_bytes=self.max_decoded_bytes))
-        except opening.UnreadableError as error:
-            self.mismatch = f"target offset {header.base_offset}: {error}"
-            return Need.NOTHING
-        return self._go_on()
+        self._reread = source_batches.Copyable(header, batch, header.base_offset, "")
+        return self.go_on()
 
-    def _go_on(self) -> Need:
-        while not self.complete and not self.mismatch:
-            if self._theirs and self._mine:
+    def go_on(self) -> Need:
+        """Pair what is at hand; call it again after a turn, or once there is room."""
+        while not (self.complete or self.mismatch or self.too_large):
+            theirs, mine = self._theirs, self._mine
+            if theirs.records and mine.records:
                 self._pair_records()
-            elif self._theirs:
-                return Need.TARGET
-            elif not self._next_part() and not self._next_batch():
+            elif self._done_bytes >= limits.PART_BYTES:
+                self._done_bytes = 0
+                return Need.TURN
+            elif theirs.records and mine.has_more:
+                self._read(mine)
+            elif theirs.records:
+                if self._reread is None:
+                    return Need.TARGET
+                if not self._has_room:
+                    return Need.ROOM
+                entry, self._reread = self._reread, None
+                self._open(mine, entry, None)
+            elif theirs.has_more:
+                self._read(theirs)
+            elif not self._found:
                 return self._out_of_source()
+            elif mine.used_up and self._same(self._found[0]):
+                self._pair_whole(self._found.popleft())
+            elif not self._has_room:
+                return Need.ROOM
+            else:
+                entry = self._found.popleft()
+                self._their_epoch = entry.header.leader_epoch
+                self._open(theirs, entry, self.transform)
         return Need.NOTHING
 
     def _out_of_source(self) -> Need:
-        if self.mismatch:
-            return Need.NOTHING
         if self._read_to > self.position:
             self.position, self.source_epoch = self._read_to, self._read_epoch
         return Need.SOURCE
 
-    def _next_part(self) -> bool:
-        """Read on in the source's batch that is opened; False if nothing is left of it."""
-        opened = self._their_batch
-        while opened is not None and not opened.done and not self._theirs and not self.mismatch:
-            source = opened.next_source
-            try:
-                found = opened.read(limits.PART_RECORDS, max_bytes=limits.PART_BYTES)
-            except (opening.UnreadableError, opening.TransformError) as error:
-                self.mismatch = f"source offset {source}: {error}"
-                return True
-            self._theirs.extend(found)
-        return bool(self._theirs)
+    @property
+    def _has_room(self) -> bool:
+        own = self._theirs.held_bytes + self._mine.held_bytes
+        return self.held.may_decode(own_bytes=own)
 
-    def _next_batch(self) -> bool:
-        """Pair source batches whole as far as that goes, then open one; False when all are used
-        up."""
-        while self._found and not self.complete:
-            entry = self._found.popleft()
-            if not self._mine and self._same(entry):
-                mine = self.tail[self.paired]
-                self._paired(entry.first, mine.offset, count=mine.count)
-                self._step_to(entry.header.last_offset + 1, entry.header.leader_epoch)
-                self._batch_paired()
-                continue
-            try:
-                self._their_batch = opening.DecodedBatch(
-                    entry, self.transform, max_bytes=self.max_decoded_bytes
-                )
-            except opening.UnreadableError as error:
-                self.mismatch = f"source offset {entry.first}: {error}"
-                return False
-            self._their_epoch = entry.header.leader_epoch
-            if self._next_part():
-                return not self.mismatch
-        return self.complete
+    def _open(
+        self, side: _Side, entry: source_batches.Copyable, transform: opening.Transform | None
+    ) -> None:
+        most = self.held.largest_decoded_bytes
+        try:
+            side.batch = opening.DecodedBatch(entry, transform, max_bytes=most)
+        except opening.TooLargeError as error:
+            self._find_too_large(side, entry, error)
+        except opening.UnreadableError as error:
+            self.mismatch = f"{side.name} offset {entry.first}: {error}"
+        else:
+            self._done_bytes += side.batch.size
+            self._hold(side)
+
+    def _find_too_large(
+        self, side: _Side, entry: source_batches.Copyable, error: opening.TooLargeError
+    ) -> None:
+        if side is self._theirs:
+            self.too_large = too_large(error, entry)
+        else:
+            count = self.tail[self.paired].count
+            self.too_large = too_large(error, entry, mirrors=(self.position, count))
+
+    def _read(self, side: _Side) -> None:
+        """The next part."""
+        assert side.batch is not None
+        start, left = side.batch.next_source, side.batch.left
+        try:
+            found = side.batch.read(limits.PART_RECORDS, max_bytes=limits.PART_BYTES)
+        except (opening.UnreadableError, opening.TransformError) as error:
+            self.mismatch = f"{side.name} offset {start}: {error}"
+            return
+        finally:
+            self._hold(side)
+        read = min(left - side.batch.left, limits.PART_RECORDS)
+        whole_part = side.has_more or read == limits.PART_RECORDS
+        share = limits.PART_BYTES * read // limits.PART_RECORDS
+        self._done_bytes += limits.PART_BYTES if whole_part else share
+        side.records.extend(found)
+
+    def _hold(self, side: _Side) -> None:
+        now = side.batch.size if side.batch is not None else 0
+        self.held.hold(now - side.held_bytes, opened=True)
+        side.held_bytes = now
 
     def _same(self, entry: source_batches.Copyable) -> bool:
         if entry.opening or self.transform is not None:
@@ -197,23 +295,30 @@ class Pairing:
         mine = self.tail[self.paired].fingerprint
         return tail.fingerprint(entry.header, entry.batch) == mine
 
+    def _pair_whole(self, entry: source_batches.Copyable) -> None:
+        mine = self.tail[self.paired]
+        self._paired(entry.first, mine.offset, count=mine.count)
+        self._step_to(entry.header.last_offset + 1, entry.header.leader_epoch)
+        self._batch_paired()
+
     def _pair_records(self) -> None:
         """As many as stand on both sides."""
-        while self._theirs and self._mine:
-            one, other = self._theirs[0], self._mine[0]
+        theirs, mine = self._theirs.records, self._mine.records
+        while theirs and mine:
+            one, other = theirs[0], mine[0]
             if one[1:] != other[1:]:
                 self.mismatch = (
                     f"target offset {other.offset} does not hold what source offset "
                     f"{one.offset} holds"
                 )
                 return
-            self._theirs.popleft()
-            self._mine.popleft()
+            theirs.popleft()
+            mine.popleft()
             self._paired(one.offset, other.offset)
-            assert self._their_batch is not None
-            behind = self._theirs[0].offset if self._theirs else self._their_batch.next_source
+            assert self._theirs.batch is not None
+            behind = theirs[0].offset if theirs else self._theirs.batch.next_source
             self._step_to(behind, self._their_epoch)
-        if not self._mine:
+        if self._mine.used_up:
             self._batch_paired()
 
     def _batch_paired(self) -> None:

@@ -77,7 +77,7 @@ class PartitionCopy:
             owner=owner,
             wall_ms=wall_ms,
             transform=transform,
-            max_decoded_bytes=held.largest_decoded_bytes,
+            held=held,
         )
         self._way_in = way_in.WayIn(
             self._context,
@@ -267,7 +267,8 @@ class PartitionCopy:
         assert self.map is not None
         if self.paused and self.outbox.holds_opened:  # others wait for the room in the budget
             self._forget_queue()
-        self._stage()  # of what is queued nothing may be left over: no transaction is opened for it
+        # A transaction is opened for a staged batch alone: all of what is queued may be left out.
+        self._stage()
         if not self.outbox.queued:
             self.map.skipped_to(self.source.position, source_epoch=self.source.epoch, now_s=now_s)
             if (found := self.source.obstacle) is not None and not self.mode.open:
@@ -276,8 +277,11 @@ class PartitionCopy:
             return self._close(now_s)
         if self.source.strangers and not self.outbox.queued:
             return self._cross(walk.ask_opposite(self._context, self.source.strangers), now_s)
+        waits = self.map.must_wait(now_s)
         step = self.mode.next_step(
-            next_is_old=self.outbox.next_is_old, paused=self.paused, now_s=now_s
+            next_is_old=None if waits else self.outbox.next_is_old,
+            paused=self.paused,
+            now_s=now_s,
         )
         return [] if step is None else self._cross(self._boundary(step), now_s)
 
@@ -404,3 +408,5 @@ class PartitionCopy:
             self.map.check_invariants()
             oldest = self.window.oldest_source
             assert oldest is None or self.map.through <= oldest, self.map
+            if self.standing.phase is _COPYING:
+                assert self.source.position >= self.map.through, (self.source.position, self.map)

@@ -200,7 +200,7 @@ def pair(attempt: outcomes.Attempt, position: Position) -> instructions.Script[o
     """Pair the tail and go on behind it; in a new era where part of it can no longer be
     compared."""
     behind = yield from java_stretch.look_behind(attempt, copied=position.target)
-    if isinstance(behind, outcomes.BeginAgain):
+    if isinstance(behind, outcomes.BeginAgain | stops.Stop):
         return behind
     if behind is not None:
         since = (position.source, position.target)
@@ -231,7 +231,7 @@ def _pair_tail(
         start=position.target,
         transform=None if changed else opening.repeatable(attempt.context.transform),
         opposite=attempt.context.producers,
-        max_decoded_bytes=attempt.context.max_decoded_bytes,
+        held=attempt.context.held,
     )
     gone = yield from walk.walk_source(attempt, pairs)
     if isinstance(gone, outcomes.BeginAgain | stops.Stop):

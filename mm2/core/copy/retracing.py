@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mm2.core.copy import instructions, opening, pairing, source_batches
+from mm2.core.copy import instructions, limits, opening, pairing, source_batches
 from mm2.formats import compression, map_record, record_batch, records
 
 KEPT_RECORDS = 4_000_000
@@ -39,7 +39,7 @@ class Retracing:
     are what was learned of the map before Java stepped back. `mismatch` says why the record at
     target offset `unpaired_from` has no equal; "" while all have. `beyond`: the source has none
     left that it could be. `writer` is the producer id of the batch that was looked at last. A batch
-    may unpack to `max_decoded_bytes`.
+    may unpack to `max_decoded_bytes`; one that is `too_large` says nothing of what has an equal.
 
     Invariant: an equal record of its own stands in the stretch for each committed source record
     from `source` on and before `position`.
@@ -56,6 +56,7 @@ class Retracing:
     max_decoded_bytes: int = compression.OPENED_BYTES_MAX
     read_to: int = field(init=False)
     obstacle: source_batches.Obstacle | None = None
+    too_large: source_batches.Obstacle | None = None
     count: int = 0
     doubled: list[tuple[int, int]] = field(default_factory=list)
     runs: list[map_record.Run] = field(default_factory=list)
@@ -70,6 +71,8 @@ class Retracing:
     _marks: bytearray = field(default_factory=bytearray)
     _epochs: list[tuple[int, int]] = field(default_factory=list)
     _read_epoch: int = -1
+    _unread: deque[tuple[source_batches.Copyable, bool]] = field(default_factory=deque)
+    _unread_to: tuple[int, int] = (-1, -1)
     _mine: deque[records.Record] = field(default_factory=deque)
     _begun: bool = False
     _stepped_back: bool = False
@@ -112,14 +115,29 @@ class Retracing:
         found = source_batches.scan(answer.records, position=self.read_to, aborted=())
         committed = {each.header.base_offset for each in kept.batches}
         for entry in found.batches:
-            try:
-                self._add(entry, needed=entry.header.base_offset in committed)
-            except (opening.UnreadableError, opening.TransformError) as error:
-                return self._fail(f"source offset {entry.first}: {error}")
-        if found.position > self.read_to:
-            self.read_to, self._read_epoch = found.position, found.leader_epoch
+            self._unread.append((entry, entry.header.base_offset in committed))
+        self._unread_to = found.position, found.leader_epoch
         self.obstacle = found.obstacle
         return self.go_on()
+
+    def _take_in(self) -> pairing.Need | None:
+        """Remember what was fetched of the source; None once that is done."""
+        taken_in = 0
+        while self._unread:
+            if taken_in >= limits.PART_RECORDS:
+                return pairing.Need.TURN
+            entry, needed = self._unread.popleft()
+            taken_in += entry.header.record_count
+            try:
+                self._add(entry, needed=needed)
+            except opening.TooLargeError as error:
+                self.too_large = pairing.too_large(error, entry)
+                return pairing.Need.NOTHING
+            except (opening.UnreadableError, opening.TransformError) as error:
+                return self._fail(f"source offset {entry.first}: {error}")
+        if self._unread_to[0] > self.read_to:
+            self.read_to, self._read_epoch = self._unread_to
+        return None
 
     def _add(self, entry: source_batches.Copyable, *, needed: bool) -> None:
         epoch = entry.header.leader_epoch
@@ -137,6 +155,10 @@ class Retracing:
         self.writer = header.producer_id
         try:
             opened = opening.open_batch(entry, max_bytes=self.max_decoded_bytes)
+        except opening.TooLargeError as error:
+            mirrors = (self.position, header.record_count)
+            self.too_large = pairing.too_large(error, entry, mirrors=mirrors)
+            return pairing.Need.NOTHING
         except opening.UnreadableError as error:
             return self._fail(f"target offset {header.base_offset}: {error}")
         self._mine.extend(each for each in opened if each.offset >= self.target)
@@ -174,6 +196,8 @@ class Retracing:
 
     def go_on(self) -> pairing.Need:
         """What is wanted next; `TARGET` is the next batch of the stretch, where there is one."""
+        if not self.mismatch and (need := self._take_in()) is not None:
+            return need
         if not self.mismatch and not self._begun and not self._begin():
             return pairing.Need.SOURCE
         while self._mine and not self.mismatch:

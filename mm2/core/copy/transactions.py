@@ -99,10 +99,11 @@ class TransactionMode:
     def next_step(self, *, next_is_old: bool | None, paused: bool, now_s: float) -> Step | None:
         """What is due; the mode itself begins and ends here.
 
-        `next_is_old` is of the batch that would be sent next, None for none.
+        `next_is_old` is of the batch that is sent next, None for none that is ready: none is left,
+        or it has to wait. An open transaction never waits for it, since no anchor is written then.
         """
         if self.open:
-            idle = next_is_old is None and self.open_bytes > 0
+            idle = next_is_old is None
             # Left open over a pause, the coordinator would abort it and fence us out.
             due = idle or paused or self.commit_due(now_s) or self._ends(next_is_old, now_s)
             return Step.COMMIT if due else None

@@ -11,6 +11,7 @@ from mm2.core.copy import (
     outcomes,
     pairing,
     refusals,
+    retracing,
     setup,
     stops,
     tail,
@@ -20,6 +21,9 @@ from mm2.formats import record_batch, record_sets
 RETRY_S = 30.0
 KEPT_BYTES = 64 * 1024
 """Of one read of the tail; many partitions may be paired at a time."""
+LOOK_FOR_ROOM_S = 0.05
+ROOM_WITHIN_S = 60.0
+"""Other partitions' opened batches are acknowledged long before that, or dropped."""
 LOOKS = 6
 LOOK_AGAIN_S = 0.5
 """What may pass by itself is read so often, so far apart, before it is believed: damage (of the
@@ -127,11 +131,23 @@ def walk_source(
 
     One read is made even for an empty tail: it tells whether the source still has our position.
     """
+    try:
+        return (yield from _walk_source(attempt, pairs))
+    finally:
+        pairs.close()
+
+
+def _walk_source(
+    attempt: outcomes.Attempt, pairs: pairing.Pairing
+) -> instructions.Script[outcomes.BeginAgain | stops.Stop | instructions.Refused | None]:
     need, idle = pairing.Need.SOURCE, 0
     reread = _Reread()
     while need is not pairing.Need.NOTHING:
         if need is pairing.Need.TARGET:
-            again = yield from _feed_target(pairs, reread)
+            fed = yield from _feed_target(pairs, reread)
+            if not isinstance(fed, pairing.Need):
+                return fed
+            again = yield from take_turns(pairs, fed)
             if not isinstance(again, pairing.Need):
                 return again
             need = again
@@ -140,7 +156,10 @@ def walk_source(
         if not isinstance(answer, instructions.Records):
             return answer
         before = pairs.position
-        need = pairs.feed(answer)
+        again = yield from take_turns(pairs, pairs.feed(answer))
+        if not isinstance(again, pairing.Need):
+            return again
+        need = again
         idle = 0 if pairs.position > before else idle + 1
         if need is pairing.Need.SOURCE and not pairs.strangers and _leads_no_further(pairs, answer):
             if idle >= LOOKS:
@@ -148,7 +167,24 @@ def walk_source(
             yield instructions.Sleep(delay_s=LOOK_AGAIN_S)
         if idle > outcomes.READS_WITHOUT_NEWS:
             return outcomes.stuck("reading the source to pair the mirror's tail")
-    return None
+    return None if pairs.too_large is None else stops.blocked(attempt.where, pairs.too_large)
+
+
+def take_turns(
+    pairs: pairing.Pairing | retracing.Retracing, need: pairing.Need
+) -> instructions.Script[pairing.Need | outcomes.BeginAgain]:
+    """Go on in large batches with a turn of the copy loop after each part, and wait for room in the
+    budget; returns what else is needed."""
+    waited = 0
+    while need in (pairing.Need.TURN, pairing.Need.ROOM):
+        waited = waited + 1 if need is pairing.Need.ROOM else 0
+        if waited * LOOK_FOR_ROOM_S > ROOM_WITHIN_S:
+            return outcomes.BeginAgain(
+                reason="no room in buffer.memory to decode the mirror's tail: others use it"
+            )
+        yield instructions.Sleep(delay_s=LOOK_FOR_ROOM_S if waited else 0.0)
+        need = pairs.go_on()
+    return need
 
 
 def _more_of_source(

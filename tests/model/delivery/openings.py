@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from mm2.core.copy import outbox, outgoing, partition, source_batches
+from mm2.core.copy import (
+    map_writer,
+    outbox,
+    outcomes,
+    outgoing,
+    partition,
+    source_batches,
+    transactions,
+)
 
 
 class _StartOverlooked(outbox.Outbox):
@@ -29,6 +37,24 @@ class _OneTooMany(outbox.Outbox):
         return found[1:]
 
 
+class _BackToTheBatch(outbox.Outbox):
+    def drop(self) -> outbox.Place | None:
+        opened, staged = self._opened, bool(self._staged)
+        base = self._queue[0].header.base_offset if self._queue else -1
+        found = super().drop()
+        if found is None or opened is None or staged:
+            return found
+        return found._replace(source=base)
+
+
+class _AgeOfTheQueue(outbox.Outbox):
+    @property
+    def next_is_old(self) -> bool | None:
+        if self._staged or not self._queue:
+            return super().next_is_old
+        return self._queue[0].header.max_timestamp < self._old_before_ms
+
+
 class _Bent(partition.PartitionCopy):
     outbox_class: type[outbox.Outbox]
 
@@ -51,6 +77,37 @@ class GapsUnmapped(_Bent):
     """Records of a batch that had gaps are taken to follow each other on the source."""
 
     outbox_class = _GapsUnmapped
+
+
+class BackToTheBatch(_Bent):
+    """What is dropped amid the parts of a batch is read again from the batch's start."""
+
+    outbox_class = _BackToTheBatch
+
+
+class _OpenForNothing(transactions.TransactionMode):
+    __slots__ = ()
+
+    def next_step(
+        self, *, next_is_old: bool | None, paused: bool, now_s: float
+    ) -> transactions.Step | None:
+        if self.open and next_is_old is None and not self.open_bytes and not paused:
+            return None
+        return super().next_step(next_is_old=next_is_old, paused=paused, now_s=now_s)
+
+
+class AgeOfTheQueue(_Bent):
+    """A transaction is opened for a batch of which nothing may be left, or that has to wait, and
+    stays open as long as nothing is sent in it."""
+
+    outbox_class = _AgeOfTheQueue
+
+    def _begin_copying(
+        self, taken: outcomes.Taken, written: map_writer.MapWriter, now_s: float
+    ) -> partition.Instructions:
+        found = super()._begin_copying(taken, written, now_s)
+        self.mode.__class__ = _OpenForNothing
+        return found
 
 
 class OneTooMany(_Bent):

@@ -118,6 +118,7 @@ class Owner:
         self.thawed_s = -1.0
         self._last_stop: stops.Stop | None = None
         self.held = budget.Budget(limit_bytes=1 << 30)
+        self._others_hold = 0
         self.machine = make(
             around.setup,
             owner=worker,
@@ -190,6 +191,48 @@ class Owner:
         for each in waiting:
             self._run(each)
 
+    @property
+    def is_amid_parts(self) -> bool:
+        """Was some of a batch read, and is nothing of it ready to be sent?"""
+        outbox = self.machine.outbox
+        return outbox._opened is not None and not outbox._staged
+
+    @property
+    def is_before_its_place(self) -> bool:
+        """Is all that was read of a batch copied already?"""
+        outbox = self.machine.outbox
+        opened = outbox._opened if self.is_amid_parts else None
+        return opened is not None and opened.next_source <= outbox._queue[0].first
+
+    @property
+    def has_sent_parts(self) -> bool:
+        """Is some of a batch acknowledged, and more to come?"""
+        outbox, written = self.machine.outbox, self.machine.map
+        opened = outbox._opened is not None and written is not None
+        return opened and written.through > outbox._queue[0].header.base_offset
+
+    def pause(self, *, on: bool) -> None:
+        """Heard of at once, or when it thaws."""
+
+        def pause() -> None:
+            self._note("paused" if on else "goes on")
+            self.machine.paused = on
+            self._handle(self.machine.tick(self._events.now_s))
+
+        self.deliver_after(0.0, pause)
+
+    def lose_room(self, length_s: float) -> None:
+        """For so long other partitions hold all of the budget as opened batches."""
+        size = self.held.limit_bytes
+        self._others_hold += size
+        self.held.hold(size, opened=True)
+
+        def give_back() -> None:
+            self._others_hold -= size
+            self.held.release(size, opened=True)
+
+        self._events.after(length_s, give_back)
+
     def close(self) -> None:
         self._note("closing")
         self._handle(self.machine.close(self._events.now_s))
@@ -243,6 +286,7 @@ class Owner:
         self._execute(given)
         self._pump()
         self.machine.check_invariants()
+        self._check_budget()
         if self._events.tracing:
             self._trace_phase()
         if self.machine.standing.phase is standing.Phase.FENCED and self.justly_fenced is None:
@@ -254,6 +298,15 @@ class Owner:
         if self.machine.standing.phase is standing.Phase.COPYING:
             self._told.copied_to(figures.copied_to(self.machine))
         self._plan_tick()
+
+    def _check_budget(self) -> None:
+        """What is under way is held of it, and nothing else."""
+        machine = self.machine
+        if type(machine) is not partition.PartitionCopy:
+            return  # it would tell of a planted fault, but the judge shall
+        if not (machine.script.running or machine.window.in_flight or machine.outbox.queued):
+            assert self.held.decoded_bytes == self._others_hold, self.held
+            assert self.held.held_bytes == self._others_hold, self.held
 
     def _somebody_took_over(self) -> bool:
         """Has another worker recorded an anchor under a newer identity than we ever had?"""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from mm2.core.copy import partition, standing
+from mm2.core.copy import limits, partition, standing
 from tests.model.delivery import events, judge, owner, weather, world
 
 HEALED_WITHIN_S = 600.0
@@ -40,6 +40,8 @@ def run(
     around = world.World(f"events {seed}", drawn, make=make, tracing=tracing)
     around.events.note("weather", drawn)
     violations: list[str] = []
+    whole = limits.PART_RECORDS
+    limits.PART_RECORDS = drawn.part_records or whole
     try:
         _Schedule(around).play()
         violations = judge.judge(around)
@@ -49,6 +51,8 @@ def run(
         unsettled = isinstance(error, events.UnsettledError)
         kind = judge.Kind.UNSETTLED if unsettled else judge.Kind.INVARIANT
         violations = [f"{kind}: {error!r}"]
+    finally:
+        limits.PART_RECORDS = whole
     state = ", ".join(_state(each) for each in around.owners)
     return Outcome(
         seed=seed,
@@ -134,6 +138,9 @@ class _Schedule:
             (weather_.compaction, 2, target.compact),
             (weather_.requests, 2, self._request_new_era),
             (weather_.java == "turns", 8, self._java_turn),
+            (weather_.pauses, 3, self._pause_amid_parts),
+            (weather_.pauses, 5, self._restart_amid_parts),
+            (weather_.no_room, 3, self._lose_room),
             (
                 weather_.unfenced and weather_.rights_change,
                 6,
@@ -201,6 +208,52 @@ class _Schedule:
                 self._random.uniform(0.0, 2 * length_s),
                 lambda: self._restart(frozen.worker if self._random.random() < 0.3 else None),
             )
+
+    def _amid(
+        self, amid: Callable[[owner.Owner], bool], fault: Callable[[owner.Owner], None]
+    ) -> None:
+        """As soon as that is so of an owner; a while later, of any."""
+        tries = 300
+
+        def look() -> None:
+            nonlocal tries
+            tries -= 1
+            found = [each for each in self._world.running if amid(each)]
+            hit = self._random.choice(found) if found else None
+            if hit is None and tries:
+                self._events.after(self._random.uniform(0.0, 0.02), look)
+            elif (hit := hit or self._some_owner()) is not None:
+                fault(hit)
+
+        look()
+
+    def _pause_amid_parts(self) -> None:
+        length_s = self._random.choice((0.0, 0.3, 5.0, 90.0))
+
+        def pause(hit: owner.Owner) -> None:
+            hit.pause(on=True)
+            self._events.after(length_s, lambda: hit.pause(on=False))
+
+        self._amid(lambda each: each.is_amid_parts, pause)
+
+    def _restart_amid_parts(self) -> None:
+        """Who comes next starts inside the batch, and is paused before it gets to its place."""
+
+        def crash(hit: owner.Owner) -> None:
+            hit.crash()
+            self._restart(hit.worker)
+            self._amid(lambda each: each.is_before_its_place, pause)
+
+        def pause(hit: owner.Owner) -> None:
+            hit.pause(on=True)
+            self._events.after(0.3, lambda: hit.pause(on=False))
+
+        self._amid(lambda each: each.has_sent_parts, crash)
+
+    def _lose_room(self) -> None:
+        hit = self._some_owner()
+        if hit is not None:
+            hit.lose_room(self._random.choice((0.1, 3.0, 40.0, 200.0)))
 
     def _elect(self, *, unclean: bool) -> None:
         self._world.target.elect(unclean=unclean)

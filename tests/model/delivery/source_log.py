@@ -16,6 +16,7 @@ from tests.model.delivery import events, weather
 
 OUT_OF_RANGE = 1
 OLD_MS = 3 * 86_400_000
+ZSTD = 4
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,7 +115,8 @@ class SourceLog:
             self.end_transaction(producer, commit=self._random.random() < 0.6)
 
     def _append_data(self, producer: int, *, transactional: bool) -> None:
-        made = [self._record() for _ in range(self._random.choice((1, 1, 1, 2, 3)))]
+        counts = (1, 3, 8, 20) if self._weather.large else (1, 1, 1, 2, 3)
+        made = [self._record() for _ in range(self._random.choice(counts))]
         if self._weather.identical:
             made = [batches.Record(value=b"same", timestamp=self._timestamp())]
         stamp = batches.Stamp(
@@ -129,7 +131,7 @@ class SourceLog:
         entry = Entry(
             base=self.end,
             last=self.end + len(made) - 1,
-            data=batches.data(made, stamp),
+            data=batches.data(made, stamp, codec=ZSTD if self._weather.large else 0),
             producer=producer,
             epoch=self.epoch,
             timestamp=max(each.timestamp for each in made),
@@ -281,7 +283,8 @@ class SourceLog:
             base_sequence=0,
             attributes=header.attributes,
         )
-        return batches.data(left, stamp, last_offset_delta=entry.last - entry.base)
+        codec = header.attributes & record_batch.CODEC_MASK
+        return batches.data(left, stamp, last_offset_delta=entry.last - entry.base, codec=codec)
 
     def truncate(self) -> None:
         """An unclean election: the log is cut and goes on in a new leader epoch."""

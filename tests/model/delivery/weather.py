@@ -25,6 +25,10 @@ class Weather:
     where `uncommitted` it copies what is not committed, too, and with `overlaps` both may run.
     `undescribed`: the target refuses DescribeProducers until somebody grants it; `late_stable`: it
     tells the last stable offset a moment late.
+    `large`: producers compress many records into a batch, and the target forces that all are
+    opened; of those `part_records` are read at once (0: as many as ever), and where `filtered`
+    whole parts may be left out. `pauses`: copies are paused for a while. `no_room`: the opened
+    batches of other partitions use up the budget for a while.
     `crowded`: other partitions fill the answer to a read; `damaged`: a read brings other bits.
     """
 
@@ -71,6 +75,10 @@ class Weather:
     java: str = ""
     uncommitted: bool = False
     overlaps: bool = False
+    large: bool = False
+    part_records: int = 0
+    pauses: bool = False
+    no_room: bool = False
 
 
 def draw(random: Random) -> Weather:
@@ -144,6 +152,25 @@ def java_turns(random: Random) -> Weather:
         stuck=random.choice((0.0, 0.01)),
     )
     found.overlaps = found.overlaps and not found.shared
+    return found
+
+
+def in_parts(random: Random) -> Weather:
+    """Batches that must be opened are read in several parts, and much happens amid these."""
+    found = dataclasses.replace(
+        draw(random),
+        large=True,
+        part_records=random.choice((1, 2, 3)),
+        pauses=True,
+        no_room=random.random() < 0.5,
+        filtered=random.random() < 0.7,
+        always_transactional=random.random() < 0.2,
+        identical=False,
+        java="",
+    )
+    found.largest = random.choice((300, 1 << 30))
+    # Where all before an open transaction is cleaned away, takes are tried for as long as it is.
+    found.compaction = found.compaction and not found.days
     return found
 
 

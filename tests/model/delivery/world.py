@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mm2.core.copy import partition, setup
-from mm2.formats import records
+from mm2.formats import compression, records
 from tests.model.delivery import (
     coordinator,
     events,
@@ -52,7 +52,7 @@ class World:
         self.late_takes = 0
         self.idle_tick_s = 6 * 3600.0 if conditions.days else 20.0
         self.setup = _setup(conditions)
-        self.transform = Filter() if conditions.filtered else None
+        self.transform = _transform(conditions)
 
     @property
     def running(self) -> list[owner.Owner]:
@@ -105,6 +105,22 @@ class Filter:
         return fields._replace(headers=(*fields.headers, (b"f", b"!"))) if number % 3 else fields
 
 
+class Stretches(Filter):
+    """Leaves out every other twelve records, too."""
+
+    name = "stretches"
+
+    def __call__(self, fields: records.Fields, timestamp_ms: int) -> records.Fields | None:
+        number = int(dict(fields.headers).get(b"n") or fields.value or b"0")
+        return None if number // 12 % 2 else super().__call__(fields, timestamp_ms)
+
+
+def _transform(conditions: weather.Weather) -> Filter | None:
+    if not conditions.filtered:
+        return None
+    return Stretches() if conditions.large else Filter()
+
+
 def _setup(conditions: weather.Weather) -> setup.PartitionSetup:
     start = conditions.start
     if start == "timestamp":
@@ -124,5 +140,6 @@ def _setup(conditions: weather.Weather) -> setup.PartitionSetup:
         target_topics=topics,
         delivery=delivery,
         renew_after_s=expiry_s / 3,
+        target_codec=compression.NONE if conditions.large else None,
         opposite_map="mm2-offset-map.b.internal" if conditions.two_way else "",
     )

@@ -84,11 +84,13 @@ class World:
     def __init__(self, *, granted=False, partitions=3):
         self.source, self.target = Side(), Side()
         self.answers: list[tuple[int, Any]] = []
+        self.now_s = 10.0
         self.questions = questions.Questions(
             source=cast(Any, self.source),
             target=cast(Any, self.target),
             link=cast(Any, None),
             answered=lambda copy, answer: self.answers.append((copy.where.partition, answer)),
+            now=cast(Any, SimpleNamespace(now_s=lambda: self.now_s)),
             granted=granted,
         )
         self.copies = [
@@ -190,6 +192,22 @@ def test_a_sleeper_wakes_when_its_time_has_come():
     world.questions.flush(10.5)
     assert world.answered() == {0: scripts.DONE}
     assert world.questions.next_wake_s() == 12.0
+
+
+def test_who_computes_for_long_whenever_it_wakes_leaves_the_loop_its_turn():
+    world = World(partitions=5)
+    woken = []
+
+    def answered(copy, answer):
+        woken.append(copy.where.partition)
+        world.now_s += 0.6 * questions.TURN_S
+        world.questions.ask(copy, instructions.Sleep(delay_s=0.0), world.now_s)
+
+    world.questions._answered = answered
+    world.ask(instructions.Sleep(delay_s=0.0), 0, 1, 2, 3, 4, flush=False)
+    for _ in range(5):
+        world.questions.flush(world.now_s)
+    assert woken == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4]
 
 
 # Coordinators

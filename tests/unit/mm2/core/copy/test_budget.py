@@ -37,13 +37,29 @@ def test_no_batch_is_opened_while_others_hold_more_than_half_of_the_budget():
     task = budget.Budget(limit_bytes=100)
     task.hold(90)
     task.hold(50, opened=True)
-    assert (task.may_decode, task.held_bytes, task.free_bytes) == (True, 140, 0)
+    assert (task.may_decode(), task.held_bytes, task.free_bytes) == (True, 140, 0)
     task.hold(1, opened=True)
-    assert not task.may_decode
+    assert not task.may_decode()
     task.release(90)
-    assert not task.may_decode
+    assert not task.may_decode()
     task.release(1, opened=True)
-    assert (task.may_decode, task.free_bytes) == (True, 50)
+    assert (task.may_decode(), task.free_bytes) == (True, 50)
+
+
+def test_nobody_waits_for_the_opened_batches_of_its_own():
+    task = budget.Budget(limit_bytes=100)
+    task.hold(51, opened=True)
+    assert [task.may_decode(own_bytes=own) for own in (0, 1, 51)] == [False, True, True]
+
+
+def test_what_is_opened_leaves_half_of_the_budget_to_fetching():
+    task = budget.Budget(limit_bytes=100)
+    task.hold(150, opened=True)
+    assert task.free_bytes == 50
+    task.hold(40)
+    assert task.free_bytes == 10
+    task.hold(40)
+    assert task.free_bytes == 0
 
 
 @pytest.mark.parametrize(("limit", "largest"), [(10, 1 << 20), (1 << 26, 1 << 26)])

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from mm2.core.copy import facts, instructions, java_stretch, outcomes, resume, take
+from mm2.core.copy import facts, instructions, java_stretch, outcomes, resume, stops, take
+from mm2.formats import compression
 from tests.fakes import scripts, taking
 from tests.fakes.java_mirror import ANCHOR, SOURCE, STRANGER, java, mirror, wrote
 
@@ -55,6 +56,20 @@ def looked(progress, *held, source=SOURCE, **changed):
 
 
 THERE = java_stretch.Stretch(source=102, target=42)
+
+
+@pytest.mark.parametrize("side", ["source", "mirror"])
+def test_a_sync_that_names_a_batch_too_large_to_be_opened_stops_the_partition(side, monkeypatch):
+    monkeypatch.setattr(compression, "OPENED_BYTES_MAX", 1 << 20)
+    large = bytes(2 << 20)
+    source, there = SOURCE, wrote(42, b"c")
+    if side == "source":
+        source = scripts.Log(scripts.data(102, large, codec=4), start=100)
+    else:
+        there = wrote(42, large, codec=4)
+    found = looked(java(103, (102, 42)), there, source=source).outcome
+    assert isinstance(found, stops.Stop)
+    assert found.cause is stops.Cause.BATCH_TOO_LARGE
 
 
 def test_a_sync_is_believed_if_a_stranger_wrote_that_record_there():

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
 from mm2.core.copy import (
+    budget,
     facts,
     instructions,
     java_stretch,
     java_walk,
+    limits,
     outcomes,
     retracing,
     stops,
@@ -19,10 +22,15 @@ from tests.fakes import scripts, taking, transforms
 from tests.fakes.java_mirror import LETTERS, SOURCE, java, mirror, wrote
 
 
-def retraced(*held, source=SOURCE, progress=101, begins=(100, 40), transform=None, **changed):
-    given = {"ReadTarget": mirror(*held), "ReadSource": source}
+def retraced(
+    *on_mirror, source=SOURCE, progress=101, begins=(100, 40), transform=None, held=None, **changed
+):
+    given = {"ReadTarget": mirror(*on_mirror), "ReadSource": source}
     known = facts.Facts(java=java(progress))
     attempt = taking.attempt(known, transform=transform)
+    if held is not None:
+        context = dataclasses.replace(attempt.context, held=held)
+        attempt = dataclasses.replace(attempt, context=context)
     stretch = java_stretch.Stretch(source=begins[0], target=begins[1])
     answers = taking.answers(known, **(given | changed))
     return scripts.play(java_walk.retrace(attempt, stretch), answers)
@@ -55,6 +63,25 @@ def test_a_transaction_that_is_open_is_waited_for():
     assert isinstance(again, outcomes.BeginAgain)
     assert again.lasting is not None
     assert again.lasting.cause is stops.Cause.HANGING
+
+
+def test_what_is_too_large_to_be_opened_stops_the_partition():
+    large = scripts.data(100, bytes(3 << 20), codec=4)
+    small = budget.Budget(2 << 20)
+    stop = retraced(wrote(40, b"a"), source=scripts.Log(large, start=100), held=small).outcome
+    assert isinstance(stop, stops.Stop)
+    assert stop.cause is stops.Cause.BATCH_TOO_LARGE
+
+
+def test_the_copy_loop_runs_while_many_batches_are_compared(monkeypatch):
+    monkeypatch.setattr(limits, "PART_RECORDS", 2)
+    held = [scripts.data(100 + at, each, leader_epoch=9) for at, each in enumerate(LETTERS)]
+    source = scripts.Log(*held, start=100)
+    played = retraced(wrote(40, b"a", b"b"), wrote(42, b"c"), source=source)
+    traced = played.outcome
+    assert (traced.whole, traced.position, traced.mismatch) == (True, 103, "")
+    assert played.slept
+    assert set(played.slept) == {0.0}
 
 
 def test_damage_on_the_source_stops_the_partition():

@@ -332,16 +332,18 @@ def test_a_start_inside_an_unreadable_batch_is_told_by_where_it_starts():
 # What is queued
 
 
-def test_the_next_batch_says_how_old_it_is_staged_or_not():
+def test_only_a_staged_batch_says_how_old_it_is():
     found = box()
     assert (found.next_is_old, found.oldest_timestamp, found.queued) == (None, None, 0)
     push(found, batch(0, timestamp=NOW_MS - 9), batch(1), old_before_ms=NOW_MS - 5)
-    assert (found.next_is_old, found.oldest_timestamp, found.queued) == (True, NOW_MS - 9, 2)
+    assert (found.next_is_old, found.oldest_timestamp, found.queued) == (None, NOW_MS - 9, 2)
     found.stage()
     assert (found.next_is_old, found.oldest_timestamp, found.queued) == (True, NOW_MS - 9, 2)
     assert found.next_size == len(batch(0))
     found.take()
-    assert (found.next_is_old, found.oldest_timestamp, found.queued) == (False, NOW_MS, 1)
+    assert (found.next_is_old, found.oldest_timestamp, found.queued) == (None, NOW_MS, 1)
+    found.stage()
+    assert found.next_is_old is False
 
 
 @pytest.mark.parametrize("staged", [False, True])
@@ -453,6 +455,26 @@ def test_dropping_a_batch_of_which_parts_are_left_goes_back_to_the_next_part():
     found._held.release(out.held, opened=out.opened)
     assert (found.queued_bytes, found._held.held_bytes, found._held.decoded_bytes) == (0, 0, 0)
     assert not found.holds_opened
+
+
+@pytest.mark.usefixtures("two_at_once")
+def test_dropping_a_batch_of_which_only_parts_before_the_start_were_read_goes_back_to_the_start():
+    found = box(batch(0, *SIX, attributes=8, leader_epoch=3), position=3)
+    assert not found.stage()
+    assert found.holds_opened
+    assert found.drop() == outbox.Place(3, 3)
+
+
+def test_what_was_read_of_an_opened_batch_is_given_back_to_the_budget_part_by_part(monkeypatch):
+    monkeypatch.setattr(limits, "PART_RECORDS", 1)
+    whole = batch(0, *[bytes(1000)] * 8, deltas=(*range(7), 8), last_delta=8)
+    found, held = box(whole), []
+    while found.queued:
+        (out,) = staged(found)
+        found._held.release(out.held, opened=out.opened)
+        held.append(found._held.decoded_bytes)
+    assert held == sorted(held, reverse=True)
+    assert [8 * each // held[0] for each in held] == [8, 8, 8, 8, 3, 3, 1, 0]
 
 
 @pytest.mark.usefixtures("two_at_once")

@@ -113,12 +113,19 @@ class Copied:
                 batch = memoryview(self.held[pairs.wanted])
                 need = pairs.feed_target(record_batch.read_header(batch), batch)
                 continue
+            if need is pairing.Need.TURN:
+                need = pairs.go_on()
+                continue
             before = pairs.position
             fetched = self.log.fetch(before, self.rng.randint(1, 4))
             aborted = tuple(self.log.aborted_from(before))
             need = pairs.feed(scripts.records(fetched, aborted=aborted))
+            while need is pairing.Need.TURN:
+                need = pairs.go_on()
             if need is pairing.Need.SOURCE and pairs.position == before:
                 break
+        pairs.close()
+        assert (pairs.held.held_bytes, pairs.held.decoded_bytes) == (0, 0)
         return pairs
 
 

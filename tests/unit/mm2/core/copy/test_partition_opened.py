@@ -371,6 +371,134 @@ def test_a_paused_partition_keeps_no_opened_bytes_from_others(monkeypatch):
     assert (values(world), world.copy.map.through) == (held, 9)
 
 
+def again_in(world, *values, first, codec=4):
+    """The copy of `world` was left at source offset `first`, inside the batch of these values."""
+    world.answers[instructions.FindSourceOffset] = [
+        instructions.SourceOffset(offset=len(values)),
+        instructions.SourceOffset(offset=first),
+    ]
+    world.tick()
+    assert world.copy.map.through == first
+    return world
+
+
+def test_a_pause_amid_the_parts_before_the_place_does_not_go_back(monkeypatch):
+    monkeypatch.setattr(limits, "PART_RECORDS", 2)
+    held = [b"%d" % at for at in range(9)]
+    world = copying.World(batch(0, *held, codec=4), start=str(copying.OLD))
+    again_in(world, *held, first=5)
+    world.offer(batch(0, *held, codec=4))
+    assert world.budget.decoded_bytes > 0
+    world.copy.paused = True
+    world.tick(0.02)
+    assert (world.copy.source.position, world.copy.map.through) == (5, 5)
+    assert world.budget.decoded_bytes == 0
+    world.copy.paused = False
+    go_on(world)
+    assert (values(world), world.copy.map.through) == (held[5:], 9)
+
+
+@pytest.mark.parametrize("delivery", list(setup.Delivery))
+@pytest.mark.parametrize("last", [b"x", b"kept"])
+def test_whole_parts_that_are_left_out_open_no_transaction_for_nothing(monkeypatch, delivery, last):
+    monkeypatch.setattr(limits, "PART_RECORDS", 2)
+    big = batch(0, *[b"x"] * 6, last, timestamp=copying.OLD, codec=4)
+    world = copying.begun(big, transform=transforms.Filter(b"x"), delivery=delivery)
+    world.offer(big)
+    assert instructions.AddToTransaction not in world.kinds
+    for _ in range(20):
+        world.tick(0.1)
+        world.send()
+        while world.in_flight:
+            world.acknowledge()
+        assert world.copy.mode.open is False or world.copy.outbox.next_is_old is not None
+    assert (world.copy.mode.open, world.copy.map.through) == (False, 7)
+    kept = [] if last == b"x" else [last]
+    assert values(world) == kept
+    fenced = delivery is not setup.Delivery.AT_LEAST_ONCE
+    assert world.kinds.count(instructions.AddToTransaction) == (len(kept) if fenced else 0)
+    world.copy.recorded(world.anchors[-1].token)
+    more = batch(7, b"more", timestamp=copying.OLD)
+    world.source = scripts.Log(big, more)
+    go_on(world.tick(60.0))
+    assert values(world) == [*kept, b"more"]
+
+
+def test_between_parts_what_was_sent_is_committed_while_whole_parts_are_left_out(monkeypatch):
+    monkeypatch.setattr(limits, "PART_RECORDS", 2)
+    held = [b"a", b"b", *[b"x"] * 40, b"c"]
+    big = batch(0, *held, timestamp=copying.OLD, codec=4)
+    world = copying.begun(big, transform=transforms.Filter(b"x"))
+    world.offer(big)
+    for _ in range(5):
+        world.send()
+        while world.in_flight:
+            world.acknowledge()
+        world.tick(0.02)
+    assert (world.copy.mode.open, world.copy.outbox.queued > 0) == (False, True)
+    assert said(world).through == 2
+    go_on(world)
+    for _ in range(40):
+        go_on(world.tick(0.1))
+    assert (values(world), world.copy.map.through) == ([b"a", b"b", b"c"], 43)
+
+
+def test_a_transform_that_fails_behind_parts_that_are_left_out_stops_the_partition(monkeypatch):
+    class Fails(transforms.Filter):
+        def __call__(self, fields, timestamp_ms):
+            if fields.value == b"boom":
+                raise ValueError("boom")
+            return super().__call__(fields, timestamp_ms)
+
+    monkeypatch.setattr(limits, "PART_RECORDS", 2)
+    big = batch(0, *[b"x"] * 5, b"boom", timestamp=copying.OLD, codec=4)
+    world = copying.begun(big, transform=Fails(b"x"))
+    world.offer(big)
+    for _ in range(10):
+        world.tick(0.1)
+    assert world.standing.stop.cause is stops.Cause.TRANSFORM_FAILED
+    assert (world.budget.held_bytes, world.budget.decoded_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize("delivery", list(setup.Delivery))
+def test_no_transaction_is_opened_for_a_batch_that_waits_for_room(delivery):
+    log = batch(0, b"a", b"b", deltas=(0, 3), timestamp=copying.OLD)
+    world = copying.begun(log, delivery=delivery)
+    others = world.budget.limit_bytes
+    world.budget.hold(others, opened=True)
+    world.offer(log)
+    world.tick(1.0).tick(60.0)
+    assert (world.copy.mode.open, world.kinds) == (False, [])
+    world.budget.release(others, opened=True)
+    for _ in range(5):
+        world.tick(0.1)
+        world.send()
+        while world.in_flight:
+            world.acknowledge()
+    assert values(world) == [b"a", b"b"]
+
+
+def test_no_transaction_is_opened_while_an_anchor_is_waited_for():
+    log = [batch(at, timestamp=copying.OLD) for at in range(2)]
+    world = copying.begun(*log, delivery=setup.Delivery.TRANSACTIONAL)
+    world.copied(log[0])
+    for _ in range(3):
+        world.tick(40.0)
+    assert world.copy.map.must_wait(world.now_s)
+    world.forget()
+    world.offer(log[1])
+    for _ in range(3):
+        world.tick(40.0)
+    assert (world.copy.mode.open, world.kinds) == (False, [])
+    world.copy.recorded(1 << 60)
+    for _ in range(3):
+        world.tick(1.0)
+        world.send()
+        while world.in_flight:
+            world.acknowledge()
+    assert values(world) == [b"v", b"v"]
+
+
 # Transforms
 
 

@@ -3,9 +3,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
-from mm2.core.copy import instructions, opening, outcomes, resume, stops, walk
+from mm2.core.copy import (
+    budget,
+    instructions,
+    limits,
+    opening,
+    outcomes,
+    resume,
+    stops,
+    walk,
+)
 from mm2.formats import map_record, receipt
 from tests.fakes import copying, scripts, taking, transforms
 
@@ -25,8 +36,10 @@ def source(base, *values, **more):
 A, B, C = (source(at, value) for at, value in enumerate([b"a", b"b", b"c"]))
 
 
-def paired(*on_target, held=(A, B, C), transform=None, written_by=None, known=None, **answers):
-    """`written_by` is the transform that the era was begun with."""
+def paired(
+    *on_target, held=(A, B, C), transform=None, written_by=None, known=None, room=None, **answers
+):
+    """`written_by` is the transform that the era was begun with, `room` the task's budget."""
     era = taking.era(filter_hash=opening.filter_hash(written_by))
     known = known or taking.known(taking.anchor(0, 40), era=era)
     given = {
@@ -37,7 +50,12 @@ def paired(*on_target, held=(A, B, C), transform=None, written_by=None, known=No
     answers = {getattr(instructions, name): answer for name, answer in answers.items()}
     where = resume.Position(era=1, source=0, target=40, source_epoch=8)
     attempt = taking.attempt(known, transform=transform)
-    return scripts.play(resume.pair(attempt, where), given | answers)
+    room = room or budget.Budget(1 << 20)
+    attempt = dataclasses.replace(attempt, context=dataclasses.replace(attempt.context, held=room))
+    before = room.held_bytes
+    played = scripts.play(resume.pair(attempt, where), given | answers)
+    assert room.held_bytes <= before
+    return played
 
 
 def went_on(played, *, source, runs):
@@ -256,3 +274,107 @@ def test_what_makes_another_thing_each_time_is_copied_again_with_a_receipt():
     begun_anew(played, source=0, target_from=40)
     ((_, era),) = taking.mapped(played, map_record.EraKey)
     assert era.filter_hash == opening.filter_hash(loose)
+
+
+# Large batches
+
+NINE = [b"%d" % at for at in range(9)]
+
+
+@pytest.fixture
+def two_at_once(monkeypatch):
+    monkeypatch.setattr(limits, "PART_RECORDS", 2)
+
+
+@pytest.mark.usefixtures("two_at_once")
+@pytest.mark.parametrize("sides", [(4, 3), (0, 4), (3, 0)], ids=str)
+def test_the_copy_loop_runs_after_each_part_of_what_is_paired(sides):
+    on_source, on_target = sides
+    large = source(0, *NINE, codec=on_source)
+    played = paired(copied(40, *NINE, codec=on_target), held=[large])
+    went_on(played, source=9, runs=[(0, 40)])
+    assert played.slept == [0.0] * 8
+
+
+@pytest.mark.usefixtures("two_at_once")
+def test_parts_before_the_place_where_pairing_begins_give_way_to_the_copy_loop_too():
+    large = source(0, *[b"left out"] * 40, b"kept", codec=4)
+    alike = transforms.Filter(b"left out")
+    played = paired(copied(40, b"kept"), held=[large], transform=alike, written_by=alike)
+    went_on(played, source=41, runs=[(40, 0)])
+    assert len(played.slept) >= 20
+
+
+def test_small_batches_are_paired_in_one_go():
+    played = paired(copied(40, *NINE), held=[source(at, NINE[at]) for at in range(9)])
+    went_on(played, source=9, runs=[(0, 40)])
+    assert played.slept == []
+
+
+@pytest.mark.parametrize("waits", [1, 5])
+def test_pairing_waits_while_opened_batches_of_others_use_up_the_budget(waits):
+    room = budget.Budget(1 << 20)
+    room.hold(1 << 20, opened=True)
+    slept = []
+
+    def sleep(question):
+        slept.append(question.delay_s)
+        if len(slept) == waits:
+            room.release(1 << 20, opened=True)
+        return scripts.DONE
+
+    played = paired(copied(40, b"a", b"b"), copied(42, b"c"), room=room, Sleep=sleep)
+    went_on(played, source=3, runs=[(0, 40)])
+    assert slept == [walk.LOOK_FOR_ROOM_S] * waits
+
+
+def test_pairing_begins_again_where_there_is_no_room_for_long():
+    room = budget.Budget(1 << 20)
+    room.hold(1 << 20, opened=True)
+    played = paired(copied(40, b"a", b"b"), copied(42, b"c"), room=room)
+    assert isinstance(played.outcome, outcomes.BeginAgain)
+    assert "buffer.memory" in played.outcome.reason
+    assert sum(played.slept) == pytest.approx(walk.ROOM_WITHIN_S, abs=1.0)
+    assert (room.decoded_bytes, played.stored) == (1 << 20, [])
+
+
+def test_what_is_opened_on_one_side_is_no_reason_to_wait_for_the_other():
+    large = [bytes(300_000) + b"%d" % at for at in range(3)]
+    room = budget.Budget(1 << 20)
+    on_target = copied(40, *large, codec=4), copied(43, b"z")
+    played = paired(*on_target, held=[source(0, *large, codec=3), source(3, b"z")], room=room)
+    went_on(played, source=4, runs=[(0, 40)])
+    assert room.decoded_bytes == 0
+
+
+@pytest.mark.parametrize("on_target", [False, True])
+def test_what_is_too_large_to_be_opened_stops_before_anything_is_written(on_target):
+    """The limit is ours: it does not say that the tail does not pair."""
+    large = [bytes(3 << 20), b"b"]
+    other = source(0, b"x", b"b") if on_target else source(0, *large, codec=3)
+    played = paired(copied(40, *large, codec=4), held=[other], room=budget.Budget(2 << 20))
+    assert isinstance(played.outcome, stops.Stop)
+    assert played.outcome.cause is stops.Cause.BATCH_TOO_LARGE
+    assert "orders-4 at source offset 0" in played.outcome.message
+    assert "more than 2097152 bytes, the limit set by buffer.memory" in (played.outcome.message)
+    assert ("the mirror's batch at offset 40" in played.outcome.message) is on_target
+    assert "offset:2" in played.outcome.message
+    assert played.stored == []
+
+
+@pytest.mark.usefixtures("two_at_once")
+def test_a_take_that_is_abandoned_amid_a_batch_holds_nothing():
+    room = budget.Budget(1 << 20)
+    attempt = taking.attempt(taking.known(taking.anchor(0, 40)))
+    attempt = dataclasses.replace(attempt, context=dataclasses.replace(attempt.context, held=room))
+    where = resume.Position(era=1, source=0, target=40, source_epoch=8)
+    log = scripts.Log(copied(40, *NINE, codec=4), MARKER)
+    held = scripts.Log(source(0, *NINE, codec=3))
+    script = resume.pair(attempt, where)
+    question = next(script)
+    while not isinstance(question, instructions.Sleep):
+        assert isinstance(question, READ | instructions.ReadSource)
+        question = script.send(log(question) if isinstance(question, READ) else held(question))
+    assert room.decoded_bytes > 0
+    script.close()
+    assert (room.held_bytes, room.decoded_bytes) == (0, 0)

@@ -48,6 +48,18 @@ def test_what_stands_once_and_in_order_is_whole():
     assert found.runs == [map_record.Run(0, 10)]
 
 
+def test_a_batch_that_is_too_large_to_be_opened_says_nothing_of_the_stretch():
+    found = traced(max_decoded_bytes=1000)
+    batch = scripts.data(0, bytes(2000), codec=4)
+    assert found.feed_source(scripts.records(batch, end=1)) is Need.NOTHING
+    assert (found.too_large.offset, found.too_large.behind, found.mismatch) == (0, 1, "")
+    found = over(b"a", b"b", max_decoded_bytes=1000)
+    assert write(found, 10, b"a") is Need.TARGET
+    assert write(found, 11, bytes(2000), b"b", codec=4) is Need.NOTHING
+    assert (found.too_large.offset, found.too_large.behind, found.mismatch) == (1, 3, "")
+    assert "the mirror's batch at offset 11" in found.too_large.why
+
+
 def test_without_a_record_nothing_is_found():
     found = over(*LETTERS, source=2)
     assert (found.position, found.source_epoch) == (2, -1)

@@ -159,7 +159,7 @@ def test_nothing_is_opened_for_nothing_or_over_a_pause():
     [
         (True, {"next_is_old": True}, False),
         (True, {"next_is_old": None}, True),
-        (False, {"next_is_old": None}, False),
+        (False, {"next_is_old": None}, True),
         (False, {"next_is_old": True, "paused": True}, True),
         (True, {"next_is_old": True, "now_s": 10.01 + transactions.COMMIT_EVERY_S}, True),
         (False, {"next_is_old": False}, False),
