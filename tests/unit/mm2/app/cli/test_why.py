@@ -115,7 +115,8 @@ def recorded(monkeypatch):
         for each in found:
             if isinstance(each, errors.ConnectError):
                 raise each
-        return receipts.Receipts(stated=list(found))
+        stated = [each for each in found if isinstance(each, receipt.Receipt)]
+        return receipts.Receipts(stated=stated)
 
     monkeypatch.setattr(receipts, "read", read)
     return found
