@@ -120,7 +120,8 @@ COMMANDS: Mapping[str, Mapping[int, str]] = {
         DONE: "the record is skipped, and a receipt names it",
         FAILED: "the receipt or the tombstone could not be written or read back; correct the "
         "reported error and run the command again",
-        BAD_INPUT: "wrong usage, or no unreadable record is at that offset; nothing was done",
+        BAD_INPUT: "wrong usage (--from is for the record of an era only, and required for "
+        "that), or no unreadable record is at that offset; nothing was done",
         UNREACHABLE: _NO_CLUSTER,
     },
     "offsets translate": {

@@ -91,7 +91,8 @@ class KafkaCluster:
     def map_reader(self, source_alias: str) -> map_reader.MapReader:
         """Of the flow from `source_alias` to this cluster."""
         topic = naming.map_topic(source_alias)
-        return map_reader.MapReader(lambda: self.tail(topic), where=self.alias)
+        flow = f"{source_alias}->{self.alias}"
+        return map_reader.MapReader(lambda: self.tail(topic), where=self.alias, flow=flow)
 
     def writer(self, topic: str) -> kafka_record_writer.KafkaRecordWriter:
         return kafka_record_writer.KafkaRecordWriter(

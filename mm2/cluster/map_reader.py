@@ -15,15 +15,6 @@ from mm2.core.offsets import offset_map
 from mm2.formats import map_record
 
 
-def describe_unreadable(found: offset_map.Unreadable, *, topic: str) -> str:
-    """An error's text."""
-    return (
-        f"reading {topic}: the record at offset {found.offset} cannot be read: {found.why}. "
-        "If a newer release of mm2 wrote it, run that release. If another program wrote it, skip "
-        f"the record with mm2 offsets skip FLOW --offset {found.offset}"
-    )
-
-
 class MapReader:
     """The map of one flow, kept up to date: of what the topic holds no more stays in memory than
     counts. One thread at a time."""
@@ -33,12 +24,14 @@ class MapReader:
         connect: Callable[[], state_topics.TopicTail],
         *,
         where: str,
+        flow: str = "",
         keeps: Callable[[map_record.MapKey], bool] = lambda _: True,
     ) -> None:
-        """`connect` opens the map topic; `where` is what its cluster is called. `keeps` as in
-        `offset_map.OffsetMap`."""
+        """`connect` opens the map topic; `where` is what its cluster is called, `flow` the flow,
+        "" if not known. `keeps` as in `offset_map.OffsetMap`."""
         self._connect = connect
         self._where = where
+        self._flow = flow
         self._keeps = keeps
         self._topic = ""
         self._tail: state_topics.TopicTail | None = None
@@ -63,7 +56,7 @@ class MapReader:
             raise
         for each in self._known.unreadable():
             raise errors.FatalError(
-                describe_unreadable(each, topic=f"{self._topic} of {self._where}")
+                each.describe(topic=f"{self._topic} of {self._where}", flow=self._flow)
             )
         return self._known
 

@@ -256,10 +256,13 @@ class Operator:
         words = ["mm2", "offsets", "rebuild", "--flow", flow, "--topic", topic]
         return shlex.join([*words, "--config", self.file])
 
-    def skip_map_record(self, flow: str, offset: int) -> str:
-        """Skip a record of the flow's offset map that cannot be read. On a plain Connect worker,
-        the file is one that has both clusters and the flow."""
+    def skip_map_record(self, flow: str, offset: int, *, position: str | None = None) -> str:
+        """Skip a record of the flow's offset map that cannot be read; of an era's record, begin
+        again at `position`. On a plain Connect worker, the file is one that has both clusters and
+        the flow."""
         words = ["mm2", "offsets", "skip", flow, "--offset", str(offset)]
+        if position is not None:
+            words += ["--from", position]
         return shlex.join([*words, "--config", self.file])
 
     def go_on(self, flow: str, topic: str | None) -> str:

@@ -80,7 +80,8 @@ class Crossings:
     a copy begins anew, or has failed and tells nothing. By the monotonic clock: however the wall
     clock is set, what has not crossed grows older."""
 
-    _known: dict[str, tuple[float, Moment | None]] = field(default_factory=dict)
+    _known: dict[str, tuple[float, Moment | None, list[int]]] = field(default_factory=dict)
+    """By flow since when it is looked at, the newest moment, and the lives that told it."""
 
     def look(
         self,
@@ -93,15 +94,20 @@ class Crossings:
         wall_ms: int,
     ) -> Crossed | None:
         """As of now on both clocks; None where this node `copies` nothing of it, which also forgets
-        it. `pulses` and `all_move` as in `last_crossing`."""
+        it. `pulses` and `all_move` as in `last_crossing`. Of the same lives the newest pulses
+        count as they are: where a moment lies on this process's clock is known better by and by."""
         if not copies:
             self._known.pop(flow, None)
             return None
-        begun_s, last = self._known.get(flow, (now_s, None))
-        now = last_crossing(pulses, all_move=all_move)
-        if now is not None and (last is None or now.at_s >= last.at_s):
-            last = now
-        self._known[flow] = begun_s, last
+        found = list(pulses)
+        begun_s, last, told_by = self._known.get(flow, (now_s, None, []))
+        now = last_crossing(found, all_move=all_move)
+        lives = sorted(each.life for each in found)
+        if now is not None:
+            same = last is not None and lives == told_by and now.by is last.by
+            if last is None or same or now.at_s >= last.at_s:
+                last, told_by = now, lives
+        self._known[flow] = begun_s, last, told_by
 
         def shown_ms(at_s: float) -> int:
             return wall_ms - round((now_s - at_s) * 1000)

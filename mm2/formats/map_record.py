@@ -51,12 +51,18 @@ OWNER_BYTES = 8
 NO_TOPIC_ID = bytes(16)
 FIRST_START = "first start"
 """The reason of an era before which nothing stood in the mirror but what others wrote."""
+LOST_ERA = "lost-era-"
+"""Begins the id of a request that replaces an unreadable era: the partition had progress."""
 AT_OFFSET = "offset:"
 """Begins a requested position that names the source offset."""
 
 
 class UnknownVersionError(Exception):
     """A record of the map topic was written by a release that this one does not know."""
+
+
+UNREADABLE = (UnknownVersionError, struct.error, ValueError, IndexError)
+"""What decoding a key or a value raises if it is unreadable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,14 +52,18 @@ def clear(kind: str, where: Path, *, kept: int = 0) -> None:
     """Remove the directories of that kind whose process has ended, but for the newest `kept`;
     others' are left in peace."""
     locks = sorted(where.glob(f"{kind}*/{_LOCK}"), key=_made_ns, reverse=True)
-    for lock in locks[kept:]:
+    ended = 0
+    for lock in locks:
         try:
             lock_fd = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
             continue  # another user's, or just removed
         try:
             fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(lock_fd).st_uid == os.geteuid():
+            if os.fstat(lock_fd).st_uid != os.geteuid():
+                continue
+            ended += 1
+            if ended > kept:
                 shutil.rmtree(lock.parent, ignore_errors=True)
         except BlockingIOError:
             pass

@@ -43,6 +43,7 @@ class Source:
             connect_admin=self.admin,
             connect_tail=self.tail,
             clock=plugin_contexts.Clock(),
+            flow="west->east",
         )
         return opposite_ids.OppositeIds(found, name="east->west")
 

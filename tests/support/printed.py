@@ -134,7 +134,10 @@ def _stops(where: setup.PartitionSetup, *, hanging: int) -> Iterator[stops.Stop]
     yield stops.source_missing(where, "it is gone")
     for denied in (True, False):
         yield stops.opposite_unknown(where, "it cannot be read", denied=denied)
-    yield stops.map_unreadable(where, facts.UnreadableRecord(offset=7, why="of version 9"))
+    for is_era in (False, True):
+        record = facts.UnreadableRecord(offset=7, why="of version 9", is_era=is_era)
+        yield stops.map_unreadable(where, record)
+    yield stops.era_missing(where, 3)
     yield eras._not_empty(where, "it holds records")
 
 

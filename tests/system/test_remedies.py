@@ -321,35 +321,54 @@ ON_TARGET: granted.Rights = {
 }
 
 
+def eras_of(target: kafka.Properties) -> dict[str, bytes]:
+    """The keys of eras in the offset map, by topic."""
+    keys = [each.key for each in kafka.read_partition(target, "mm2-offset-map.east.internal")]
+    named = [(map_record.decode_key(key), key) for key in keys if key]
+    return {name.topic: key for name, key in named if isinstance(name, map_record.EraKey)}
+
+
 @pytest.mark.full
 def test_a_record_of_the_map_that_nobody_can_read_is_skipped(tmp_path, pair):
-    """Its key is garbage, so all partitions are halted; one that names a partition halts that."""
+    """Its key is garbage, so all partitions are halted; one that names a topic halts that. Without
+    its era, unreadable or deleted, a partition begins again."""
     east, west = (each.client_properties() for each in pair)
-    topics = ("orders", "payments")
+    topics = ("orders", "payments", "returns", "stock")
     for topic in topics:
         kafka.create_topic(east, topic)
         kafka.produce(east, topic, [kafka.Outgoing(value=b"before")])
     given = settings(east, west, *topics)
     mirror.catch_up(tmp_path, given)
+    eras = eras_of(west)
     named = map_record.encode_key(map_record.RequestKey(topic="payments", partition=0))
     kafka.produce(
         west,
         "mm2-offset-map.east.internal",
-        [kafka.Outgoing(key=b"\x01\x03garbage", value=b"?"), kafka.Outgoing(key=named, value=b"?")],
+        [
+            kafka.Outgoing(key=b"\x01\x03garbage", value=b"?"),
+            kafka.Outgoing(key=named, value=b"?"),
+            kafka.Outgoing(key=eras["returns"], value=b"?"),
+            kafka.Outgoing(key=eras["stock"], value=None),
+        ],
     )
     with mirror.Mirror(tmp_path, given) as run:
         for topic in topics:
             run.await_stopped(topic, "offset-map-unreadable", SOON_S)
         obeying.obey(obeying.remedy_of(run, "orders", "offset-map-unreadable"), folder=tmp_path)
         replicates(east, west, "orders")
-        assert {topic for topic, _ in run.stopped()} == {"payments"}
+        assert {topic for topic, _ in run.stopped()} == {"payments", "returns", "stock"}
         said = obeying.obey(
             obeying.remedy_of(run, "payments", "offset-map-unreadable"), folder=tmp_path
         )
-        assert "which halted payments-0 of east->west" in said
+        assert "which halted all partitions of topic payments of east->west" in said
         replicates(east, west, "payments")
         assert sent(west, "orders") == [b"before", b"after the remedy"]
+        for topic in ("returns", "stock"):
+            obeying.obey(obeying.remedy_of(run, topic, "offset-map-unreadable"), folder=tmp_path)
+            replicates(east, west, topic)
+            assert sent(west, topic) == [b"before", b"before", b"after the remedy"]
         assert run.stopped() == set()
         receipts = mirror.mm2("receipts", run.settings_path)
-        assert receipts.stdout.count("map-record-skipped") == 2, receipts.stdout
+        assert receipts.stdout.count("map-record-skipped") == 3, receipts.stdout
+        assert receipts.stdout.count("new-era-requested") == 2, receipts.stdout
         assert run.stop() == 143

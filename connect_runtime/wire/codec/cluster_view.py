@@ -2,8 +2,9 @@
 
 A machine: metadata responses and leaders that other responses mention go in, answers and due times
 come out. Newer leader epochs win over older ones wherever they come from (KIP-320), so a lagging
-broker's metadata cannot take a leader back; not so where topics have no ids (before 2.8), for there
-a recreated topic begins with epoch 0 and looks like the old one.
+broker's metadata cannot take a leader back. Where topics have no ids (before 2.8), a topic that was
+deleted and created again begins with epoch 0 and looks like the old one: there an older epoch
+counts once every refresh for `OLDER_EPOCH_AFTER_S` has shown one.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from connect_runtime.base import backoff
 from connect_runtime.wire.codec import by_topic
 
 NO_NODE = -1
+OLDER_EPOCH_AFTER_S = 10.0
 _QUIET_S = 10.0
 """After this long without a refresh the next trouble starts with a short wait again."""
 
@@ -64,6 +66,8 @@ class ClusterView:
         self._retry = retry
         self._max_age_s = max_age_s
         self._topics: dict[str, TopicView] = {}
+        self._older_since_s: dict[tuple[str, int], float] = {}
+        """Since when each refresh has shown an older epoch of a partition without a topic id."""
         self._wanted: dict[str, None] = {}
         self._asked: tuple[str, ...] | None = None
         self._last_s = -math.inf
@@ -92,6 +96,9 @@ class ClusterView:
         self._wanted = dict.fromkeys(names)
         for name in [name for name in self._topics if name not in self._wanted]:
             del self._topics[name]
+        self._older_since_s = {
+            of: since_s for of, since_s in self._older_since_s.items() if of[0] in self._wanted
+        }
         if any(name not in self._topics for name in self._wanted):
             self.request_refresh()
 
@@ -145,7 +152,7 @@ class ClusterView:
         }
         for topic in response.topics:
             if topic.name in self._wanted:
-                self._take_topic(topic)
+                self._take_topic(topic, now_s)
         if before != (self.brokers, self.controller_id, self._topics):
             self.generation += 1
         settled = again_s == math.inf and self._settled()
@@ -159,7 +166,7 @@ class ClusterView:
 
     def _settled(self) -> bool:
         """Whether every wanted topic is there and every partition has a leader."""
-        if not self.brokers:
+        if not self.brokers or self._older_since_s:
             return False
         topics = [self._topics.get(name) for name in self._wanted]
         return all(
@@ -169,25 +176,41 @@ class ClusterView:
             for topic in topics
         )
 
-    def _take_topic(self, topic: Any) -> None:
+    def _take_topic(self, topic: Any, now_s: float) -> None:
         name = str(topic.name)
         found_id = getattr(topic, "topic_id", None)
         topic_id = by_topic.NO_TOPIC_ID if found_id is None else found_id.bytes
         known = self._topics.get(name)
         older: Mapping[int, PartitionLeader] = {}
-        # Without an id an older epoch may be that of a topic that was made again: believe it. A
-        # broker that lags sends us to one that does not lead any more, and we ask again.
-        if known is not None and known.topic_id == topic_id != by_topic.NO_TOPIC_ID:
+        if known is not None and known.topic_id == topic_id:
             older = known.leaders
         leaders: dict[int, PartitionLeader] = {}
         for part in topic.partitions:
             index = int(part.partition_index)
             leader = PartitionLeader(int(part.leader_id), int(part.leader_epoch))
             seen = older.get(index)
-            leaders[index] = seen if seen is not None and seen.epoch > leader.epoch else leader
+            is_older = seen is not None and seen.epoch > leader.epoch
+            if is_older and topic_id == by_topic.NO_TOPIC_ID:
+                is_older = not self._counts_all_the_same((name, index), now_s)
+            else:
+                self._older_since_s.pop((name, index), None)
+            leaders[index] = seen if seen is not None and is_older else leader
+        self._older_since_s = {
+            (of, index): since_s
+            for (of, index), since_s in self._older_since_s.items()
+            if of != name or index in leaders
+        }
         self._topics[name] = TopicView(
             name=name, topic_id=topic_id, error_code=int(topic.error_code), leaders=leaders
         )
+
+    def _counts_all_the_same(self, of: tuple[str, int], now_s: float) -> bool:
+        """An older epoch of a partition without a topic id."""
+        since_s = self._older_since_s.setdefault(of, now_s)
+        if now_s - since_s < OLDER_EPOCH_AFTER_S:
+            return False
+        del self._older_since_s[of]
+        return True
 
 
 def format_address(host: str, port: int) -> str:

@@ -10,7 +10,7 @@ import click
 
 from connect_runtime.system import clock as system_clock
 from mm2.app import exits, terminal
-from mm2.app.cli import config_file, flow_names, usual
+from mm2.app.cli import config_file, flow_names, topic, usual
 from mm2.app.settings import load
 from mm2.core import naming
 
@@ -24,9 +24,15 @@ from mm2.core import naming
     metavar="N",
     help="Offset of the record in the flow's topic mm2-offset-map.<source>.internal.",
 )
+@click.option(
+    "--from",
+    "start",
+    metavar="earliest|latest|TIMESTAMP|offset:N",
+    help="Where the partition begins again; required for the record of an era, and only for that.",
+)
 @config_file.option("Where the flow is configured.")
 @usual.as_json
-def command(*, flow: str, offset: int, file: pathlib.Path, as_json: bool) -> int:
+def command(*, flow: str, offset: int, start: str | None, file: pathlib.Path, as_json: bool) -> int:
     """Skip a record of a flow's offset map that cannot be read.
 
     Resolves the halt [offset-map-unreadable] if another program wrote the record. If a newer
@@ -36,10 +42,17 @@ def command(*, flow: str, offset: int, file: pathlib.Path, as_json: bool) -> int
     Halted partitions of a running flow resume at their next retry: within 15 seconds at first,
     within 10 minutes if they have been halted for long. A readable record is never skipped.
 
+    Without the record of an era, its partition cannot resume where it was: it begins again at the
+    position --from, as with `mm2 topic reset`, and another receipt says so. The record of a
+    producer id is not deleted but written again, so that records it wrote still count as the
+    flow's own.
+
     \b
-    Example:
+    Examples:
       mm2 offsets skip 'east->west' --offset 1204
+      mm2 offsets skip 'east->west' --offset 1204 --from earliest
     """
+    position = None if start is None else topic.parse_position(start)
     settings = load.load(file, environment=os.environ)
     chosen = flow_names.find(settings, flow, hint="FLOW")
     # Here and not above: wrong input is told before Kafka's library is loaded.
@@ -51,25 +64,29 @@ def command(*, flow: str, offset: int, file: pathlib.Path, as_json: bool) -> int
         client_id = f"mm2-{chosen.name}-skip"
         ledger = connections.ledger(settings, chosen, client_id=client_id, clock=clock)
         try:
-            found = map_record_skip.skip(ledger, chosen, offset, clock=clock)
+            found = map_record_skip.skip(ledger, chosen, offset, position=position, clock=clock)
         except map_record_skip.NothingToSkipError as error:
             raise click.UsageError(str(error)) from error
         finally:
             ledger.close(1.0)
-    topic = naming.map_topic(chosen.source)
-    concerned = "all partitions" if found.partition is None else str(found.partition)
+    map_topic = naming.map_topic(chosen.source)
+    named = found.partition
+    concerned = "all partitions" if named is None else f"all partitions of topic {named.topic}"
+    again = "" if position is None else f"; {named} begins again from {position}"
     if as_json:
         said = {
             "flow": chosen.name,
-            "topic": topic,
+            "topic": map_topic,
             "offset": offset,
             "reason": found.why,
-            "concerns": None if found.partition is None else str(found.partition),
+            "partition": None if named is None else str(named),
+            "from": position,
         }
         click.echo(json.dumps(said, indent=2))
     else:
         terminal.print_line(
-            f"{topic} of cluster {chosen.target}: skipped the record at offset {offset} "
-            f"({found.why}), which halted {concerned} of {chosen.name}; mm2 receipts lists it"
+            f"{map_topic} of cluster {chosen.target}: skipped the record at offset {offset} "
+            f"({found.why}), which halted {concerned} of {chosen.name}{again}; mm2 receipts lists "
+            "it"
         )
     return exits.DONE

@@ -91,7 +91,7 @@ def reset(
     """
     settings = load.load(file, environment=os.environ)
     chosen = flow_names.find(settings, flow, hint="FLOW")
-    position = _position(start)
+    position = parse_position(start)
     if position.startswith(map_record.AT_OFFSET) and not partitions:
         raise click.UsageError(
             "each partition has offsets of its own: name one with --partition as well"
@@ -311,7 +311,8 @@ def _seen(
     return found
 
 
-def _position(start: str) -> str:
+def parse_position(start: str) -> str:
+    """The value of --from, as `map_record.Request` has it. Raises `click.BadParameter`."""
     if re.fullmatch("[0-9]{1,15}", start) and int(start) <= own_values.LATEST_MS:
         return start
     offset = start.removeprefix(map_record.AT_OFFSET)

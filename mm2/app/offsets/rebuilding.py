@@ -17,7 +17,6 @@ from connect_runtime.base import deadline as base_deadline
 from connect_runtime.base import errors, ids
 from mm2.app.looks import sides, workers
 from mm2.app.offsets import comparing, locking, storing
-from mm2.cluster import map_reader
 from mm2.connectors.share import flow_ledger
 from mm2.connectors.topics import partition_setups
 from mm2.core.configs import engine_settings
@@ -111,7 +110,7 @@ class Rebuilding:
         known = tools.ledger.catch_up(LOOK_S)
         for unread in known.unreadable():
             raise errors.FatalError(
-                map_reader.describe_unreadable(unread, topic="the flow's offset map")
+                unread.describe(topic="the flow's offset map", flow=tools.reaching.flow)
             )
         self._look(topics)
         for each in sorted(self._setups):

@@ -23,7 +23,8 @@ _Of = tuple[str, ids.TopicPartition | None]
 
 
 DRIFT_MS = 1_000
-"""The two clocks drift apart: a stamp stays what it was while they agree so far."""
+"""The two clocks drift apart: a stamp stays what it was until they are so far apart, and then is
+made again."""
 
 
 class _Since(NamedTuple):
@@ -49,14 +50,13 @@ class History:
     _since: dict[_Of, _Since] = field(default_factory=dict)
     _flows: dict[str, _Flow] = field(default_factory=dict)
     _seen: tuple[flow_status.FlowStatus, ...] = ()
-    _now_s: float = 0.0
-    _wall_ms: int = 0
+    _apart_ms: int | None = None
 
     def observe(
         self, statuses: Sequence[flow_status.FlowStatus], *, now_s: float, wall_ms: int
     ) -> None:
         """As of now on both clocks. An unchanged status is the same object, and costs nothing."""
-        self._now_s, self._wall_ms = now_s, wall_ms
+        self._stamp_again(wall_ms - round(now_s * 1000))
         if [*map(id, statuses)] == [*map(id, self._seen)]:
             return
         self._seen = tuple(statuses)
@@ -69,14 +69,23 @@ class History:
             self._note(status, wall_ms)
         self._since = since  # whole: others may look
 
+    def _stamp_again(self, apart_ms: int) -> None:
+        """`apart_ms`: what the wall clock shows more than the monotonic one."""
+        if self._apart_ms is not None and abs(apart_ms - self._apart_ms) < DRIFT_MS:
+            return
+        self._apart_ms = apart_ms
+        self._since = {
+            of: found._replace(stamp_ms=round(found.since_s * 1000) + apart_ms)
+            for of, found in self._since.items()
+        }
+
     def since_ms(self, flow: str, partition: ids.TopicPartition | None = None) -> int | None:
         """None: it is not shown. However the wall clock was set since, it is as long ago as has
         passed by the monotonic one."""
         found = self._since.get((flow, partition))
         if found is None:
             return None
-        at_ms = self._wall_ms - round((self._now_s - found.since_s) * 1000)
-        return found.stamp_ms if abs(found.stamp_ms - at_ms) < DRIFT_MS else at_ms
+        return found.stamp_ms
 
     def troubles(self, flow: str) -> tuple[flow_report.Trouble, ...]:
         """Newest first."""

@@ -81,7 +81,7 @@ class CheckpointRounds:
         self._beginnings = 0
         self._fresh_until_s = clock.now_s()
         self._map = map_offsets.MapOffsets(
-            clients.offset_map, config.flow.topics.takes, clock=clock
+            clients.offset_map, config.flow.topics.takes, flow=config.flow.name, clock=clock
         )
         self._making = checkpoints.Checkpointing(
             source=config.flow.source,

@@ -13,7 +13,7 @@ from connect_runtime.base import clock as base_clock
 from connect_runtime.base import errors, ids
 from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.cluster import errors as cluster_errors
-from mm2.cluster import map_reader, state_topics
+from mm2.cluster import state_topics
 from mm2.core.offsets import map_translation, offset_map, translation
 from mm2.formats import map_record, offset_sync
 
@@ -30,9 +30,11 @@ class MapOffsets:
         connect: Callable[[], state_topics.TopicTail],
         takes_topic: Callable[[str], bool],
         *,
+        flow: str,
         clock: base_clock.Clock,
     ) -> None:
         self._connect = connect
+        self._flow = flow
         self._takes_topic = takes_topic
         self._clock = clock
         self._tail: state_topics.TopicTail | None = None
@@ -128,7 +130,7 @@ class MapOffsets:
 
     def _refuse_unreadable(self) -> None:
         for each in self._map.unreadable():
-            raise errors.FatalError(map_reader.describe_unreadable(each, topic="the offset map"))
+            raise errors.FatalError(each.describe(topic="the offset map", flow=self._flow))
 
     def _give_up(self, why: str, *, again_s: float) -> None:
         """Until then, and from there on anew."""

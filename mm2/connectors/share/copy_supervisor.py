@@ -96,6 +96,7 @@ class CopySupervisor:
         self._given_s = given_s
         self._backoff = backoff.Backoff(initial_s=RESTART_FIRST_S, max_s=RESTART_MAX_S)
         self._channel: control_channel.TaskChannel | None = None
+        self._shift = messages.ClockShift()
         self._handle: engine.CopyHandle | None = None
         self._start_at_s = 0.0
         self._reported_at_s = 0.0
@@ -163,6 +164,7 @@ class CopySupervisor:
         ahead, self._ahead = self._ahead, None
         started = ahead or self._around.place.start()
         self._channel, self._handle = started.channel, started.handle
+        self._shift = messages.ClockShift()
         self._fatal = ""
         self._gone = None
         self._stream.begin()
@@ -261,8 +263,9 @@ class CopySupervisor:
             self.reason = ""
             self._tell(logging.INFO, "running")
         self._holdups.note_troubles(message["troubles"], now_s)
-        self.figures.note_pulse(messages.read_pulse(message, now_s), now_s)
-        for gauge in messages.read_gauges(message, now_s):
+        shift_s = self._shift.note(message, now_s)
+        self.figures.note_pulse(messages.read_pulse(message, shift_s), now_s)
+        for gauge in messages.read_gauges(message, shift_s):
             self._holdups.note(gauge, now_s)
             changed = self.figures.note(gauge)
             self._around.gauged(self.settings.partitions[gauge.index], gauge)

@@ -112,7 +112,7 @@ class FlowLedger:
 
     def _facts(self, wanted: FactsWanted, java: facts.JavaProgress | None) -> facts.Facts:
         for each in self._map.unreadable(wanted.partition):
-            return facts.Facts(unreadable=facts.UnreadableRecord(offset=each.offset, why=each.why))
+            return facts.Facts(unreadable=facts.unreadable(each))
         self._clear_superseded(wanted.partition)
         found = facts.from_map(self._map.partition(wanted.partition), target=wanted.target)
         return dataclasses.replace(found, java=java)
@@ -155,7 +155,8 @@ def _keeper(share: Collection[ids.TopicPartition]) -> Callable[[map_record.MapKe
     def keeps(key: map_record.MapKey) -> bool:
         if ids.TopicPartition(key.topic, key.partition) in kept:
             return True
-        return isinstance(key, map_record.EraKey) and key.topic in topics
+        tells = isinstance(key, map_record.EraKey | map_record.RequestKey)
+        return tells and key.topic in topics
 
     return keeps
 

@@ -6,7 +6,6 @@ its end then, finds the id there, or else it is nobody's of that flow.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Collection, Sequence
 
 from connect_runtime.base import clock as base_clock
@@ -14,6 +13,7 @@ from connect_runtime.base import errors
 from connect_runtime.kafka_client import errors as kafka_errors
 from mm2.cluster import admin, state_topics
 from mm2.cluster import errors as cluster_errors
+from mm2.core.offsets import offset_map
 from mm2.formats import map_record
 
 GONE_S = 30.0
@@ -31,16 +31,19 @@ class OppositeMap:
         connect_admin: Callable[[], admin.Admin],
         connect_tail: Callable[[], state_topics.TopicTail],
         clock: base_clock.Clock,
+        flow: str,
     ) -> None:
-        """Nothing is connected yet; both are to lead to this flow's source."""
+        """Nothing is connected yet; both are to lead to this flow's source. `flow`: the opposite
+        one's name."""
         self._topic = topic
+        self._flow = flow
         self._connect_admin = connect_admin
         self._connect_tail = connect_tail
         self._clock = clock
         self._admin: admin.Admin | None = None
         self._tail: state_topics.TopicTail | None = None
         self._ids: set[int] = set()
-        self._unreadable: dict[bytes, str] = {}
+        self._map = offset_map.OffsetMap(keeps=self._note)
         self._seen = False
         self._missing_since_s: float | None = None
 
@@ -86,28 +89,21 @@ class OppositeMap:
             found = self._tail.read_to_end(timeout_s)
         except (cluster_errors.LogTruncatedError, kafka_errors.TopicMissingError) as error:
             self._disconnect()
-            self._unreadable.clear()
+            self._map = offset_map.OffsetMap(keeps=self._note)
             raise errors.RetriableError(str(error)) from error
         self._seen = True
         for record in found:
-            self._fold(record)
-        for why in self._unreadable.values():
-            raise errors.FatalError(why)
+            self._map.fold(record.key or b"", record.value, offset=record.offset)
+        for each in self._map.unreadable():
+            raise errors.FatalError(
+                each.describe(topic=f"{self._topic} on the source", flow=self._flow)
+            )
 
-    def _fold(self, record: state_topics.TopicRecord) -> None:
-        self._unreadable.pop(record.key or b"", None)
-        try:
-            key = map_record.decode_key(record.key or b"")
-        except (map_record.UnknownVersionError, struct.error, ValueError, IndexError) as error:
-            if record.value is not None:
-                self._unreadable[record.key or b""] = (
-                    f"the record at offset {record.offset} cannot be read: {error}. If a newer "
-                    "release of mm2 wrote it, run that release. If another program wrote it, skip "
-                    f"the record with mm2 offsets skip REVERSE-FLOW --offset {record.offset}"
-                )
-            return
+    def _note(self, key: map_record.MapKey) -> bool:
+        """Of the map nothing is kept but its producer ids, which never change owners."""
         if isinstance(key, map_record.ProducerKey):
             self._ids.add(key.producer_id)
+        return False
 
     def _disconnect(self) -> None:
         tail, self._tail = self._tail, None

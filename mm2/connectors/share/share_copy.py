@@ -28,7 +28,7 @@ from mm2.connectors.share import (
 )
 from mm2.connectors.topics import partition_setups
 from mm2.core.configs import task_share
-from mm2.core.copy import instructions, messages, reach, setup
+from mm2.core.copy import instructions, messages, reach, setup, stops
 from mm2.pipeline import control_channel, data_plane
 
 TURN_S = 0.05
@@ -195,6 +195,8 @@ class ShareCopy:
             self._plan_due_s = now_s + AGAIN_S
             return
         plan, self._plan = self._plan, None
+        if share_plan.waits_for_map(plan, known):
+            self._plan, self._plan_due_s = plan, now_s + stops.MAP_RETRY_S
         self._take_up(share_plan.settled(plan, known, added=self.share.added), now_s)
 
     def _take_up(self, plan: partition_setups.SourcePlan, now_s: float) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from connect_runtime.base import ids
 from mm2.connectors.topics import partition_setups
-from mm2.core.copy import setup, start_positions
+from mm2.core.copy import facts, setup, start_positions, stops
 from mm2.core.offsets import offset_map
 from mm2.core.topics import recreated
 
@@ -25,11 +25,18 @@ def settled(
     added: Collection[ids.TopicPartition],
 ) -> partition_setups.SourcePlan:
     """With what the flow's map says: where partitions start, and which of them belong to a topic
-    that was created again. `added` came to the flow later: they start at their earliest record."""
-    kept, stopped = recreated.set_apart(plan.partitions, known)
+    that was created again. `added` came to the flow later: they start at their earliest record.
+
+    Both follow from the eras of a topic's other partitions, so a partition without progress is not
+    copied while a record is unreadable that may be one of those: see `waits_for_map`.
+    """
+    unreadable = [(each, _unreadable(each, known)) for each in plan.partitions]
+    readable = [each for each, stop in unreadable if stop is None]
+    kept, stopped = recreated.set_apart(readable, known)
+    held_back = [(each, stop) for each, stop in unreadable if stop is not None]
     findings = (
         partition_setups.Finding(partition=name(where), cause=stop.cause.value, message=stop.text)
-        for where, stop in stopped
+        for where, stop in (*held_back, *stopped)
     )
     later = frozenset(added)
     kept = [replace(each, start="earliest") if name(each) in later else each for each in kept]
@@ -37,6 +44,26 @@ def settled(
         plan,
         partitions=start_positions.settled(kept, known),
         findings=(*plan.findings, *findings),
+    )
+
+
+def waits_for_map(plan: partition_setups.SourcePlan, known: offset_map.OffsetMap) -> bool:
+    """Must `plan` be settled again once the map is readable?"""
+    return any(_unreadable(each, known) is not None for each in plan.partitions)
+
+
+def _unreadable(where: setup.PartitionSetup, known: offset_map.OffsetMap) -> stops.Stop | None:
+    """Of a partition without progress; any other one does not need its siblings, and its take
+    itself sees what is unreadable."""
+    mine = known.partition(name(where))
+    if mine.newest_era or mine.open_request is not None:
+        return None
+    return next(
+        (
+            stops.map_unreadable(where, facts.unreadable(each))
+            for each in known.unreadable(name(where))
+        ),
+        None,
     )
 
 

@@ -111,6 +111,7 @@ class KafkaClients:
                 topic=topic,
             ),
             clock=self._clock,
+            flow=f"{flow.target}->{flow.source}",
         )
         return opposite_ids.OppositeIds(found, name=f"{flow.name}-{self._task}")
 

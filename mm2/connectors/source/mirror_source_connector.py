@@ -20,7 +20,6 @@ from collections.abc import Mapping, Sequence
 from connect_runtime.api import config_def, connector, records, task
 from connect_runtime.base import errors, ids
 from connect_runtime.system import clock as system_clock
-from mm2.cluster import map_reader
 from mm2.connectors.share import mirror_source_task
 from mm2.connectors.source import era_requests, source_clients, source_watch
 from mm2.core import connect_offsets
@@ -105,7 +104,7 @@ class MirrorSourceConnector(connector.SourceConnector):
             known = ledger.catch_up(timeout_s)
             for each in itertools.chain.from_iterable(map(known.unreadable, positions)):
                 raise errors.FatalError(
-                    map_reader.describe_unreadable(each, topic="the flow's offset map")
+                    each.describe(topic="the flow's offset map", flow=config.flow.name)
                 )
             begun = {
                 name: position

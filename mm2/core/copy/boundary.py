@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mm2.core.copy import facts, fence, instructions, open_transactions, outcomes, transactions
+from mm2.core.copy import (
+    facts,
+    fence,
+    instructions,
+    open_transactions,
+    outcomes,
+    stops,
+    transactions,
+)
 
 FENCE_CHECK_S = 10.0
 FENCE_CHECK_STEP_S = 0.5
@@ -92,22 +100,24 @@ def _marked(
 
 
 def who_fenced_us(
-    *, owner: bytes, than: instructions.ProducerIdentity
-) -> instructions.Script[bool]:
+    context: outcomes.Context, *, than: instructions.ProducerIdentity
+) -> instructions.Script[bool | stops.Stop]:
     """Did another owner take the partition under a newer identity than `than`, which was ours?
 
     Watches the map for a Take's deadline: True when an anchor of another owner, newer than ours,
     appears; False when none does, and then it was our own transaction's timeout, a late request or
-    an orphan of ours.
+    an orphan of ours. A `Stop` if the map cannot tell.
     """
     waited_s = 0.0
     while waited_s < FENCE_CHECK_S:
-        known = yield instructions.ReadFacts()
+        known = yield from outcomes.read_facts(context)
+        if isinstance(known, stops.Stop):
+            return known
         if isinstance(known, facts.Facts) and known.anchor is not None:
             key = known.anchor.key
             ours = known.producers.get(than.id)
             newer = ours is not None and (key.ordinal, key.epoch) > (ours, than.epoch)
-            if newer and known.anchor.segment.owner != owner:
+            if newer and known.anchor.segment.owner != context.owner:
                 return True
         yield instructions.Sleep(delay_s=FENCE_CHECK_STEP_S)
         waited_s += FENCE_CHECK_STEP_S

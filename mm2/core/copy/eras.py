@@ -203,6 +203,7 @@ def begin_era(attempt: outcomes.Attempt, era: NewEra) -> instructions.Script[out
         request=era.request,
         reason=era.reason,
     )
+    failed: outcomes.BeginAgain | stops.Stop | None
     failed = yield from settle_id(attempt, era=number)
     if failed is None:
         receipts = [_receipt_item(each) for each in era.receipts]
@@ -237,7 +238,7 @@ def write_down(
 
 def settle_id(
     attempt: outcomes.Attempt, *, era: int
-) -> instructions.Script[outcomes.BeginAgain | None]:
+) -> instructions.Script[outcomes.BeginAgain | stops.Stop | None]:
     """Our producer id is recorded, in a place of its own and the newest; before anything that bears
     its place.
 
@@ -251,9 +252,9 @@ def settle_id(
     failed = yield from write_down(items)
     if failed is not None:
         return failed
-    known = yield instructions.ReadFacts()
+    known = yield from outcomes.read_facts(attempt.context)
     if not isinstance(known, facts.Facts):
-        return outcomes.again("reading the offset map", known)
+        return known
     others = [place for each, place in known.producers.items() if each != ours]
     if max(others, default=0) >= attempt.ordinal:
         return outcomes.BeginAgain(reason="another owner took the partition at the same time")

@@ -24,10 +24,15 @@ class JavaProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableRecord:
-    """`offset` is that of the map topic."""
+    """`offset` is that of the map topic. `is_era`: its key is that of an era."""
 
     offset: int
     why: str
+    is_era: bool = False
+
+
+def unreadable(found: offset_map.Unreadable) -> UnreadableRecord:
+    return UnreadableRecord(offset=found.offset, why=found.why, is_era=found.is_era)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

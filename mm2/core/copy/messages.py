@@ -311,6 +311,9 @@ def read_record(message: Message) -> list[instructions.LogItem]:
 
 # Gauges
 
+SHIFT_S = 600.0
+"""So long the least shift of a channel's clocks counts at least."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gauge:
@@ -381,6 +384,25 @@ def gauge(index: int, copy: partition.PartitionCopy) -> Gauge:
     )
 
 
+class ClockShift:
+    """What the reader's monotonic clock shows more than the sender's, of one channel.
+
+    A message that is read late makes that too much, and each moment in it too young. So the least
+    that was seen in the last `SHIFT_S` or twice as long counts: clocks of two machines drift apart.
+    """
+
+    def __init__(self) -> None:
+        self._since_s = -math.inf
+        self._before_s = self._least_s = math.inf
+
+    def note(self, message: Message, now_s: float) -> float:
+        """Of `gauges`, read when the reader's clock shows `now_s`; returns what counts by then."""
+        if now_s - self._since_s >= SHIFT_S:
+            self._since_s, self._before_s, self._least_s = now_s, self._least_s, math.inf
+        self._least_s = min(self._least_s, now_s - message["now_s"])
+        return min(self._before_s, self._least_s)
+
+
 def gauges(
     found: Sequence[Gauge], *, troubles: Mapping[str, str], pulse: crossing.Pulse, now_s: float
 ) -> Message:
@@ -389,22 +411,23 @@ def gauges(
     return {
         "type": "gauges",
         "now_s": now_s,
-        "partitions": [dataclasses.astuple(_finite(each)) for each in found],
+        "partitions": [dataclasses.astuple(_plain(each)) for each in found],
         "troubles": dict(troubles),
-        "pulse": [None if each == crossing.NEVER_S else each for each in pulse],
+        "pulse": list(
+            pulse._replace(crossed_s=_moment(pulse.crossed_s), idle_s=_moment(pulse.idle_s))
+        ),
     }
 
 
-def read_pulse(message: Message, now_s: float) -> crossing.Pulse:
-    """The whole copy's, of `gauges`, its moments on the reader's clock, which shows `now_s`."""
+def read_pulse(message: Message, shift_s: float) -> crossing.Pulse:
+    """The whole copy's, of `gauges`; its moments are moved by `shift_s` to the reader's clock."""
     counts, sum_ms, ahead_ms, crossed_s, idle_s, life = message["pulse"]
-    shift_s = now_s - message["now_s"]
     return crossing.Pulse(
         counts=tuple(counts),
         sum_ms=sum_ms,
         ahead_ms=ahead_ms,
-        crossed_s=crossing.NEVER_S if crossed_s is None else crossed_s + shift_s,
-        idle_s=crossing.NEVER_S if idle_s is None else idle_s + shift_s,
+        crossed_s=_read_moment(crossed_s, shift_s),
+        idle_s=_read_moment(idle_s, shift_s),
         life=life,
     )
 
@@ -412,25 +435,30 @@ def read_pulse(message: Message, now_s: float) -> crossing.Pulse:
 _GAUGE_FIELDS = [each.name for each in dataclasses.fields(Gauge)]
 
 
-def read_gauges(message: Message, now_s: float) -> list[Gauge]:
+def read_gauges(message: Message, shift_s: float) -> list[Gauge]:
     """As `read_pulse`."""
-    shift_s = now_s - message["now_s"]
     return [_shifted(_gauge(each), shift_s) for each in message["partitions"]]
 
 
-def _shifted(found: Gauge, shift_s: float) -> Gauge:
-    since_s = found.unrecorded_s
-    if since_s is None:
+def _plain(found: Gauge) -> Gauge:
+    if found.unrecorded_s is None:
         return found
-    shifted_s = math.inf if since_s < 0 else since_s + shift_s
-    return dataclasses.replace(found, unrecorded_s=shifted_s)
+    return dataclasses.replace(found, unrecorded_s=_moment(found.unrecorded_s))
 
 
-def _finite(found: Gauge) -> Gauge:
+def _shifted(found: Gauge, shift_s: float) -> Gauge:
+    if found.unrecorded_s is None:
+        return found
+    return dataclasses.replace(found, unrecorded_s=_read_moment(found.unrecorded_s, shift_s))
+
+
+def _moment(at_s: float) -> Any:
     """JSON has no infinity."""
-    return (
-        dataclasses.replace(found, unrecorded_s=-1.0) if found.unrecorded_s == math.inf else found
-    )
+    return at_s if math.isfinite(at_s) else str(at_s)
+
+
+def _read_moment(plain: float | str, shift_s: float) -> float:
+    return float(plain) + shift_s
 
 
 def _gauge(values: Sequence[Any]) -> Gauge:

@@ -60,7 +60,7 @@ class Attempt:
         if held is not None and held >= newest and places.count(held) == 1:
             return held
         apart = 0 if self.fence.holds else number % PLACES_APART
-        return max(places, default=0) + 1 + apart
+        return max([newest, *places]) + 1 + apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +131,19 @@ def again(doing: str, answer: instructions.Answer) -> BeginAgain:
         case _:
             raise AssertionError(f"{doing}: answered with {answer}")
     return BeginAgain(reason=f"{doing}: {why}")
+
+
+def read_facts(
+    context: Context, *, target: int | None = None
+) -> instructions.Script[facts.Facts | BeginAgain | stops.Stop]:
+    """Read the partition's facts; `target` as in `instructions.ReadFacts`. The only way to read
+    them: returns a `Stop` if a record of the map that may concern the partition is unreadable."""
+    known = yield instructions.ReadFacts(target=target)
+    if not isinstance(known, facts.Facts):
+        return again("reading the offset map", known)
+    if known.unreadable is not None:
+        return stops.map_unreadable(context.where, known.unreadable)
+    return known
 
 
 def stuck(doing: str) -> BeginAgain:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from mm2.core.copy import (
     eras,
     facts,
+    fence,
     first_anchor,
     from_java,
     going_on,
@@ -52,7 +53,7 @@ class Position:
 
 def where_we_were(
     attempt: outcomes.Attempt,
-) -> instructions.Script[Position | outcomes.BeginAgain]:
+) -> instructions.Script[Position | outcomes.BeginAgain | stops.Stop]:
     """The newest anchor, moved back to where an unclean election cut the target's log."""
     anchor = attempt.known.anchor
     if anchor is None:
@@ -93,7 +94,10 @@ def _anchor_ahead(
 def _another_mirror(attempt: outcomes.Attempt, segment: map_record.Segment) -> outcomes.BeginAgain:
     """Leader epochs of a topic never go back. However long the log is: each try adds a marker."""
     stop = stops.mirror_unknown(
-        attempt.where, copied=segment.target_next, leader_epoch=segment.leader_epoch
+        attempt.where,
+        copied=segment.target_next,
+        leader_epoch=segment.leader_epoch,
+        retry_after_s=None if attempt.fence.holds else fence.RETRY_REFUSED_S,
     )
     reason = f"{attempt.where.mirror} does not know the map's leader epoch {segment.leader_epoch}"
     return outcomes.BeginAgain(reason=reason, lasting=stop)
@@ -109,7 +113,7 @@ def _era_alone(attempt: outcomes.Attempt) -> Position:
 
 def _cut_back(
     attempt: outcomes.Attempt, end: int, *, source_epoch: int
-) -> instructions.Script[Position | outcomes.BeginAgain]:
+) -> instructions.Script[Position | outcomes.BeginAgain | stops.Stop]:
     """Of what the map speaks of, only what stands before `end` is sure to be there still.
 
     Where that lies before the newest era, an older one lost records, and a new era takes them in.
@@ -118,13 +122,13 @@ def _cut_back(
     target = yield from _before_open_transaction(attempt, end)
     if isinstance(target, outcomes.BeginAgain):
         return target
-    back = yield instructions.ReadFacts(target=target)
+    back = yield from outcomes.read_facts(attempt.context, target=target)
     if not isinstance(back, facts.Facts):
-        return outcomes.again("reading the offset map", back)
+        return back
     era = attempt.known.era
     assert era is not None
-    assert back.source_position is not None
-    assert back.target_position is not None
+    if back.source_position is None or back.target_position is None:
+        return outcomes.BeginAgain(reason="the partition's eras were removed from the offset map")
     target = min(target, back.target_position)
     if target > attempt.fence.marker_offset + 1:
         return outcomes.BeginAgain(reason="a new leader told the mirror's end too early")

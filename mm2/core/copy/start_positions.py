@@ -26,7 +26,7 @@ def settled(
     first start makes those that had not begun start at "earliest": more records than asked for,
     never fewer.
     """
-    begun = {each for each in known.partitions() if known.partition(each).newest_era > 0}
+    begun = {each for each in known.partitions() if known.partition(each).had_progress}
     topics = {each.topic for each in begun}
     return tuple(
         replace(each, start="earliest")

@@ -134,16 +134,38 @@ def opposite_unknown(where: setup.PartitionSetup, why: str, *, denied: bool) -> 
 def map_unreadable(where: setup.PartitionSetup, found: facts.UnreadableRecord) -> Stop:
     """What the flow's offset map says of the partition is not known."""
     topic = naming.map_topic(where.flow.partition("->")[0])
-    line = where.operator.skip_map_record(where.flow, found.offset)
+    position = "earliest" if found.is_era else None
+    line = where.operator.skip_map_record(where.flow, found.offset, position=position)
+    again = (
+        " The record is that of an era, without which its partition can only begin again: at "
+        "earliest, all records are replicated again."
+        if found.is_era
+        else ""
+    )
     return Stop(
         cause=Cause.MAP_UNREADABLE,
         message=(
             f"{where.name}: the record at offset {found.offset} of the flow's offset map ({topic} "
             f"on the target) cannot be read: {found.why}. If a newer release of mm2 wrote it, run "
             "that release. If another program wrote it, revoke its write access first; the remedy "
-            f"then skips the record and leaves a receipt. {commands.to_go_on(line)}"
+            f"then skips the record and leaves a receipt.{again} {commands.to_go_on(line)}"
         ),
         retry_after_s=MAP_RETRY_S,
+    )
+
+
+def era_missing(where: setup.PartitionSetup, number: int) -> Stop:
+    """Records were replicated in an era of which the map has no record: a first start would
+    replicate them again, or leave out others, without a receipt."""
+    topic = naming.map_topic(where.flow.partition("->")[0])
+    return Stop(
+        cause=Cause.MAP_UNREADABLE,
+        message=(
+            f"{where.name}: the flow's offset map ({topic} on the target) says how far the "
+            f"partition was replicated in era {number}, but the record of that era was deleted. "
+            "The remedy begins a new era and leaves a receipt. "
+            f"{reset_remedy(where, position='earliest')}"
+        ),
     )
 
 
@@ -190,8 +212,15 @@ def topic_id(found: bytes) -> str:
     return base64.urlsafe_b64encode(found).decode().rstrip("=")
 
 
-def mirror_unknown(where: setup.PartitionSetup, *, copied: int, leader_epoch: int) -> Stop:
-    """Where topics have no ids, this is how a mirror that was made again shows."""
+def mirror_unknown(
+    where: setup.PartitionSetup,
+    *,
+    copied: int,
+    leader_epoch: int,
+    retry_after_s: float | None = None,
+) -> Stop:
+    """Where topics have no ids, this is how a mirror that was made again shows; so is a broker that
+    was deposed and does not know it, if no fence excludes that: `retry_after_s`."""
     return Stop(
         cause=Cause.RECREATED,
         message=(
@@ -200,6 +229,7 @@ def mirror_unknown(where: setup.PartitionSetup, *, copied: int, leader_epoch: in
             f"offset {copied}. "
             f"{reset_remedy(where, position='earliest', whole_topic=True)}"
         ),
+        retry_after_s=retry_after_s,
     )
 
 

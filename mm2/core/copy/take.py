@@ -32,11 +32,9 @@ def take(context: outcomes.Context) -> instructions.Script[outcomes.Outcome]:
     fenced = yield from fence.fence(wanted=wanted)
     if not isinstance(fenced, fence.Fence):
         return outcomes.not_fenced(context.where, fenced)
-    known = yield instructions.ReadFacts()
+    known = yield from outcomes.read_facts(context)
     if not isinstance(known, facts.Facts):
-        return outcomes.again("reading the offset map", known)
-    if known.unreadable is not None:
-        return stops.map_unreadable(context.where, known.unreadable)
+        return known
     attempt = outcomes.Attempt(context=context, fence=fenced, known=known)
     context.ours.update(known.producers)
     asked = known.request is not None
@@ -48,6 +46,8 @@ def take(context: outcomes.Context) -> instructions.Script[outcomes.Outcome]:
         return hinders
     if asked:
         return (yield from eras.requested_era(attempt))
+    if known.era is None and known.anchor is not None:
+        return stops.era_missing(context.where, known.anchor.key.era)
     if known.era is None:
         begin = eras.first_start if known.java is None else from_java.first_take
         return (yield from begin(attempt))

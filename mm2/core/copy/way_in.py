@@ -106,10 +106,12 @@ class WayIn:
         if self._context.where.in_group and not self._standing.lasts(self._fenced, now_s):
             return self.wait(FENCED, now_s)
         self._standing.ask_by_whom()
-        script = boundary.who_fenced_us(owner=self._context.owner, than=than)
+        script = boundary.who_fenced_us(self._context, than=than)
         return self._runner.start(script, self._after_check, now_s=now_s)
 
     def _after_check(self, by_another: object, now_s: float) -> Instructions:
+        if isinstance(by_another, stops.Stop):
+            return self.failed(by_another, now_s)
         if not by_another:
             return self.wait("fenced, and no other owner has appeared", now_s)
         if self._context.where.in_group:

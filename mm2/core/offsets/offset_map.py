@@ -6,7 +6,7 @@ Segments of an older owner count only below the source offset at which a newer o
 
 from __future__ import annotations
 
-import struct
+import shlex
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -49,6 +49,20 @@ class PartitionMap:
     def newest_era(self) -> int:
         """The era of the newest owner; 0 when none was ever begun."""
         return self._owners()[-1][-1] if self.begun or self.segments else 0
+
+    @property
+    def had_progress(self) -> bool:
+        """Was an era ever begun, even if its record was skipped since?"""
+        request = self.request
+        lost = request is not None and request.request.startswith(map_record.LOST_ERA)
+        return self.newest_era > 0 or lost
+
+    @property
+    def next_ordinal(self) -> int:
+        """The place of the next producer id."""
+        owners = [each.name.ordinal for each in self.segments.owners]
+        eras = [each.ordinal for each in self.begun]
+        return max((0, *owners, *eras, *(each.ordinal for each in self.producers.values()))) + 1
 
     @property
     def eras(self) -> dict[int, map_record.Era]:
@@ -140,14 +154,42 @@ class PartitionMap:
 class Unreadable:
     """A record of the map topic that this release cannot read, and that nothing has replaced.
 
-    `partition` is the source partition that it concerns; None: that is unreadable, too, so that it
-    may concern any.
+    `partition` is the source partition that its key names. It may concern all partitions of that
+    topic: where one partition starts depends on the eras of the others. None: the key names no
+    partition, so the record may concern any.
     """
 
     offset: int
     key: bytes
     why: str
     partition: ids.TopicPartition | None
+
+    @property
+    def known_key(self) -> map_record.MapKey | None:
+        """The key; None if it is unreadable, too."""
+        try:
+            return map_record.decode_key(self.key)
+        except map_record.UNREADABLE:
+            return None
+
+    @property
+    def is_era(self) -> bool:
+        """Without its era, a partition can only begin again."""
+        return isinstance(self.known_key, map_record.EraKey)
+
+    def may_concern(self, partition: ids.TopicPartition) -> bool:
+        return self.partition is None or self.partition.topic == partition.topic
+
+    def describe(self, *, topic: str, flow: str) -> str:
+        """An error's text; `topic` is what was read, `flow` whose it is, "" if not known."""
+        words = ["mm2", "offsets", "skip", *filter(None, [flow]), "--offset", str(self.offset)]
+        if self.is_era:
+            words += ["--from", "earliest"]
+        return (
+            f"reading {topic}: the record at offset {self.offset} cannot be read: {self.why}. If a "
+            "newer release of mm2 wrote it, run that release. If another program wrote it, skip "
+            f"the record with {shlex.join(words)}"
+        )
 
 
 @dataclass(slots=True)
@@ -160,6 +202,7 @@ class OffsetMap:
     keeps: Callable[[map_record.MapKey], bool] = lambda _: True
     _partitions: dict[ids.TopicPartition, PartitionMap] = field(default_factory=dict)
     _unreadable: dict[bytes, Unreadable] = field(default_factory=dict)
+    """By key, in the order of offsets."""
 
     def fold(self, key: bytes, value: bytes | None, *, offset: int) -> None:
         """As `apply`, but an unreadable record is kept in `unreadable` until another record, or a
@@ -167,7 +210,7 @@ class OffsetMap:
         self._unreadable.pop(key, None)
         try:
             self.apply(key, value)
-        except (map_record.UnknownVersionError, struct.error, ValueError, IndexError) as error:
+        except map_record.UNREADABLE as error:
             if value is None:
                 return
             named = map_record.partition_of(key)
@@ -180,10 +223,10 @@ class OffsetMap:
 
     def unreadable(self, partition: ids.TopicPartition | None = None) -> Sequence[Unreadable]:
         """By offset; with `partition`, those that may concern it."""
-        found = sorted(self._unreadable.values(), key=lambda each: each.offset)
+        found = self._unreadable.values()
         if partition is None:
-            return found
-        return [each for each in found if each.partition in (None, partition)]
+            return list(found)
+        return [each for each in found if each.may_concern(partition)]
 
     def apply(self, key: bytes, value: bytes | None) -> None:
         """Fold one record in; None is a tombstone. Raises as `map_record.decode_key`."""

@@ -55,6 +55,9 @@ REPLICATES_AGAIN = {
     "core.copy.stops.map_unreadable": (
         f"{REMEDIES}::test_a_record_of_the_map_that_nobody_can_read_is_skipped"
     ),
+    "core.copy.stops.era_missing": (
+        f"{REMEDIES}::test_a_record_of_the_map_that_nobody_can_read_is_skipped"
+    ),
     "core.copy.stops.blocked": (f"{REMEDIES}::test_a_record_that_a_transform_fails_on_is_skipped"),
     "core.copy.stops.hanging": HANGING,
     "core.copy.eras._not_empty": REJECTED,

@@ -183,4 +183,5 @@ def test_on_a_plain_worker_what_is_not_known_is_a_word_to_be_replaced():
 
 def test_on_a_plain_worker_no_command_of_mm2_is_told():
     for text in printed.messages(PLAIN):
-        assert not re.search(r"mm2 (run|reload|resume|restart|topic)|--from", text), text
+        other = re.sub(r"mm2 offsets skip .*", "", text)  # which names a file of its own
+        assert not re.search(r"mm2 (run|reload|resume|restart|topic)|--from", other), text

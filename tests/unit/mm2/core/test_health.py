@@ -84,6 +84,16 @@ def test_what_crossed_last_is_known_when_a_copy_is_gone():
     assert looks.at(pulse(1), all_move=False).at_ms == NOW_MS - 1_000
 
 
+def test_of_the_same_copies_the_newest_pulse_counts_as_it_is():
+    """Where a moment lies on this process's clock is known better by and by."""
+    looks = Looks()
+    assert looks.at(pulse(3)).at_ms == NOW_MS - 3_000
+    assert looks.at(pulse(9)).at_ms == NOW_MS - 9_000
+    assert looks.at(pulse(4)._replace(life=5)).at_ms == NOW_MS - 4_000
+    assert looks.at(pulse(9)).at_ms == NOW_MS - 4_000, "another life knows of another crossing"
+    assert looks.at(pulse(9)).at_ms == NOW_MS - 4_000
+
+
 @pytest.mark.parametrize("step_h", [6, -6, -12])
 def test_a_step_of_the_wall_clock_makes_nothing_younger_or_older(step_h):
     looks = Looks()

@@ -65,3 +65,13 @@ def test_the_newest_that_were_left_may_be_kept(tmp_path):
     running = run_directory.make("run-", parent=tmp_path, kept=2)
     assert [each.exists() for each in left] == [False, False, True, True]
     running.remove()
+
+
+def test_those_that_are_held_are_not_counted_among_the_kept(tmp_path):
+    left = run_directory.make("mm2-x-", parent=tmp_path)
+    held = [run_directory.make("mm2-x-", parent=tmp_path, kept=2) for _ in range(2)]
+    left.leave()
+    run_directory.clear("mm2-x-", tmp_path, kept=1)
+    assert left.path.exists()
+    for each in held:
+        each.remove()

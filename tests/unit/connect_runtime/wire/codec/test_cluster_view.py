@@ -143,8 +143,39 @@ def test_without_topic_ids_an_older_epoch_may_be_a_recreated_topics():
     view = new_view()
     view.want_topics(["t"])
     refreshed(view, metadata([topic(leaders=((1, 5),), topic_id=None)]))
-    refreshed(view, metadata([topic(leaders=((2, 0),), topic_id=None)]))
+    again = metadata([topic(leaders=((2, 0),), topic_id=None)])
+    for now_s in (1.0, 5.0, 10.9):
+        refreshed(view, again, now_s)
+        assert view.leader("t", 0) == (1, 5)
+        assert view.refresh_due_s() <= now_s + 1.0, "and it is asked again soon"
+    refreshed(view, again, 11.0)
     assert view.leader("t", 0) == (2, 0)
+    assert view.refresh_due_s() == 311.0
+
+
+def test_partitions_that_are_gone_are_not_waited_for():
+    view = new_view()
+    view.want_topics(["t"])
+    refreshed(view, metadata([topic(leaders=((1, 5), (1, 5)), topic_id=None)]))
+    refreshed(view, metadata([topic(leaders=((1, 5), (2, 0)), topic_id=None)]), 1.0)
+    assert view.refresh_due_s() < 300.0
+    refreshed(view, metadata([topic(leaders=((1, 5),), topic_id=None)]), 2.0)
+    assert view.refresh_due_s() == 302.0
+
+
+def test_without_topic_ids_a_deposed_broker_takes_no_leader_back():
+    view = new_view()
+    view.want_topics(["t"])
+    current = metadata([topic(leaders=((1, 5),), topic_id=None)])
+    deposed = metadata([topic(leaders=((2, 4),), topic_id=None)])
+    for now_s in range(0, 60, 4):
+        refreshed(view, deposed if now_s % 8 else current, float(now_s))
+        assert view.leader("t", 0) == (1, 5)
+    refreshed(view, deposed, 60.0)
+    view.want_topics([])
+    view.want_topics(["t"])
+    refreshed(view, deposed, 71.0)
+    assert view.leader("t", 0) == (2, 4), "nothing newer is known any more"
 
 
 def test_a_leader_that_a_response_names_counts_if_it_is_newer():

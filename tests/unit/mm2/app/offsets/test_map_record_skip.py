@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from connect_runtime.base import ids
 from mm2.app.offsets import map_record_skip
+from mm2.cluster import flow_log as cluster_log
 from mm2.connectors.share import flow_ledger
 from mm2.core import flows, naming
+from mm2.core.copy import facts
+from mm2.core.offsets import offset_map
 from mm2.formats import map_record, receipt
-from tests.fakes import admin, flow_log, plugin_contexts
+from tests.fakes import admin, flow_log, plugin_contexts, taking
 
 MAP = naming.map_topic("east")
 GARBAGE = b"\x01\x03garbage"
@@ -21,11 +25,26 @@ def cluster():
     return made
 
 
-def skip(cluster, offset):
+def skip(cluster, offset, position=None):
     ledger = flow_ledger.FlowLedger(flow_log.FakeFlowLog(cluster, source_alias="east"))
+    return skip_in(ledger, offset, position)
+
+
+def skip_in(ledger, offset, position=None):
     return map_record_skip.skip(
-        ledger, flows.Flow(source="east", target="west"), offset, clock=plugin_contexts.Clock()
+        ledger,
+        flows.Flow(source="east", target="west"),
+        offset,
+        position=position,
+        clock=plugin_contexts.Clock(),
     )
+
+
+def map_of(cluster):
+    known = offset_map.OffsetMap()
+    for offset, (key, value) in enumerate(cluster.topics[MAP].log):
+        known.fold(key, value, offset=offset)
+    return known
 
 
 def receipts(cluster):
@@ -41,7 +60,7 @@ def test_a_receipt_names_it_and_a_tombstone_replaces_it(cluster):
     assert log[2:] == [(GARBAGE, None)]
     (stated,) = receipts(cluster)
     assert (stated.kind.value, stated.topic, stated.target) == ("map-record-skipped", MAP, None)
-    assert f"{MAP}, offset 1: " in stated.detail
+    assert f"{MAP}, offset 1, of unknown kind: " in stated.detail
     assert GARBAGE.hex() in stated.detail
 
 
@@ -73,3 +92,72 @@ def test_skipped_twice_is_told(cluster):
     skip(cluster, 0)
     with pytest.raises(map_record_skip.NothingToSkipError, match="none is unreadable"):
         skip(cluster, 0)
+
+
+ORDERS_4 = ids.TopicPartition("orders", 4)
+ERA = map_record.encode_key(
+    map_record.EraKey(topic="orders", partition=4, era=1, ordinal=1, epoch=0)
+)
+PRODUCER = map_record.encode_key(map_record.ProducerKey(topic="orders", partition=4, producer_id=7))
+
+
+def test_the_partition_of_a_skipped_era_begins_again_where_the_operator_says(cluster):
+    log = cluster.topics[MAP].log
+    log.append((ERA, b"\x09"))
+    with pytest.raises(map_record_skip.NothingToSkipError, match="--from earliest"):
+        skip(cluster, 0)
+    assert (len(log), receipts(cluster)) == (1, [])
+    skip(cluster, 0, "earliest")
+    assert log[-1] == (ERA, None), "only once the request is stored"
+    (stated,) = receipts(cluster)
+    assert "era 1" in stated.detail
+    assert "begins again from earliest" in stated.detail
+    partition = map_of(cluster).partition(ORDERS_4)
+    assert partition.open_request is not None
+    assert (partition.open_request.position, partition.had_progress) == ("earliest", True)
+
+
+def test_nothing_but_an_era_begins_anything_again(cluster):
+    log = cluster.topics[MAP].log
+    log.append((GARBAGE, b"x"))
+    with pytest.raises(map_record_skip.NothingToSkipError, match="leave --from out"):
+        skip(cluster, 0, "earliest")
+    assert (len(log), receipts(cluster)) == (1, [])
+
+
+def test_a_skipped_producer_id_stays_one_of_the_flows(cluster):
+    """What it wrote would else be somebody else's: copied again, or back."""
+    other = map_record.ProducerKey(topic="orders", partition=4, producer_id=5)
+    era = map_record.encode_value(taking.era())
+    producer = map_record.encode_value(map_record.Producer(ordinal=1, era=1))
+    log = cluster.topics[MAP].log
+    log += [(map_record.encode_key(other), producer), (ERA, era), (PRODUCER, b"\x09")]
+    skip(cluster, 2)
+    known = map_of(cluster)
+    assert known.unreadable() == []
+    found = facts.from_map(known.partition(ORDERS_4), target=None)
+    assert (found.producers, found.era_number) == ({5: 1, 7: 2}, 1)
+    assert "producer id 7" in receipts(cluster)[0].detail
+
+
+class Raced(flow_log.FakeFlowLog):
+    """While the receipt is stored, somebody replaces the record."""
+
+    new: tuple[bytes, bytes]
+
+    def append(self, topic, key, value, *, on_recorded):
+        if topic is cluster_log.LogTopic.RECEIPTS and value is not None:
+            super().append(cluster_log.LogTopic.MAP, *self.new, on_recorded=lambda _: None)
+        super().append(topic, key, value, on_recorded=on_recorded)
+
+
+def test_a_record_that_was_replaced_meanwhile_is_not_deleted(cluster):
+    log = cluster.topics[MAP].log
+    log.append((PRODUCER, b"\x09"))
+    raced = Raced(cluster, source_alias="east")
+    raced.new = (PRODUCER, map_record.encode_value(map_record.Producer(ordinal=1, era=1)))
+    with pytest.raises(map_record_skip.NothingToSkipError, match="was replaced"):
+        skip_in(flow_ledger.FlowLedger(raced), 0)
+    assert log[1:] == [raced.new]
+    kept = dict(cluster.topics[naming.receipts_topic("east")].log)
+    assert set(kept.values()) == {None}, "no receipt of what was not skipped"

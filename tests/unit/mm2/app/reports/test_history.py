@@ -40,6 +40,16 @@ def test_a_step_of_the_wall_clock_leaves_it_as_long_ago_as_it_was(step_h):
     assert stepped_ms - found.since_ms(FLOW, PLACE) == 100_000
 
 
+def test_clocks_that_drift_apart_do_not_make_it_jitter():
+    status, found = statuses.flow(statuses.partition()), history.History()
+    shown = []
+    for turn in range(5_000):
+        now_s = float(turn) + (turn % 2) / 1000  # both clocks are never read at once
+        found.observe([status], now_s=now_s, wall_ms=1_700_000_000_000 + turn * 1_001)
+        shown.append(found.since_ms(FLOW, PLACE))
+    assert len(set(shown)) == 5
+
+
 def test_a_pause_is_a_state_of_its_own():
     going = statuses.flow(statuses.partition())
     paused = statuses.flow(statuses.partition(), holds=holds.Holds(paused=True))

@@ -28,7 +28,10 @@ class World:
         self.clusters = checkpoint_clients.FakeClusters(map_log=records())
         self.clock = plugin_contexts.Clock()
         self.map = map_offsets.MapOffsets(
-            self.clusters.offset_map, lambda topic: topic == "orders", clock=self.clock
+            self.clusters.offset_map,
+            lambda topic: topic == "orders",
+            flow="east->west",
+            clock=self.clock,
         )
 
     def translate(self, upstream=12, *, newest=None):

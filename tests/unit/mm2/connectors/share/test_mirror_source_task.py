@@ -13,7 +13,7 @@ from mm2.connectors import board
 from mm2.connectors.share import mirror_source_task
 from mm2.connectors.topics import mirror_topics
 from mm2.core import naming
-from mm2.core.copy import crossing, facts, instructions, messages
+from mm2.core.copy import crossing, facts, instructions, messages, stops
 from mm2.formats import map_record, offset_sync
 from mm2.pipeline import control_channel, engine
 from tests.fakes import copy_plane, mirror_task, plugin_contexts, taking
@@ -299,6 +299,26 @@ def test_a_map_that_cannot_be_written_ends_the_copy_until_it_can(running):
         found.confirm()
     assert len(found.plane.channels) == 2
     assert name in found.clusters.target_cluster.topics
+
+
+def test_what_starts_is_held_back_until_the_map_is_readable(running):
+    """Long before the next look at topics, which is after 600 s here."""
+    found = running()
+    log = found.clusters.target_cluster.create(naming.map_topic("A"), cleanup_policy="compact").log
+    log.append((b"\x09garbage", b"x"))
+
+    def held_back() -> bool:
+        found.turn()
+        return "the record at offset 0 of the flow's offset map" in found.told.reason
+
+    eventually.eventually(held_back, WAIT_S)
+    found.turn(stops.MAP_RETRY_S)
+    assert not found.plane.channels or not found.plane.copy.told("configure")
+    log.append((b"\x09garbage", None))
+    found.turn(stops.MAP_RETRY_S)
+    found.confirm()
+    found.begins()
+    assert len(found.plane.configured().partitions) == 2
 
 
 def test_a_data_plane_that_fails_fails_the_task(running):

@@ -27,7 +27,7 @@ def clock():
 @pytest.fixture
 def found(source, clock):
     made = opposite_map.OppositeMap(
-        TOPIC, connect_admin=source.admin, connect_tail=source.tail, clock=clock
+        TOPIC, connect_admin=source.admin, connect_tail=source.tail, clock=clock, flow="west->east"
     )
     yield made
     made.close()

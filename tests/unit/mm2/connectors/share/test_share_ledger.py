@@ -95,10 +95,10 @@ def segment(number: int) -> bytes:
     return map_record.encode_key(key)
 
 
-def ask(made: Kept, number: int) -> facts.Facts:
+def ask(made: Kept, number: int, *, topic: str = "orders") -> facts.Facts:
     told: list[tuple[facts.Facts | None, str]] = []
     wanted = flow_ledger.FactsWanted(
-        partition=ids.TopicPartition("orders", number),
+        partition=ids.TopicPartition(topic, number),
         target=None,
         answer=lambda *answer: told.append(answer),
     )
@@ -124,12 +124,13 @@ def test_a_record_that_nobody_can_read_concerns_all_partitions_until_it_is_repla
 
 
 @pytest.mark.parametrize("value", [b"", b"\x63newer", b"\x01cut"])
-def test_one_whose_partition_can_be_read_concerns_that_alone(value):
-    made = Kept(share=[T0, ids.TopicPartition("orders", 1)])
+def test_one_whose_partition_can_be_read_concerns_its_topic(value):
+    made = Kept(share=[T0, ids.TopicPartition("orders", 1), ids.TopicPartition("users", 0)])
     log = made.cluster.create(naming.map_topic("A"), cleanup_policy="compact").log
     log.append((segment(1), value))
     assert made.tend()
-    assert ask(made, 0) == facts.Facts()
+    assert ask(made, 0, topic="users") == facts.Facts()
+    assert ask(made, 0).unreadable is not None
     assert ask(made, 1).unreadable is not None
     log.append((segment(1), None))
     assert ask(made, 1) == facts.Facts()

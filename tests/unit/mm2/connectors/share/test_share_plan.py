@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
+
 from connect_runtime.base import ids
 from mm2.connectors.share import share_plan
 from mm2.connectors.topics import partition_setups
@@ -67,6 +69,58 @@ def test_a_topic_that_was_made_again_is_found():
     found = share_plan.settled(again, known(0, topic_id=OLD), added=())
     assert [each.partition for each in found.partitions] == [0]
     assert [each.partition.partition for each in found.findings] == [1]
+
+
+UNREADABLE = {
+    "a sibling's era": (
+        map_record.encode_key(
+            map_record.EraKey(topic="orders", partition=0, era=1, ordinal=1, epoch=0)
+        ),
+        True,
+    ),
+    "a key that names nothing": (b"\x09garbage", True),
+    "another topic's era": (
+        map_record.encode_key(
+            map_record.EraKey(topic="users", partition=0, era=1, ordinal=1, epoch=0)
+        ),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_where_siblings_eras_may_be_unreadable_nothing_starts(name):
+    """Neither whether the topic is in progress, nor whether it was made again, is known."""
+    key, concerned = UNREADABLE[name]
+    found = offset_map.OffsetMap()
+    found.fold(key, b"\x09", offset=17)
+    added = plan(where(4))
+    settled = share_plan.settled(added, found, added=())
+    assert share_plan.waits_for_map(added, found) is concerned
+    if not concerned:
+        assert starts(settled) == ["latest"]
+        return
+    assert settled.partitions == ()
+    (held_back,) = settled.findings
+    assert (held_back.partition.partition, held_back.cause) == (4, "offset-map-unreadable")
+    assert "offset 17" in held_back.message
+    era = map_record.encode_value(taking.era())
+    found.fold(key, None if name == "a key that names nothing" else era, offset=18)
+    expected = "latest" if name == "a key that names nothing" else "earliest"
+    assert starts(share_plan.settled(added, found, added=())) == [expected]
+    assert not share_plan.waits_for_map(added, found)
+
+
+def test_what_has_progress_or_is_to_begin_anew_needs_no_siblings():
+    """Its take halts by itself while something is unreadable."""
+    found = known(0)
+    found.apply(
+        map_record.encode_key(map_record.RequestKey(topic="orders", partition=1)),
+        map_record.encode_value(map_record.Request(request="r", position="latest")),
+    )
+    found.fold(b"\x09garbage", b"x", offset=17)
+    settled = share_plan.settled(plan(where(0), where(1)), found, added=())
+    assert ([each.partition for each in settled.partitions], settled.findings) == ([0, 1], ())
 
 
 def test_what_a_later_look_does_not_find_is_copied_on():

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.core.copy import boundary, facts, fence, instructions, setup, transactions
+from mm2.core.copy import boundary, facts, fence, instructions, setup, stops, transactions
 from mm2.core.offsets import offset_map
 from mm2.formats import map_record
 from tests.fakes import scripts, taking
 
 US = instructions.ProducerIdentity(id=7, epoch=3)
-ME, OTHER = b"me______", b"other___"
+ME, OTHER = taking.ME, b"other___"
 OLD_ID = 5
 ALONE = taking.context()
 SHARED = taking.context(target_topics=setup.TargetTopics.SHARED)
@@ -205,7 +205,7 @@ def known(ordinal, epoch, *, owner, producers=None):
 
 def by_another(*facts_told):
     given = list(facts_told) if len(facts_told) > 1 else facts_told[0]
-    script = boundary.who_fenced_us(owner=ME, than=US)
+    script = boundary.who_fenced_us(ALONE, than=US)
     return scripts.play(script, {instructions.ReadFacts: given})
 
 
@@ -248,3 +248,10 @@ def test_anything_else_is_watched_for_a_takes_deadline_and_then_blamed_on_oursel
     played = by_another(answer)
     assert played.outcome is False
     assert len(played.asked) == boundary.FENCE_CHECK_S / boundary.FENCE_CHECK_STEP_S
+
+
+def test_a_map_that_may_not_be_read_says_nothing_of_other_owners():
+    unreadable = facts.UnreadableRecord(offset=9, why="garbage")
+    played = by_another(facts.Facts(unreadable=unreadable))
+    assert played.outcome == stops.map_unreadable(ALONE.where, unreadable)
+    assert len(played.asked) == 1

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mm2.core.copy import eras, instructions, outcomes, setup, stops, walk
+from mm2.core.copy import eras, facts, instructions, outcomes, setup, stops, walk
 from mm2.formats import map_record, receipt, record_sets
 from tests.fakes import scripts, taking
 
@@ -283,6 +283,14 @@ def test_a_map_that_cannot_be_read_settles_nothing():
     attempt = taking.attempt(taking.known(producers={}))
     played = scripts.play(eras.settle_id(attempt, era=1), {instructions.ReadFacts: scripts.LOST})
     assert isinstance(played.outcome, outcomes.BeginAgain)
+
+
+def test_an_unreadable_record_settles_nothing():
+    attempt = taking.attempt(taking.known(producers={}))
+    unreadable = facts.UnreadableRecord(offset=9, why="garbage")
+    read = {instructions.ReadFacts: facts.Facts(unreadable=unreadable)}
+    played = scripts.play(eras.settle_id(attempt, era=1), read)
+    assert played.outcome == stops.map_unreadable(attempt.where, unreadable)
 
 
 def test_a_repeated_statement_replaces_itself():

@@ -217,20 +217,37 @@ PULSE = crossing.Pulse(
 def test_gauges_survive_json(sent):
     message = over_the_channel(messages.gauges(sent, troubles={}, pulse=PULSE, now_s=9.0))
     assert message["type"] == "gauges"
-    assert messages.read_gauges(message, 9.0) == sent
-    assert messages.read_pulse(message, 9.0) == PULSE
+    assert messages.read_gauges(message, 0.0) == sent
+    assert messages.read_pulse(message, 0.0) == PULSE
 
 
 def test_moments_are_moved_to_the_clock_of_who_reads_them():
     """Each process, and each machine, has a monotonic clock of its own."""
     gauge = dataclasses.replace(gauge_of(copy_of(WHERE)), unrecorded_s=7.0)
     message = over_the_channel(messages.gauges([gauge], troubles={}, pulse=PULSE, now_s=9.0))
-    (found,) = messages.read_gauges(message, 1_000.0)
+    (found,) = messages.read_gauges(message, 991.0)
     assert found.unrecorded_s == 998.0
-    pulse = messages.read_pulse(message, 1_000.0)
+    pulse = messages.read_pulse(message, 991.0)
     assert (pulse.crossed_s, pulse.idle_s) == (996.0, 997.0)
     empty = messages.gauges([], troubles={}, pulse=crossing.Pulse(), now_s=9.0)
-    assert messages.read_pulse(over_the_channel(empty), 1_000.0) == crossing.Pulse()
+    assert messages.read_pulse(over_the_channel(empty), 991.0) == crossing.Pulse()
+
+
+def test_a_message_that_is_read_late_makes_no_moment_younger():
+    shift = messages.ClockShift()
+
+    def read(*, sent_s: float, read_s: float) -> float:
+        message = over_the_channel(
+            messages.gauges([], troubles={}, pulse=crossing.Pulse(crossed_s=100.0), now_s=sent_s)
+        )
+        return messages.read_pulse(message, shift.note(message, read_s)).crossed_s
+
+    assert read(sent_s=100.0, read_s=1_000.0) == 1_000.0
+    assert read(sent_s=101.0, read_s=1_300.0) == 1_000.0, "the reader stood still for 299 s"
+    assert read(sent_s=400.0, read_s=1_299.0) == 999.0, "the first one was late, too"
+    # The sender's clock is the slower one: what was seen long ago counts no more.
+    assert read(sent_s=1_000.0, read_s=1_901.0) == 999.0
+    assert read(sent_s=1_700.0, read_s=2_601.0) == 1_001.0
 
 
 def test_a_gauge_of_another_length_is_refused():

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mm2.core.copy import facts, instructions, outcomes, resume, setup, stops, walk
+from mm2.core.copy import facts, fence, instructions, outcomes, resume, setup, stops, walk
 from mm2.formats import map_record, receipt, record_batch
 from tests.fakes import scripts, taking
 
@@ -69,6 +69,15 @@ def test_an_anchor_behind_our_marker_in_an_epoch_unheard_of_is_another_mirrors_i
     assert isinstance(again, outcomes.BeginAgain)
     assert "does not know the map's leader epoch 1" in again.reason
     assert again.lasting == stops.mirror_unknown(taking.where(), copied=60, leader_epoch=1)
+
+
+def test_without_a_fence_a_deposed_broker_may_have_answered_so_that_is_tried_again():
+    attempt = taking.attempt(taking.known(taking.anchor(100, 60)))
+    unfenced = dataclasses.replace(attempt.fence, holds=False)
+    script = resume.where_we_were(dataclasses.replace(attempt, fence=unfenced))
+    answers = {instructions.FindEpochEnd: instructions.EpochEnd(offset=-1)}
+    again = scripts.play(script, answers).outcome
+    assert again.lasting.retry_after_s == fence.RETRY_REFUSED_S
 
 
 def test_a_leader_epoch_that_went_back_is_another_mirrors_however_long_it_is():
@@ -238,6 +247,17 @@ def test_a_cut_that_cannot_be_read_back_begins_again(answer):
 @pytest.mark.parametrize("answer", NOT_SURE)
 def test_a_map_that_cannot_be_read_again_begins_again(answer):
     played = cut(35, copied(34, b"a"), ReadFacts=answer)
+    assert isinstance(played.outcome, outcomes.BeginAgain)
+
+
+def test_a_map_that_became_unreadable_halts_at_a_cut():
+    unreadable = facts.UnreadableRecord(offset=9, why="garbage")
+    played = cut(35, copied(34, b"a"), ReadFacts=facts.Facts(unreadable=unreadable))
+    assert played.outcome == stops.map_unreadable(taking.where(), unreadable)
+
+
+def test_eras_that_are_gone_at_a_cut_begin_again():
+    played = cut(35, copied(34, b"a"), ReadFacts=facts.Facts())
     assert isinstance(played.outcome, outcomes.BeginAgain)
 
 

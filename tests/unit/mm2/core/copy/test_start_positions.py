@@ -54,6 +54,14 @@ def test_a_request_or_a_producer_id_is_no_progress():
     assert starts(known, partitions(2)) == ["latest"] * 2
 
 
+def test_an_era_that_was_skipped_was_progress():
+    known = offset_map.OffsetMap()
+    request = map_record.RequestKey(topic="orders", partition=0)
+    value = map_record.Request(request=f"{map_record.LOST_ERA}17", position="earliest")
+    known.apply(map_record.encode_key(request), map_record.encode_value(value))
+    assert starts(known, partitions(2)) == ["latest", "earliest"]
+
+
 def test_nothing_else_of_a_partition_changes():
     known = offset_map.OffsetMap()
     began(known, 0)

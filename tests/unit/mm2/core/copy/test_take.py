@@ -55,9 +55,27 @@ def test_a_map_that_cannot_be_read_halts_the_partition_with_the_command_that_ski
     played = taken(taking.known(unreadable=unreadable))
     assert played.outcome.cause is stops.Cause.MAP_UNREADABLE
     assert played.outcome.retry_after_s == stops.MAP_RETRY_S
-    assert "cannot be read: offset-map key of version 9" in played.outcome.message
+    assert "the record at offset 17 of the flow's offset map" in played.outcome.message
     remedy = "mm2 offsets skip 'a->b' --offset 17 --config clusters.yaml"
     assert commands.found_in(played.outcome.message) == remedy
+    assert played.stored == []
+
+
+def test_an_era_that_cannot_be_read_is_skipped_only_together_with_a_new_beginning():
+    unreadable = facts.UnreadableRecord(offset=17, why="era of version 9", is_era=True)
+    remedy = commands.found_in(taken(taking.known(unreadable=unreadable)).outcome.message)
+    assert remedy == ("mm2 offsets skip 'a->b' --offset 17 --from earliest --config clusters.yaml")
+
+
+@pytest.mark.parametrize("topics", list(setup.TargetTopics))
+def test_progress_without_its_era_is_no_first_start(topics):
+    """From `start` on, records would be copied again or left out, and no receipt would say so."""
+    known = taking.known(taking.anchor(100, 50), era=None)
+    played = taken(known, {"target_topics": topics, "start": "latest"})
+    stop = played.outcome
+    assert (stop.cause, stop.retry_after_s) == (stops.Cause.MAP_UNREADABLE, None)
+    assert "replicated in era 1" in stop.message
+    assert commands.found_in(stop.message).startswith("mm2 topic reset 'a->b' orders")
     assert played.stored == []
 
 

@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from mm2.core.copy import (
+    facts,
     fence,
     instructions,
     map_writer,
@@ -269,6 +270,15 @@ def test_what_a_script_came_to_says_what_follows(outcome, phase):
     way.answers[instructions.ReadFacts] = OTHER
     way.do(way.way.failed(outcome, way.now_s))
     assert way.standing.phase is phase
+
+
+def test_while_the_map_is_unreadable_it_is_not_known_who_fenced_us():
+    way = copying()
+    unreadable = facts.UnreadableRecord(offset=9, why="garbage")
+    way.answers[instructions.ReadFacts] = facts.Facts(unreadable=unreadable)
+    way.do(way.way.failed(fence.NewerOwner(than=taking.US), way.now_s))
+    assert way.standing.phase is Phase.STOPPED
+    assert way.standing.stop == stops.map_unreadable(taking.where(), unreadable)
 
 
 def test_an_outcome_that_is_none_is_a_programmers_error():

@@ -326,7 +326,9 @@ def test_an_unreadable_record_counts_until_another_one_or_a_tombstone_replaces_i
     known.fold(key, b"\x09", offset=5)
     assert [each.offset for each in known.unreadable()] == [3, 4, 5]
     assert [each.offset for each in known.unreadable(T7)] == [3, 4, 5]
-    other = ids.TopicPartition("orders", 8)
+    sibling = ids.TopicPartition("orders", 8)
+    assert [each.offset for each in known.unreadable(sibling)] == [3, 4, 5]
+    other = ids.TopicPartition("users", 7)
     assert [each.offset for each in known.unreadable(other)] == [3, 4]
     known.fold(key, map_record.encode_value(segment_of((0, 5), through=9)), offset=6)
     known.fold(b"\x01\x03garbage", None, offset=7)
