@@ -62,6 +62,19 @@ def test_a_worker_alone_is_in_no_group(running):
     assert not any(each.in_group for each in found.plane.configured().partitions)
 
 
+def test_where_it_copies_is_read_from_the_workers_properties(running):
+    found = running()
+    assert found.plane.settings is None
+    found.context.worker = {"mm2.engine": "inline", "mm2.spark.master": "local[3]", "key": "x"}
+    found.task.stop()
+    found.task.start(found.props)
+    assert found.plane.settings is not None
+    assert (found.plane.settings.engine, found.plane.settings.master) == ("inline", "local[3]")
+    found.task.stop()
+    with pytest.raises(errors.ConfigError, match=r"mm2\.spark\.python cannot be set"):
+        found.task.start({**found.props, "mm2.spark.python": "/tmp/x"})
+
+
 def test_what_is_wrong_with_its_configuration_fails_it_at_once():
     task = mirror_source_task.MirrorSourceTask(acquire=copy_plane.FakePlane().acquire)
     task.initialize(plugin_contexts.Context())
