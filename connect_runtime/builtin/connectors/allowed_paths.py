@@ -2,7 +2,7 @@
 
 Connector configurations come over the REST API; without this whoever reaches it could read and
 write every file that the worker's user may. Symbolic links are resolved before a path is compared.
-Only regular files with one name are opened: another hard link may stand anywhere, and a pipe makes
+Only regular files with one name, and the null device, are opened: another hard link may stand anywhere, and a pipe makes
 whoever opens it wait.
 """
 
@@ -65,6 +65,8 @@ def _why_not(opened: int, real: str) -> str:
     # A folder on the way may have become a link since the path was resolved.
     if os.path.realpath(real) != real or not _is_same(opened, real):
         return "was replaced while it was opened"
+    if real == os.devnull:
+        return ""
     if not stat.S_ISREG(found.st_mode):
         return "is no regular file: pipes, devices and folders cannot be used"
     if found.st_nlink > 1:

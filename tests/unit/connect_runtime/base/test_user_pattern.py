@@ -4,6 +4,7 @@ import contextlib
 import random
 import re
 import time
+from typing import cast
 
 import pytest
 
@@ -194,7 +195,7 @@ def test_a_defect_of_re_is_an_error_of_that_name():
             raise SystemError("The span of capturing group is wrong")
 
     parsed = user_pattern.compile_pattern("a")._parsed
-    compiled = user_pattern.Pattern("a", Defective(), parsed)
+    compiled = user_pattern.Pattern("a", cast("re.Pattern[str]", Defective()), parsed)
     with pytest.raises(user_pattern.MatchLimitError, match="against the name 'a'"):
         compiled.fullmatch("a")
     assert user_pattern.compile_pattern("(a)(?:(b)|c)+")._compiled.groups == 0

@@ -123,6 +123,13 @@ def test_a_pipe_is_refused_at_once(folder):
         allowed.open(str(folder / "pipe"), os.O_WRONLY)
 
 
+def test_of_devices_the_null_device_alone_may_be_used():
+    allowed = allowed_paths.AllowedPaths(["/dev"])
+    os.close(allowed.open("/dev/null", os.O_RDONLY))
+    with pytest.raises(errors.ConfigError, match="is no regular file"):
+        allowed.open("/dev/zero", os.O_RDONLY)
+
+
 def test_another_name_of_a_file_elsewhere_is_refused(folder):
     os.link(folder.parent / "secret.txt", folder / "hard.txt")
     allowed = allowed_paths.AllowedPaths([str(folder)])
