@@ -2,8 +2,8 @@
 
 Connector configurations come over the REST API; without this whoever reaches it could read and
 write every file that the worker's user may. Symbolic links are resolved before a path is compared.
-Only regular files with one name, and the null device, are opened: another hard link may stand anywhere, and a pipe makes
-whoever opens it wait.
+Only regular files with one name, and the null device, are opened: hard links bypass the paths,
+and opening a pipe can block for ever.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def test_what_names_no_file_is_refused(folder, of, name):
     with pytest.raises(errors.ConfigError, match="cannot be the name of a file") as raised:
         allowed.check(file)
     str(raised.value).encode()
-    made = allowed_paths.limited(of, allowed)()
+    made = allowed_paths.restrict_to_paths(of, allowed)()
     told = {each.name: each.error_messages for each in made.validate({"file": file, "topic": "t"})}
     assert told["file"]
 
