@@ -262,6 +262,12 @@ class PipelineTaskContext(TaskContext, Protocol):
         """After so much silence of this worker its group gives the task to another; infinite for
         a worker alone."""
 
+    def worker_properties(self, prefix: str) -> Mapping[str, str]:
+        """Properties of the Connect worker whose names begin with `prefix`, by their full names.
+
+        For settings that its operator must decide, not whoever may create connectors.
+        """
+
     def confirmed_at_s(self) -> float:
         """The time, by `clock.now_s`, at which the newest heartbeat was sent that the group
         answered without error (a rebalance under way is one): then the task was this worker's.

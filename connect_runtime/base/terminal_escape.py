@@ -2,23 +2,39 @@
 
 Group ids, client and member ids, error messages of brokers, traces and header values are chosen by
 others. Written as they are, `ESC ] 52` sets the clipboard of whoever looks, a carriage return or a
-line feed forges lines, and marks of direction turn a name around.
+line feed forges lines, marks of direction turn a name around, characters without a shape make two
+names look alike, and a heap of combining marks covers other lines.
 """
 
 from __future__ import annotations
+
+import re
+import unicodedata
+
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""Unicode's Default_Ignorable_Code_Point, as far as `str.isprintable` takes them, and the braille
+blank."""
+_MARKS_MAX = 3
 
 
 def escape(text: str) -> str:
     r"""One line: each character that is not printable as `\n`, `\x1b`, `\u202e` and so on.
 
-    Not printable are control and format characters, line separators, lone surrogates and all blanks
-    but the space.
+    Not printable are control and format characters, line separators, lone surrogates, all blanks
+    but the space, characters that are shown as nothing, and combining marks after the third of a
+    run.
     """
-    if text.isprintable():
+    if text.isascii() and text.isprintable():
         return text
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
-    )
+    shown, marks = [], 0
+    for each in text:
+        marks = marks + 1 if unicodedata.category(each) in ("Mn", "Me") else 0
+        plain = each.isprintable() and marks <= _MARKS_MAX and not _INVISIBLE.match(each)
+        shown.append(each if plain else each.encode("unicode_escape").decode())
+    return "".join(shown)
 
 
 def escape_lines(text: str, *, indent: str = "") -> str:

@@ -7,9 +7,10 @@ A name is always matched whole.
 every thread of the process waits. So the steps that `re` could need are estimated from the parsed
 expression, and it matches only where they are few. Other expressions are matched by following all
 alternatives at once, character by character (Thompson's construction): the steps are at most the
-size of the expression times the length of the name, and the result is the same. Lookahead,
-lookbehind and atomic groups inside are left to `re`, and their steps counted. Only backreferences
-cannot be followed in this way: an expression that needs too many steps with one is refused.
+size of the expression times the length of the name, and the result is the same. A lookahead that
+could cost `re` much is followed in the same way from where it stands. Lookbehind, atomic groups and
+possessive repetitions are left to `re`, and their steps counted. Only backreferences cannot be
+followed in this way: an expression that needs too many steps with one is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +30,16 @@ STEPS_MAX = 2_000_000
 """Of one match by `re`: some 30 ms."""
 VISITS_MAX = 1_000_000
 """States that one match without `re` visits, at most: about a second; other threads run."""
+LENGTH_MAX = 16 * 1024
+"""Characters of one expression."""
 _STATES_MAX = 1_000
+_RE_LEAVES = STEPS_MAX // 2
+"""Lookaheads are left to `re` until so many steps remain for the whole match."""
+_PLACES_MAX = 250_000
+"""State and place in the name, of lookaheads that are followed without `re`: some 50 MB."""
+_PARTS_MAX = 100_000
+"""Parts of an expression that are looked at to make its states, each as often as it repeats."""
+_ITEMS_PER_STEP = 8
 _MANY = 10**18
 _SHOWN_MAX = 80
 
@@ -77,10 +87,7 @@ class Pattern:
     def fullmatch(self, name: str, *, key: str = "") -> bool:
         """Does the whole name match? Raises `MatchLimitError`, which names `key`, if it would take
         too long."""
-        if self.steps(len(name)) <= STEPS_MAX:
-            return self._compiled.fullmatch(name) is not None
-        program = _program(self.text)
-        found = None if program is None else program.fullmatch(name)
+        found = self._found(name)
         if found is None:
             begin = f"{name[:_SHOWN_MAX]}…" if len(name) > _SHOWN_MAX else name
             raise MatchLimitError(
@@ -90,6 +97,16 @@ class Pattern:
             )
         return found
 
+    def _found(self, name: str) -> bool | None:
+        """None if it would take too long, or `re` has a defect that shows with this name."""
+        try:
+            if self.steps(len(name)) <= STEPS_MAX:
+                return self._compiled.fullmatch(name) is not None
+            program = _program(self.text)
+            return None if program is None else program.fullmatch(name)
+        except (RecursionError, SystemError):  # CPython: "The span of capturing group is wrong"
+            return None
+
     def steps(self, length: int) -> int:
         """At most so many does `re` need for a name of this length; rounded up."""
         rounded = max(NAME_LENGTH, 1 << (length - 1).bit_length())
@@ -98,29 +115,76 @@ class Pattern:
         return self._steps[rounded]
 
 
-@functools.lru_cache(maxsize=4096)
 def compile_pattern(pattern: str) -> Pattern:
     """Raises `PatternError` for what Python cannot match as Java would, or not in bounded time."""
+    if len(pattern) > LENGTH_MAX:
+        raise PatternError(
+            f"{pattern[:_SHOWN_MAX]}…",
+            f"the expression has {len(pattern):,} characters; allowed: at most {LENGTH_MAX:,}",
+        )
+    return _made(pattern)
+
+
+@functools.lru_cache(maxsize=4096)
+def _made(pattern: str) -> Pattern:
     _refuse_java_only(pattern)
     try:
-        # ASCII: Java's \\d, \\w, \\s and (?i) know ASCII alone unless told otherwise.
-        compiled = re.compile(pattern, re.ASCII)
-        made = Pattern(pattern, compiled, _parser.parse(pattern, re.ASCII))
-        is_bounded = made.steps(NAME_LENGTH) <= STEPS_MAX or _program(pattern) is not None
+        # ASCII: Java's \d, \w, \s and (?i) know ASCII alone unless told otherwise.
+        parsed = _parsed(pattern)
+        made = Pattern(pattern, _compiler.compile(parsed, parsed.state.flags), parsed)
+        is_bounded = made.steps(NAME_LENGTH) <= STEPS_MAX
+        if not is_bounded:
+            program = _program(pattern)
+            is_bounded = program is not None and program.left_to_re(NAME_LENGTH) <= STEPS_MAX
     except (re.error, ValueError, OverflowError, RecursionError) as error:
         raise PatternError(pattern, f"not a regular expression: {error}") from None
     if not is_bounded:
         raise PatternError(
             pattern,
             f"may take more than {STEPS_MAX:,} steps for one name: write it without "
-            "backreferences, or with fewer and smaller repetitions",
+            "backreferences, atomic groups and possessive repetitions, or with fewer and smaller "
+            "repetitions",
         )
     return made
 
 
 def literal(name: str) -> Pattern:
     """The expression that only `name` matches."""
-    return compile_pattern(re.escape(name))
+    return _made(re.escape(name))
+
+
+def _parsed(pattern: str) -> Any:
+    """Groups capture only where a backreference needs them: `re` is wrong about some captures."""
+    parsed = _parser.parse(pattern, re.ASCII)
+    if not _refers(parsed):
+        _without_captures(parsed)
+        parsed.state.groupwidths, parsed.state.groupdict = [None], {}
+    return parsed
+
+
+def _without_captures(parsed: Any) -> None:
+    for number, (op, argument) in enumerate(parsed):
+        if op is _constants.SUBPATTERN:
+            parsed[number] = (op, (None, *argument[1:]))
+        for inner in _inner(op, argument):
+            _without_captures(inner)
+
+
+def _inner(op: Any, argument: Any) -> Sequence[Any]:
+    """The expressions inside a part."""
+    if op is _constants.BRANCH:
+        return list(argument[1])
+    if op is _constants.GROUPREF_EXISTS:
+        return [each for each in argument[1:] if each is not None]
+    if op is _constants.ATOMIC_GROUP:
+        return [argument]
+    if op is _constants.SUBPATTERN:
+        return [argument[3]]
+    if op in _REPEATS:
+        return [argument[2]]
+    if op in (_constants.ASSERT, _constants.ASSERT_NOT):
+        return [argument[1]]
+    return []
 
 
 def _cost(items: Any, length: int) -> tuple[int, int]:
@@ -153,12 +217,9 @@ def _cost_of_part(op: Any, argument: Any, length: int) -> tuple[int, int]:
         return _cost(argument[3], length)
     if op is _constants.GROUPREF:
         return 1, length
-    inner_parts: Sequence[Any] = ()
-    if op is _constants.BRANCH:
-        inner_parts = argument[1]
-    elif op is _constants.GROUPREF_EXISTS:
-        inner_parts = [each for each in argument[1:] if each is not None]
-    costs = [_cost(each, length) for each in inner_parts]
+    if op is _constants.IN:
+        return 1, 1 + len(argument) // _ITEMS_PER_STEP
+    costs = [_cost(each, length) for each in _inner(op, argument)]
     return sum(ways for ways, _ in costs) or 1, sum(steps for _, steps in costs) + 1
 
 
@@ -183,53 +244,42 @@ class _UnsupportedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A state: where `match` succeeds, on from its end; without it, both ways."""
+    """A state: where `match` succeeds, on from its end; without it, both ways.
+
+    `ahead` is where the inside of a lookahead begins and ends; None where only `match` tells.
+    """
 
     match: Callable[[str, int], re.Match[str] | None] | None
     part: Any
     following: tuple[int, ...]
+    ahead: tuple[int, int] | None = None
+
+
+class _TooManyStepsError(Exception):
+    """One match would take too long."""
 
 
 class _Program:
     """The states of one expression; 0 is the end."""
 
-    def __init__(self, parsed: Any, flags: int) -> None:
+    def __init__(self, parsed: Any) -> None:
         self._state = parsed.state
         self._compiled: dict[str, Callable[[str, int], re.Match[str] | None]] = {}
         self._steps = [_Step(None, None, ())]
-        self._first = self._sequence(list(parsed), flags, 0)
+        self._parts = _PARTS_MAX
+        self._first = self._sequence(list(parsed), parsed.state.flags, 0)
+
+    def left_to_re(self, length: int) -> int:
+        """The most steps that one part needs that only `re` can match."""
+        parts = [each.part for each in self._steps if each.match is not None and each.ahead is None]
+        return max((_cost([part], length)[1] for part in parts), default=0)
 
     def fullmatch(self, name: str) -> bool | None:
         """None if parts that are left to `re` could need too many steps."""
-        waiting: list[set[int]] = [set() for _ in range(len(name) + 1)]
-        waiting[0].add(self._first)
-        costs: dict[int, int] = {}
-        left, visits = STEPS_MAX, VISITS_MAX
-        for at, reached in enumerate(waiting):
-            todo = list(reached)
-            while todo:
-                number = todo.pop()
-                visits -= 1
-                if visits < 0:
-                    return None
-                step = self._steps[number]
-                end = at
-                if step.match is not None:
-                    if number not in costs:
-                        costs[number] = _cost([step.part], len(name))[1]
-                    left -= costs[number]
-                    if left < 0:
-                        return None
-                    found = step.match(name, at)
-                    if found is None:
-                        continue
-                    end = found.end()
-                for following in step.following:
-                    if following not in waiting[end]:
-                        waiting[end].add(following)
-                        if end == at:
-                            todo.append(following)
-        return 0 in waiting[-1]
+        try:
+            return _Match(self._steps, name).reaches_end(self._first)
+        except _TooManyStepsError:
+            return None
 
     def _add(self, step: _Step) -> int:
         if len(self._steps) >= _STATES_MAX:
@@ -244,19 +294,37 @@ class _Program:
         return following
 
     def _part(self, op: Any, argument: Any, flags: int, following: int) -> int:
+        self._parts -= 1
+        if self._parts < 0:
+            raise _UnsupportedError
         if op is _constants.SUBPATTERN:
             _, more, fewer, inner = argument
+            if more & _parser.TYPE_FLAGS:
+                flags &= ~_parser.TYPE_FLAGS
             return self._sequence(list(inner), (flags | more) & ~fewer, following)
         if op is _constants.BRANCH:
             begins = [self._sequence(list(each), flags, following) for each in argument[1]]
             return self._add(_Step(None, None, tuple(begins)))
         if op in _SIMPLE:
             part = (op, argument)
-            return self._add(_Step(self._match(part, flags), part, (following,)))
+            ahead = None
+            if op in (_constants.ASSERT, _constants.ASSERT_NOT) and argument[0] > 0:
+                ahead = self._ahead(list(argument[1]), flags)
+            return self._add(_Step(self._match(part, flags), part, (following,), ahead))
         if op in _REPEATS:
             least, most, inner = argument
             return self._repeated(list(inner), int(least), most, flags, following)
         raise _UnsupportedError
+
+    def _ahead(self, inner: Sequence[Any], flags: int) -> tuple[int, int] | None:
+        """Where the inside of a lookahead begins and ends; None where it is left to `re`."""
+        count = len(self._steps)
+        try:
+            end = self._add(_Step(None, None, ()))
+            return self._sequence(inner, flags, end), end
+        except _UnsupportedError:
+            del self._steps[count:]
+            return None
 
     def _repeated(
         self, inner: Sequence[Any], least: int, most: Any, flags: int, following: int
@@ -269,9 +337,14 @@ class _Program:
         else:
             for _ in range(int(most) - least):
                 once = self._sequence(inner, flags, begin)
+                if once == begin:  # empty: repeated it is the same
+                    break
                 begin = self._add(_Step(None, None, (once, following)))
         for _ in range(least):
-            begin = self._sequence(inner, flags, begin)
+            once = self._sequence(inner, flags, begin)
+            if once == begin:
+                break
+            begin = once
         return begin
 
     def _match(self, part: Any, flags: int) -> Callable[[str, int], re.Match[str] | None]:
@@ -279,9 +352,95 @@ class _Program:
         if name not in self._compiled:
             if _refers(part):
                 raise _UnsupportedError
-            alone = _parser.SubPattern(self._state, [part])
+            # The compiler adds the flags of the state: those of the parsed one are global.
+            state = _parser.State()
+            state.flags = flags
+            state.groupdict = self._state.groupdict
+            state.groupwidths = self._state.groupwidths
+            alone = _parser.SubPattern(state, [part])
             self._compiled[name] = _compiler.compile(alone, flags).match
         return self._compiled[name]
+
+
+class _Match:
+    """One name followed through the states."""
+
+    def __init__(self, steps: Sequence[_Step], name: str) -> None:
+        self._steps = steps
+        self._name = name
+        self._costs: dict[int, int] = {}
+        self._left, self._visits = STEPS_MAX, VISITS_MAX
+        self._dead: set[tuple[int, int]] = set()
+        self._alive: set[tuple[int, int]] = set()
+
+    def reaches_end(self, first: int) -> bool:
+        """Does a way lead from state `first` through the whole name? Raises
+        `_TooManyStepsError`."""
+        waiting: list[set[int]] = [set() for _ in range(len(self._name) + 1)]
+        waiting[0].add(first)
+        for at, reached in enumerate(waiting):
+            todo = list(reached)
+            while todo:
+                number = todo.pop()
+                end = self._end(number, at)
+                if end is None:
+                    continue
+                for following in self._steps[number].following:
+                    if following not in waiting[end]:
+                        waiting[end].add(following)
+                        if end == at:
+                            todo.append(following)
+        return 0 in waiting[-1]
+
+    def _end(self, number: int, at: int) -> int | None:
+        """Where the state ends that is reached here; None if it does not match."""
+        self._visits -= 1
+        if self._visits < 0:
+            raise _TooManyStepsError
+        step = self._steps[number]
+        if step.match is None:
+            return at
+        if number not in self._costs:
+            self._costs[number] = _cost([step.part], len(self._name))[1]
+        left = self._left - self._costs[number]
+        if step.ahead is not None and left < _RE_LEAVES:
+            is_found = self._looks_ahead(*step.ahead, at)
+            return at if is_found == (step.part[0] is _constants.ASSERT) else None
+        self._left = left
+        if left < 0:
+            raise _TooManyStepsError
+        found = step.match(self._name, at)
+        return None if found is None else found.end()
+
+    def _looks_ahead(self, first: int, last: int, at: int) -> bool:
+        """Does a way lead from `first`, at this character, to `last` at any?
+
+        Each pair of state and place leads to one `last` only, so what is found out of it holds
+        wherever the same lookahead is asked again.
+        """
+        came_from: dict[tuple[int, int], tuple[int, int] | None] = {(first, at): None}
+        todo = [(first, at)]
+        while todo:
+            place = todo.pop()
+            if place[0] == last or place in self._alive:
+                back: tuple[int, int] | None = place
+                while back is not None:
+                    self._alive.add(back)
+                    back = came_from[back]
+                return True
+            if place in self._dead:
+                continue
+            end = self._end(*place)
+            if end is None:
+                continue
+            for following in self._steps[place[0]].following:
+                if len(came_from) + len(self._dead) + len(self._alive) > _PLACES_MAX:
+                    raise _TooManyStepsError
+                if (following, end) not in came_from:
+                    came_from[following, end] = place
+                    todo.append((following, end))
+        self._dead.update(came_from)
+        return False
 
 
 def _refers(part: Any) -> bool:
@@ -294,9 +453,8 @@ def _refers(part: Any) -> bool:
 @functools.lru_cache(maxsize=1024)
 def _program(pattern: str) -> _Program | None:
     """None for what only `re` can match, and for what is too large."""
-    parsed = _parser.parse(pattern, re.ASCII)
     try:
-        return _Program(parsed, parsed.state.flags)
+        return _Program(_parsed(pattern))
     except _UnsupportedError:
         return None
 

@@ -20,7 +20,7 @@ from connect_runtime.builtin import java_text
 Found = schema.SchemaAndValue | None
 """None where the text says null."""
 
-_TOKEN = re.compile(r'(?:\\.|\\\Z|[^\\:,{}\[\]"])+|[:,{}\[\]"]', re.DOTALL)
+_TOKEN = re.compile(r'(?:[^\\:,{}\[\]"]++|\\.|\\\Z)++|[:,{}\[\]"]', re.DOTALL)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]{1,9})?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _TIME = re.compile(r"\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
@@ -58,15 +58,13 @@ def parse(text: str) -> schema.SchemaAndValue:
     word = text.strip()
     if word in _WORDS:
         return _WORDS[word] or schema.NOTHING
-    tokens = _TOKEN.findall(text)
-    first = next((each for each in tokens if each.strip()), "").strip()
+    if not word.startswith(("[", "{")):
+        found = temporal(word) or number(word)
+        return found or schema.SchemaAndValue(schema.STRING_SCHEMA, text)
     try:
-        if first in ("[", "{"):
-            return _Parser(tokens).value(0) or schema.NOTHING
+        return _Parser(_TOKEN.findall(text)).value(0) or schema.NOTHING
     except _NoValueError:
-        pass
-    found = None if first in ("[", "{") else temporal(word) or number(word)
-    return found or schema.SchemaAndValue(schema.STRING_SCHEMA, text)
+        return schema.SchemaAndValue(schema.STRING_SCHEMA, text)
 
 
 class _Parser:

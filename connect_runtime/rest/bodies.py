@@ -13,6 +13,7 @@ from typing import Any
 
 from connect_runtime.api import config_types
 from connect_runtime.core.state import cluster_config, json_bytes
+from connect_runtime.core.task import connector_keys
 
 _INITIAL_STATES = {
     "RUNNING": cluster_config.TargetState.STARTED,
@@ -68,8 +69,12 @@ def creation(data: bytes, *, others: bool = False) -> Creation:
     if isinstance(name, dict | list):
         raise Unreadable(f"'name' is a string, not {json_bytes.kind(name)}")
     wanted = _object(given.get("config"), "'config', a JSON object of strings,")
+    name = "" if name is None else _text(name).strip(config_types.JAVA_BLANKS)
+    refused = connector_keys.refused_name(name)
+    if refused:
+        raise Unreadable(f"'name' {refused}")
     return Creation(
-        name="" if name is None else _text(name).strip(config_types.JAVA_BLANKS),
+        name=name,
         config=_strings(wanted, "'config'"),
         initial_state=_initial_state(given.get("initial_state")),
     )

@@ -143,12 +143,14 @@ class PipelineTaskContext(SourceTaskContext):
         resolve: Callable[[], Mapping[str, str]],
         offset_reader: context.OffsetReader,
         stop_timeout_s: float,
+        worker: Mapping[str, str],
         membership: port.Membership,
         last_runs: Callable[[], context.LastRuns],
         on_report: Callable[[context.PipelineProgress], None],
     ) -> None:
         super().__init__(task, basics, resolve=resolve, offset_reader=offset_reader)
         self._stop_timeout_s = stop_timeout_s
+        self._worker = worker
         self._membership = membership
         self._last_runs = last_runs
         self._on_report = on_report
@@ -160,6 +162,9 @@ class PipelineTaskContext(SourceTaskContext):
     @property
     def session_timeout_s(self) -> float:
         return self._membership.session_timeout_s
+
+    def worker_properties(self, prefix: str) -> Mapping[str, str]:
+        return {key: text for key, text in self._worker.items() if key.startswith(prefix)}
 
     def confirmed_at_s(self) -> float:
         return self._membership.confirmed_at_s()

@@ -260,6 +260,7 @@ class _Maker:
                 resolve=self._props,
                 offset_reader=self._reader(),
                 stop_timeout_s=around.config.graceful_stop_s,
+                worker=around.config.raw,
                 membership=around.membership,
                 last_runs=lambda: replace(
                     around.statuses.last_runs(self._task.connector),

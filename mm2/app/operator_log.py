@@ -98,7 +98,7 @@ def _set(what: str, body: bytes) -> Iterator[tuple[str, str, str]]:
     secrets."""
     try:
         found = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, Mapping):
         yield f"change the configuration of {what}", "change", ""

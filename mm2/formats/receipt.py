@@ -86,7 +86,7 @@ class UnknownVersionError(MalformedReceiptError):
 
 
 def encode(receipt: Receipt) -> tuple[bytes, bytes]:
-    """(key, value)"""
+    """(key, value); of the detail, which may quote others, lone surrogates become `?`."""
     key = {
         "v": VERSION,
         "topic": receipt.topic,
@@ -100,7 +100,7 @@ def encode(receipt: Receipt) -> tuple[bytes, bytes]:
         "target": receipt.target,
         "at_ms": receipt.at_ms,
         "flow": receipt.flow,
-        "detail": receipt.detail,
+        "detail": receipt.detail.encode(errors="replace").decode(),
     }
     return _compact(key), _compact(value)
 
@@ -116,7 +116,7 @@ def decode(key: bytes, value: bytes) -> Receipt:
         flow=_text(fields, "flow"),
         at_ms=_number(fields, "at_ms", most=_YEAR_10000_MS - 1),
         detail=_text(fields, "detail"),
-        source=_range(fields, "source"),
+        source=_ordered(_range(fields, "source")),
         target=_range(fields, "target"),
     )
 
@@ -124,16 +124,16 @@ def decode(key: bytes, value: bytes) -> Receipt:
 def _object(data: bytes, name: str) -> Mapping[str, object]:
     """The key or the value. Raises `MalformedReceiptError`."""
     try:
-        found = json.loads(data)
+        found = json.loads(data.decode())  # bytes would be read as UTF-16 and UTF-32, too
     except (ValueError, RecursionError) as error:  # the latter: nested by the thousand
         raise MalformedReceiptError(f"its {name} is not JSON") from error
     if not isinstance(found, dict):
         raise MalformedReceiptError(f"its {name} is not a JSON object")
     version = found.get("v")
-    if isinstance(version, int) and version != VERSION:
-        raise UnknownVersionError(f"it is a receipt of version {str(version)[:20]}")
-    if version != VERSION:
+    if type(version) is not int:
         raise MalformedReceiptError(f"its {name} has no version")
+    if version != VERSION:
+        raise UnknownVersionError(f"it is a receipt of version {str(version)[:20]}")
     return found
 
 
@@ -175,6 +175,14 @@ def _range(fields: Mapping[str, object], name: str) -> Range | None:
         if all(_is_number(each, _OFFSET_MAX, least=_NO_OFFSET) for each in found):
             return start, end
     raise MalformedReceiptError(f"its field {name} is not a pair of offsets")
+
+
+def _ordered(source: Range | None) -> Range | None:
+    """Source offsets that were copied or lost. (On the target a log's end can be before the place
+    where our records ended: its tail was lost.)"""
+    if source is not None and source[0] > source[1] != _NO_OFFSET:
+        raise MalformedReceiptError("its field source ends before it begins")
+    return source
 
 
 def _is_number(found: object, most: int, *, least: int = 0) -> TypeGuard[int]:

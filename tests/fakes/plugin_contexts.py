@@ -50,6 +50,7 @@ class Context:
     errant_record_reporter: context.ErrantRecordReporter | None = None
     stop_timeout_s: float = 5.0
     session_timeout_s: float = 10.0
+    worker: Mapping[str, str] = field(default_factory=dict)
     confirmed_s: float | None = None
     """When the group last confirmed the task; None: it always does, as it does a worker alone."""
     confirmations_wanted: int = 0
@@ -78,6 +79,9 @@ class Context:
     def metrics(self) -> list[metrics.Family]:
         """What all that was added says now."""
         return [family for read in self.added for family in read()]
+
+    def worker_properties(self, prefix: str) -> Mapping[str, str]:
+        return {key: text for key, text in self.worker.items() if key.startswith(prefix)}
 
     def confirmed_at_s(self) -> float:
         return self.clock.now_s() if self.confirmed_s is None else self.confirmed_s

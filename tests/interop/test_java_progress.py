@@ -103,6 +103,9 @@ class Alone:
             "our task", self._run, on_unasked_end=self._failures.append
         )
 
+    def worker_properties(self, prefix: str) -> Mapping[str, str]:
+        return {}
+
     def confirmed_at_s(self) -> float:
         return self.clock.now_s()
 

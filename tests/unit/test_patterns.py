@@ -29,7 +29,6 @@ def test_an_expression_takes_linear_time(use):
 def test_what_is_no_constant_is_known_or_bounded():
     """Expressions of users go through `user_pattern`, which limits the steps of each match."""
     allowed = {
-        ("connect_runtime/base/user_pattern.py", "compiled"),
         ("mm2/core/configs/kinds.py", "pattern"),  # its callers' constants are measured above
     }
     found = {(use.place.rpartition(":")[0], use.name) for use in USES if use.text is None}

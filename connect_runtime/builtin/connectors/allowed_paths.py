@@ -2,12 +2,15 @@
 
 Connector configurations come over the REST API; without this whoever reaches it could read and
 write every file that the worker's user may. Symbolic links are resolved before a path is compared.
+Only regular files with one name, and the null device, are opened: hard links bypass the paths,
+and opening a pipe can block for ever.
 """
 
 from __future__ import annotations
 
 import os
 import pathlib
+import stat
 from collections.abc import Iterable
 from typing import TypeVar
 
@@ -28,7 +31,13 @@ class AllowedPaths:
 
     def check(self, name: str) -> str:
         """The real path of a file that may be used. Raises `ConfigError`."""
-        real = os.path.realpath(name)
+        try:
+            real = os.path.realpath(name)
+            os.fsencode(real)
+        except ValueError as error:  # a NUL, or half of a character
+            raise errors.ConfigError(
+                f"file {name!a} cannot be the name of a file: {error}"
+            ) from None
         if any(pathlib.Path(real).is_relative_to(each) for each in self._paths):
             return real
         allowed = ", ".join(map(str, self._paths)) or "none"
@@ -41,12 +50,28 @@ class AllowedPaths:
     def open(self, name: str, flags: int) -> int:
         """A file descriptor. Raises `ConfigError` and `OSError`."""
         real = self.check(name)
-        opened = os.open(real, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
-        # A folder on the way may have become a link since the path was resolved.
-        if os.path.realpath(real) == real and _is_same(opened, real):
-            return opened
-        os.close(opened)
-        raise errors.ConfigError(f"file {name} was replaced while it was opened")
+        flags |= os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        opened = os.open(real, flags, 0o666)
+        why = _why_not(opened, real)
+        if why:
+            os.close(opened)
+            raise errors.ConfigError(f"file {name} {why}")
+        return opened
+
+
+def _why_not(opened: int, real: str) -> str:
+    """Why the file may not be used after all; "" where it may."""
+    found = os.fstat(opened)
+    # A folder on the way may have become a link since the path was resolved.
+    if os.path.realpath(real) != real or not _is_same(opened, real):
+        return "was replaced while it was opened"
+    if real == os.devnull:
+        return ""
+    if not stat.S_ISREG(found.st_mode):
+        return "is no regular file: pipes, devices and folders cannot be used"
+    if found.st_nlink > 1:
+        return f"has {found.st_nlink} names (hard links): use a file with one name, such as a copy"
+    return ""
 
 
 def _is_same(opened: int, path: str) -> bool:

@@ -81,6 +81,23 @@ class _Definition:
         return self._orders[counter]
 
 
+def refused_name(name: str) -> str:
+    """Why no connector can have this name, "" where one can. Java takes these, and then no URL
+    leads to the connector, or its records cannot be written."""
+    if name in (".", ".."):
+        return f"is {name!r}, which no URL can hold"
+    if any("\ud800" <= each <= "\udfff" for each in name):
+        return f"is {name!a}, which has half of a character (a lone surrogate)"
+    return ""
+
+
+def _check_name(name: str, value: Any) -> None:
+    config_validators.NonEmptyStringWithoutControlChars().ensure_valid(name, value)
+    refused = refused_name(value or "")
+    if refused:
+        raise config_types.invalid(name, ascii(value), f"The name of a connector {refused}")
+
+
 def _connector() -> config_def.ConfigDef:
     made = _Definition()
     made.add(
@@ -88,7 +105,9 @@ def _connector() -> config_def.ConfigDef:
         Type.STRING,
         "Unique among connectors.",
         group=_COMMON,
-        validator=config_validators.NonEmptyStringWithoutControlChars(),
+        validator=config_validators.Lambda(
+            _check_name, str(config_validators.NonEmptyStringWithoutControlChars())
+        ),
         display_name="Connector name",
         width=Width.MEDIUM,
     )

@@ -20,6 +20,7 @@ _BEFORE_RELEASE = ("alpha", "beta", "milestone", "rc", "snapshot")
 _SHORT = {"a": "alpha", "b": "beta", "m": "milestone", "cr": "rc"}
 _RELEASE = (1, 0, "")
 _Key = tuple[int, int, str]
+"""Rank, then a word's place or a number's count of digits, then the text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,8 +115,8 @@ def _keys(version: str) -> list[_Key]:
 def _key(token: str) -> _Key:
     """A zero, and the words for a release, are as good as nothing."""
     if token.isdigit():
-        number = int(token)
-        return (4, number, "") if number else _RELEASE
+        digits = token.lstrip("0")  # compared as text: Python reads 4,300 digits at most
+        return (4, len(digits), digits) if digits else _RELEASE
     word = _SHORT.get(token, token)
     if word in _BEFORE_RELEASE:
         return 0, _BEFORE_RELEASE.index(word), ""

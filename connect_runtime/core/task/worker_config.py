@@ -28,6 +28,7 @@ _PREFIXES = (
     "admin.",
     "listeners.",
     "metrics.context.",
+    "mm2.",  # read by MirrorSourceTask
     "sasl.",
     "ssl.",
 )

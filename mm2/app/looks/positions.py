@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -19,6 +20,7 @@ from mm2.core.failover import seen, standing
 from mm2.core.groups import relevant
 from mm2.core.offsets import checkpoints, group_sync
 
+_LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 _State = group_sync.GroupState
 _UNKNOWN = group_sync.TargetGroup(state=_State.UNKNOWN)
@@ -112,7 +114,10 @@ def _wanted(
     if listed is None:
         return table.groups()
     unlisted = set(table.groups()).difference(each.group for each in listed)
-    return sorted({*relevant.candidates(flow, listed), *unlisted})
+    filtered = relevant.candidates(flow, listed)
+    for name, why in filtered.unmatched.items():
+        _LOG.warning("group %.80s is left out: %s", name, why)
+    return sorted({*filtered.taken, *unlisted})
 
 
 def _unmoved(
@@ -125,8 +130,9 @@ def _unmoved(
     """Share and streams groups, but for those that read other topics than the flow's alone."""
     flow, groups = sides.flow, sides.source.groups
     timeout_s = min(timeout_s, TYPES_S)
-    takes = names.__contains__ if names else flow.groups.takes
-    kinds = {each.group: each.unmoved_type for each in listed if takes(each.group)}
+    types = {each.group: each.unmoved_type for each in listed if each.unmoved_type}
+    taken: Collection[str] = names or relevant.filtered(flow.groups, types).taken
+    kinds = {name: types[name] for name in types if name in taken}
     share = sorted(name for name, kind in kinds.items() if kind == "share")
     streams = sorted(name for name, kind in kinds.items() if kind == "streams")
     shared = _each(lambda: groups.share_partitions(share, timeout_s), share)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
 
@@ -13,8 +14,10 @@ from mm2.app.looks import sides
 from mm2.app.preflight import delivery, flow_rights, own_topics, topic_look
 from mm2.app.settings import settings as app_settings
 from mm2.core import flows
+from mm2.core.groups import relevant
 from mm2.core.preflight import findings, limits, rights
 
+_LOG = logging.getLogger(__name__)
 _OF_ALL = frozenset({findings.Word.RIGHTS, findings.Word.TOPICS})
 _OF_MIRRORS = frozenset({findings.Word.PROTOCOL, findings.Word.SETTINGS})
 _GROUPS_ASKED_MAX = 20
@@ -160,9 +163,10 @@ class FlowLook:
         if checkpoint is None:
             return None
         listed = both.source.groups.list_groups(self._timeout_s)
-        return tuple(
-            sorted(each.group for each in listed if checkpoint.flow.groups.takes(each.group))
-        )
+        filtered = relevant.filtered(checkpoint.flow.groups, (each.group for each in listed))
+        for name, why in filtered.unmatched.items():
+            _LOG.warning("group %.80s is not followed: %s", name, why)
+        return filtered.taken
 
     def _delivery(self) -> Iterator[findings.Finding]:
         found = probe.probe(self._settings, self._flow, clock=self._clock, random=self._random)

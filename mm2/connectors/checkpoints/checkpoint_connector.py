@@ -169,7 +169,8 @@ class MirrorCheckpointConnector(connector.SourceConnector):
         clock = self.context.clock
         end = deadline.Deadline.after(config.common.admin_timeout_s, now_s=clock.now_s())
         listed = source.list_groups(config.common.admin_timeout_s)
-        names = relevant.candidates(config.flow, listed)
+        filtered = relevant.candidates(config.flow, listed)
+        names = filtered.taken
         failed: dict[str, errors.ConnectError] = {}
         for some in group_batches.chunked(names, GROUPS_AT_ONCE):
             read = source.news(some, end.left_s(clock.now_s()), seen=self._seen)
@@ -185,7 +186,7 @@ class MirrorCheckpointConnector(connector.SourceConnector):
         known = self._known
         found = relevant.find(config.flow, topics, known=known or ())
         change = relevant.change(known or (), found)
-        self._tell(found, change, failed)
+        self._tell(found, change, failed, filtered.unmatched)
         self._known = found.groups
         return known is None or bool(change)
 
@@ -194,13 +195,17 @@ class MirrorCheckpointConnector(connector.SourceConnector):
         found: relevant.Found,
         change: relevant.Change,
         failed: Mapping[str, errors.ConnectError],
+        unmatched: Mapping[str, str],
     ) -> None:
-        for group in sorted((found.unread | found.unwritable) - self._told):
-            if group in failed:
+        left_out = found.unread | found.unwritable | unmatched.keys()
+        for group in sorted(left_out - self._told):
+            if group in unmatched:
+                _LOG.warning("group %.80s is not followed: %s", group, unmatched[group])
+            elif group in failed:
                 _LOG.warning("group %s cannot be followed: %s", group, failed[group])
             else:
                 _LOG.warning("group %s is not followed: a list cannot hold such a name", group)
-        self._told = found.unread | found.unwritable
+        self._told = left_out
         if change:
             _LOG.info(
                 "%s followed: %d new, %d gone",

@@ -75,7 +75,8 @@ class MirrorSourceTask(task.PipelineTask):
         clock = self.context.clock
         number = self.context.task_id.task if share.number is None else share.number
         clients = self._make_clients(share.config, clock=clock, task=number)
-        self._plane = self._acquire(share.config.engine, clock)
+        engine = engine_settings.read(props, worker=self.context.worker_properties("mm2."))
+        self._plane = self._acquire(engine, clock)
         if share.config.syncs_topic is not None:
             self._syncs = sync_emitter.OffsetSyncEmitter(
                 clients.sync_writer(), lag_max=share.config.lag_max, clock=clock

@@ -75,10 +75,10 @@ class SyncsTopic:
 class SourceConfig:
     """MirrorSourceConnector. Intervals are seconds; None means never.
 
-    `syncs_topic` None: no offset syncs are written. `lag_max` is `offset.lag.max`. `engine` None:
-    whichever its process has. Of topics in `paused` nothing is copied for now; the flow's budgets
-    are those in force, an operator's first. `transforms` are the keys of the records' chain, if
-    there is one (`record_transforms`). `java_stopped`: nothing of Java's is waited for.
+    `syncs_topic` None: no offset syncs are written. `lag_max` is `offset.lag.max`. Of topics in
+    `paused` nothing is copied for now; the flow's budgets are those in force, an operator's
+    first. `transforms` are the keys of the records' chain, if there is one
+    (`record_transforms`). `java_stopped`: nothing of Java's is waited for.
     """
 
     common: Common
@@ -87,7 +87,6 @@ class SourceConfig:
     syncs_topic: SyncsTopic | None
     syncs_topic_factor: int
     lag_max: int
-    engine: engine_settings.EngineSettings | None
     paused: frozenset[str] = frozenset()
     transforms: Props = field(default_factory=dict, repr=False)
     java_stopped: bool = False
@@ -253,6 +252,7 @@ def _syncs_topic(common: Common, values: policies.Parsed) -> SyncsTopic:
 def _source(reading: _Reading) -> SourceConfig:
     values, common = reading.values, _common(reading)
     syncs = _syncs_topic(common, values)
+    reading.attempt(own_keys.ENGINE, lambda: engine_settings.read(reading.props), None)
     return SourceConfig(
         common=common,
         flow=_source_flow(reading, common),
@@ -260,7 +260,6 @@ def _source(reading: _Reading) -> SourceConfig:
         syncs_topic=syncs if values[keys.EMIT_SYNCS] else None,
         syncs_topic_factor=reading.factor(keys.SYNCS_TOPIC_FACTOR),
         lag_max=values[keys.LAG_MAX],
-        engine=reading.attempt(own_keys.ENGINE, lambda: engine_settings.read(reading.props), None),
         paused=frozenset(live.paused(reading.props)),
         transforms=_transforms(reading),
         java_stopped=values[own_keys.JAVA_STOPPED],

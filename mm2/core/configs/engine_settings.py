@@ -1,7 +1,9 @@
 """Where the data pipeline of a process runs: Spark's processes, or threads of the worker.
 
-On a plain Connect worker a connector's own configuration says it, by `mm2.engine` and what stands
-behind `mm2.spark.`; one that says nothing takes what its process has.
+On a plain Connect worker the worker's own properties say it: `mm2.engine`, and keys that begin with
+`mm2.spark.`. A connector's configuration may override only `FOR_CONNECTORS`: who may create a
+connector over REST must not choose programs, JVM options, addresses or security settings of the
+worker's host.
 """
 
 from __future__ import annotations
@@ -42,6 +44,25 @@ OWN_CONF: Mapping[str, str] = {
 Spark task that runs once, or has a shorter key."""
 
 _CONF = "conf."
+SIZES = frozenset(
+    f"{_CONF}spark.{name}"
+    for name in (
+        "cores.max",
+        "driver.cores",
+        "driver.memory",
+        "driver.memoryOverhead",
+        "executor.cores",
+        "executor.instances",
+        "executor.memory",
+        "executor.memoryOverhead",
+    )
+)
+_SIZE = kinds.matching(r"[0-9]{1,9}[kKmMgGtT]?[bB]?", "a number or a size such as 2g")
+_APP_NAME = kinds.matching(
+    r"[A-Za-z0-9][A-Za-z0-9 ._:>-]{0,99}", "at most 100 letters, digits and . _ : > - or blanks"
+)
+FOR_CONNECTORS = frozenset({"app.name"}) | SIZES
+"""What may stand behind `mm2.spark.` in a connector's configuration."""
 _AUTHENTICATION = "spark.authenticate"
 _SECURE = (_AUTHENTICATION, "spark.network.crypto.enabled")
 _KINDS: Mapping[str, tuple[str, kinds.Kind[Any]]] = {
@@ -123,30 +144,63 @@ def differences(one: EngineSettings, other: EngineSettings) -> list[str]:
     return found
 
 
-def read(props: Mapping[str, str]) -> EngineSettings | None:
-    """What a connector's configuration says; None if it says nothing.
+def read(
+    props: Mapping[str, str], *, worker: Mapping[str, str] | None = None
+) -> EngineSettings | None:
+    """The settings of `worker`, a Connect worker's properties, with what a connector's
+    configuration overrides; None if neither has any.
 
-    Raises `ConfigError`, with the key, for a value that is none and a key that nobody knows.
+    Raises `ConfigError`, with the key, for an unknown key, a value that is not allowed, and a key
+    that a connector's configuration may not have.
     """
+    _check_connector(props)
+    of_worker = dict(worker or {})
+    try:
+        _read(of_worker)
+    except errors.ConfigError as error:
+        raise errors.ConfigError(f"in the Connect worker's properties: {error}") from None
+    return _read({**of_worker, **props})
+
+
+def _check_connector(props: Mapping[str, str]) -> None:
+    for name, text in config_def.with_prefix(props, own_keys.SPARK_PREFIX).items():
+        key = own_keys.SPARK_PREFIX + name
+        if name not in FOR_CONNECTORS:
+            _check_known(key, name)
+            raise errors.ConfigError(
+                f"{key} cannot be set in a connector's configuration: write it into the properties "
+                "file of each Connect worker and restart it. A connector's configuration may have "
+                f"{own_keys.ENGINE}, "
+                + ", ".join(own_keys.SPARK_PREFIX + each for each in sorted(FOR_CONNECTORS))
+            )
+        _parsed(key, text.strip(), _SIZE if name in SIZES else _APP_NAME)
+
+
+def _check_known(key: str, name: str) -> None:
+    if name not in _KINDS and name not in _DRIVER and not name.startswith(_CONF):
+        known = ", ".join(own_keys.SPARK_PREFIX + each for each in (*_KINDS, *_DRIVER))
+        raise errors.ConfigError(f"{key} is not known; there are {known} and conf.spark.…")
+
+
+def _read(props: Mapping[str, str]) -> EngineSettings | None:
     given = config_def.with_prefix(props, own_keys.SPARK_PREFIX)
     engine = props.get(own_keys.ENGINE)
     if engine is None and not given:
         return None
+    engine = _parsed(own_keys.ENGINE, (engine or SPARK).strip(), kinds.choice(SPARK, INLINE))
     fields: dict[str, Any] = {}
     conf: dict[str, str] = {}
     for name, text in given.items():
         key = own_keys.SPARK_PREFIX + name
+        _check_known(key, name)
         if name in _KINDS:
             to, kind = _KINDS[name]
             fields[to] = _parsed(key, text, kind)
         elif name in _DRIVER:
             conf[f"spark.{name}"] = str(_parsed(key, text, _DRIVER[name]))
-        elif name.startswith(_CONF):
-            conf[_conf_name(key, name.removeprefix(_CONF))] = text.strip()
         else:
-            known = ", ".join(own_keys.SPARK_PREFIX + each for each in (*_KINDS, *_DRIVER))
-            raise errors.ConfigError(f"{key} is not known; there are {known} and conf.spark.…")
-    made = EngineSettings(engine=(engine or SPARK).strip(), conf=conf, **fields)
+            conf[_conf_name(key, name.removeprefix(_CONF))] = text.strip()
+    made = EngineSettings(engine=engine, conf=conf, **fields)
     _check_security(made)
     return made
 

@@ -1,7 +1,8 @@
 """Keys of a connector that Java's does not know, and ignores: a file with them works there, too.
 
-`OWN` defines them for the mirror of topics; texts are checked by `own_values`. `ENGINE` and what
-stands behind `SPARK_PREFIX` say where the data pipeline runs on a plain Connect worker.
+`OWN` defines them for the mirror of topics; texts are checked by `own_values`. `ENGINE` and keys
+that begin with `SPARK_PREFIX` say where the data pipeline runs on a plain Connect worker; most of
+the latter only the worker's own properties may have (`engine_settings`).
 """
 
 from __future__ import annotations

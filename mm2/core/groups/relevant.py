@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from connect_runtime.api import grouping
-from mm2.core import flows
+from connect_runtime.base import user_pattern
+from mm2.core import filters, flows
 from mm2.core.topics import assigned, split
 
 CONSUMER_TYPES = ("classic", "consumer")
@@ -47,6 +48,18 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Filtered:
+    """Names of groups after the group filter, in order.
+
+    `unmatched` are those that its expressions cannot be matched against in bounded time, with the
+    reason: they are not followed, and do not stop the others.
+    """
+
+    taken: tuple[str, ...]
+    unmatched: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """One look at the source: `groups` are to be followed.
 
@@ -70,11 +83,22 @@ class Change:
         return bool(self.new or self.gone)
 
 
-def candidates(flow: flows.Flow, listed: Iterable[Listed]) -> list[str]:
-    """The groups whose offsets are to be read, in order."""
-    return sorted(
-        each.group for each in listed if each.is_consumer and flow.groups.takes(each.group)
-    )
+def candidates(flow: flows.Flow, listed: Iterable[Listed]) -> Filtered:
+    """The groups whose offsets are to be read."""
+    return filtered(flow.groups, (each.group for each in listed if each.is_consumer))
+
+
+def filtered(groups: filters.Names, names: Iterable[str]) -> Filtered:
+    """Apply the group filter to each name."""
+    taken: list[str] = []
+    unmatched: dict[str, str] = {}
+    for name in sorted(names):
+        try:
+            if groups.takes(name):
+                taken.append(name)
+        except user_pattern.MatchLimitError as error:
+            unmatched[name] = str(error)
+    return Filtered(taken=tuple(taken), unmatched=unmatched)
 
 
 def find(

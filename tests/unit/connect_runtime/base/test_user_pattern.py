@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 import time
+from typing import cast
 
 import pytest
 
@@ -11,6 +13,8 @@ from connect_runtime.base import user_pattern
 ATOMS = ["a", "b", ".", "-", r"\.", r"\d", r"\w", r"\W", r"\s", r"\b", r"\B", "^", "$", r"\Z"]
 ATOMS += ["[ab]", "[^a]", "[a-c.]", r"[\w-]", "[a-]", "(?<=a)", "(?<!b)", "(?<=[ab].)"]
 WRAPPED = ["(%s)", "(?:%s)", "(?:%s)", "(?=%s)", "(?!%s)", "(?>%s)", "(?i:%s)"]
+WRAPPED += ["(?-i:%s)", "(?s-i:%s)", "(?i-s:%s)", "(?m:%s)", "(?-ms:%s)"]
+FLAGS = ["", "", "", "(?i)", "(?s)", "(?im)"]
 REPEATED = ["*", "+", "?", "*?", "+?", "??", "{2}", "{1,2}", "{0,3}", "{1,}", "*+", "++", "?+"]
 
 
@@ -30,12 +34,14 @@ def expression(chance: random.Random, depth: int) -> str:
     return "|".join(branches)
 
 
-def test_without_backtracking_the_same_names_match():
-    """Forced for expressions that `re` could match as well."""
+@pytest.mark.parametrize("re_leaves", [0, user_pattern.STEPS_MAX])
+def test_without_backtracking_the_same_names_match(monkeypatch, re_leaves):
+    """Forced for expressions that `re` could match as well; lookaheads with `re` and without."""
+    monkeypatch.setattr(user_pattern, "_RE_LEAVES", re_leaves)
     chance = random.Random(11)
     compared = 0
-    while compared < 15_000:
-        text = expression(chance, 3)
+    while compared < 8_000:
+        text = chance.choice(FLAGS) + expression(chance, 3)
         try:
             backtracking = re.compile(text, re.ASCII)
         except re.error:
@@ -44,7 +50,9 @@ def test_without_backtracking_the_same_names_match():
         if program is None:
             continue
         for _ in range(8):
-            name = "".join(chance.choices("abA.-1 \n", weights=[4, 4, 1, 2, 1, 1, 0.3, 0.3], k=5))
+            name = "".join(
+                chance.choices("abAB.-1 \n", weights=[4, 4, 1, 1, 2, 1, 1, 0.3, 0.3], k=5)
+            )
             found = program.fullmatch(name)
             if found is not None:  # None: possibly too many steps inside a lookahead
                 assert found == (backtracking.fullmatch(name) is not None), (text, name)
@@ -92,12 +100,106 @@ def test_what_cannot_be_bounded_is_refused(pattern):
 
 
 def test_a_name_that_would_take_too_long_is_an_error_that_names_everything():
-    compiled = user_pattern.compile_pattern("(?:(?!(a+)+b)a)*")
+    compiled = user_pattern.compile_pattern("(?:(?>.*a.*b)|x)*(?:a+)+")
     with pytest.raises(user_pattern.MatchLimitError) as caught:
-        compiled.fullmatch("a" * 200 + "\x1b", key="topics")
+        compiled.fullmatch("x" * 2_000 + "\x1b", key="topics")
     told = str(caught.value)
-    assert told.startswith("topics: matching the regular expression '(?:(?!(a+)+b)a)*' against")
-    assert f"'{'a' * 80}…' of 201 characters" in told
+    assert told.startswith(
+        "topics: matching the regular expression '(?:(?>.*a.*b)|x)*(?:a+)+' agai"
+    )
+    assert f"'{'x' * 80}…' of 2001 characters" in told
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"^(?!.*-(test|dev)-.*$).*",
+        r"(?!.*\.internal$)(?!.*-(test|dev)-.*).*",
+        r"^((?!-test-).)*$",
+        r"(?=.*x)(?:(?!(-+)+test)(?=.*x).)*",
+    ],
+)
+@pytest.mark.parametrize("length", [300, 513, 2_048, 8_000])
+def test_lookaheads_are_followed_through_long_names(pattern, length):
+    compiled = user_pattern.compile_pattern(pattern)
+    start_s = time.thread_time()
+    assert compiled.fullmatch("x" * length)
+    assert not compiled.fullmatch("x" * length + "-test-")
+    assert time.thread_time() - start_s < 4
+
+
+def test_nested_lookaheads_of_exponential_cost_are_followed():
+    compiled = user_pattern.compile_pattern("(?:(?!(a+)+b)a)*")
+    assert compiled.fullmatch("a" * 300)
+    assert not compiled.fullmatch("a" * 300 + "b")
+    compiled = user_pattern.compile_pattern("(?=(?!(a+)+b)(?:a|aa)*$).*")
+    assert compiled.fullmatch("a" * 300)
+    assert not compiled.fullmatch("a" * 300 + "b")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(){30000000}",
+        "(?:a{0}){20000000}",
+        "(?:(?:){5000}){5000}",
+        "(?:(?:){0,20000000}x?)*y",
+        f"(?:a{'()' * 8_000}){{900}}(x+x+)+",
+    ],
+)
+def test_compiling_is_bounded(pattern):
+    start_s = time.thread_time()
+    with contextlib.suppress(user_pattern.PatternError):
+        user_pattern.compile_pattern(pattern)
+    assert time.thread_time() - start_s < 2
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        ("(?i)(?-i:a)(x+)+y", "Axy"),
+        ("(?i)(?-i:a)(x+)+y", "aXy"),
+        ("(?s)(?-s:.)(x+)+y", "\nxy"),
+        ("(?i)(?=(?-i:a))(x|a)(x+)+y", "AXy"),
+    ],
+)
+def test_flags_that_are_switched_off_hold_without_re_as_well(pattern, name):
+    compiled = user_pattern.compile_pattern(pattern)
+    assert compiled.steps(len(name)) > user_pattern.STEPS_MAX
+    assert compiled.fullmatch(name) == bool(re.fullmatch(pattern, name, re.ASCII))
+
+
+def test_an_expression_has_a_longest_length():
+    user_pattern.compile_pattern("a" * 16_384)
+    with pytest.raises(user_pattern.PatternError, match=r"has 16,385 characters; allowed: at most"):
+        user_pattern.compile_pattern("a" * 16_385)
+    assert user_pattern.literal("." * 32_000).fullmatch("." * 32_000)
+
+
+def test_large_classes_cost_more_steps():
+    small = user_pattern.compile_pattern("[a-z0-9._-]*x").steps(249)
+    items = "".join(chr(0x10000 + 2 * each) for each in range(4_000))
+    assert user_pattern.compile_pattern(f"[{items}]*x").steps(249) > 100 * small
+    assert small == user_pattern.compile_pattern("[a-z]*x").steps(249)
+
+
+@pytest.mark.parametrize("pattern", ["(?:(?>(a+)+b)?a)*", "(?>(x+x+)+y)*+a", "(?<=a)(?:(a+)++b)*"])
+def test_what_could_match_no_name_in_bounded_time_is_refused_at_once(pattern):
+    with pytest.raises(user_pattern.PatternError, match="may take more than"):
+        user_pattern.compile_pattern(pattern)
+
+
+def test_a_defect_of_re_is_an_error_of_that_name():
+    class Defective:
+        def fullmatch(self, name):
+            raise SystemError("The span of capturing group is wrong")
+
+    parsed = user_pattern.compile_pattern("a")._parsed
+    compiled = user_pattern.Pattern("a", cast("re.Pattern[str]", Defective()), parsed)
+    with pytest.raises(user_pattern.MatchLimitError, match="against the name 'a'"):
+        compiled.fullmatch("a")
+    assert user_pattern.compile_pattern("(a)(?:(b)|c)+")._compiled.groups == 0
+    assert user_pattern.compile_pattern("(a)\\1").fullmatch("aa")
 
 
 def test_a_group_with_a_very_long_name_is_matched_too():

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import contextlib
 import datetime
+import re
+import tracemalloc
 from decimal import Decimal
 
 import hypothesis
@@ -178,3 +181,42 @@ def test_what_was_written_is_understood(value):
     assert text is not None
     found = text_parsing.parse(text).value
     assert text_values.to_text(None, found) == text
+
+
+PLAIN_TOKEN = re.compile(r'(?:\\.|\\\Z|[^\\:,{}\[\]"])+|[:,{}\[\]"]', re.DOTALL)
+"""Without possessive repetitions, as simple as it can be written."""
+
+
+def parsed_plainly(text):
+    tokens = PLAIN_TOKEN.findall(text)
+    first = next((each for each in tokens if each.strip()), "").strip()
+    if text.strip() not in text_parsing._WORDS and first in ("[", "{"):
+        with contextlib.suppress(text_parsing._NoValueError):
+            return text_parsing._Parser(tokens).value(0)
+        return schema.SchemaAndValue(schema.STRING_SCHEMA, text)
+    return None
+
+
+@hypothesis.settings(max_examples=examples.of(1_500))
+@given(st.text(st.sampled_from('[]{}:,"\\ \n\x85\u2003a1.-tn'), max_size=14))
+def test_tokens_are_found_as_by_the_plain_expression(text):
+    assert text_parsing._TOKEN.findall(text) == PLAIN_TOKEN.findall(text)
+    for each in (text, f"[{text}]", f"{{{text}}}", f" [1,{text},2]"):
+        plain = parsed_plainly(each)
+        if plain is not None:
+            assert text_parsing.parse(each) == plain
+        else:
+            assert not each.strip().startswith(("[", "{"))
+
+
+@pytest.mark.parametrize("begin", ["", "[", '["', "x:", "\\"])
+@pytest.mark.parametrize("part", ["a", "\\a", "a\\", " ", "é\\:"])
+def test_a_long_text_takes_little_memory(begin, part):
+    text = begin + part * (1_000_000 // len(part))
+    tracemalloc.start()
+    try:
+        assert text_parsing.parse(text).value == text
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 12 * len(text)

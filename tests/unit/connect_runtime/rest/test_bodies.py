@@ -151,3 +151,12 @@ def test_a_file_may_hold_more_than_a_request() -> None:
     assert bodies.creation(data, others=True).name == "a"
     with pytest.raises(bodies.Unreadable, match="owner"):
         bodies.creation(data)
+
+
+@pytest.mark.parametrize("name", [".", "..", " .. ", "\ud800", "a\udfffb"])
+def test_a_name_that_no_url_can_hold_is_unreadable(name: str) -> None:
+    body = json.dumps({"name": name, "config": {}}).encode()
+    with pytest.raises(bodies.Unreadable, match="'name' is") as raised:
+        bodies.creation(body)
+    str(raised.value).encode()
+    assert bodies.creation(b'{"name": "...", "config": {}}').name == "..."

@@ -170,6 +170,7 @@ class World:
                 TASK,
                 offset_reader=plugin_contexts.Offsets(),
                 stop_timeout_s=1.0,
+                worker={},
                 membership=task_clients.Membership(),
                 last_runs=context.LastRuns,
                 on_report=on_report,

@@ -122,3 +122,13 @@ def test_a_pipeline_is_told_whether_its_group_counts_it_in(world, plan):
     given.confirm_soon()
     assert (given.confirmed_at_s(), given.session_timeout_s) == (7.5, 10.0)
     assert world.membership.asked == 1
+
+
+def test_a_pipeline_reads_properties_of_its_worker_by_their_prefix(world, plan):
+    plan.does["run_once"] = lambda given: plan.contexts.append(given)
+    world.start_task(PIPES)
+    eventually(lambda: plan.contexts, 5.0)
+    [given] = plan.contexts[:1]
+    found = given.worker_properties("key.")
+    assert found
+    assert all(key.startswith("key.") for key in found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import pathlib
 import threading
@@ -336,3 +337,10 @@ def test_a_mistake_of_ours_ends_no_thread(warnings, monkeypatch):
     assert "an error in mm2 itself: RuntimeError('oops')" in warnings()[0]
     scene.log.log_change(change("PUT", f"{SOURCE}/resume"))
     assert [each.id for each in scene.recorded()] == ["operator-action-resume"]
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' * 50_000])
+def test_a_body_nested_by_the_thousand_changes_the_configuration(body):
+    asked = dataclasses.replace(change("PATCH", f"{SOURCE}/config"), body=body)
+    found = operator_log.actions(asked)
+    assert [each.id for each in found] == ["change"]

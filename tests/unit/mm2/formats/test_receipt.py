@@ -27,6 +27,7 @@ GONE_VALUE = (
 
 offsets = st.integers(0, 1 << 62)
 ranges = st.none() | st.tuples(offsets, offsets)
+ordered = st.none() | st.tuples(offsets, offsets).map(lambda both: (min(both), max(both)))
 receipts = st.builds(
     receipt.Receipt,
     topic=st.text(),
@@ -36,7 +37,7 @@ receipts = st.builds(
     flow=st.text(),
     at_ms=st.integers(0, 253_402_300_799_999),
     detail=st.text(),
-    source=ranges,
+    source=ordered,
     target=ranges,
 )
 
@@ -113,9 +114,28 @@ def test_another_version_is_refused(key, value):
         (GONE_KEY.replace(b"7,", b"true,"), GONE_VALUE),
         (GONE_KEY, b"[" * 100_000),
         (GONE_KEY, b'{"v":true}'),
+        (GONE_KEY, GONE_VALUE.replace(b'"v":1', b'"v":true')),
+        (GONE_KEY, GONE_VALUE.replace(b'"v":1', b'"v":1.0')),
+        (GONE_KEY.replace(b'"v":1', b'"v":true'), GONE_VALUE),
+        (GONE_KEY, GONE_VALUE.replace(b"[10,20]", b"[20,10]")),
+        (GONE_KEY, GONE_VALUE.decode().encode("utf-16")),
+        (GONE_KEY, GONE_VALUE.decode().encode("utf-32")),
+        (GONE_KEY, b"\xef\xbb\xbf" + GONE_VALUE),
+        (GONE_KEY, GONE_VALUE.replace(b"gel", b"\xed\xa0\x80")),
         (b"[]", b"[]"),
     ],
 )
 def test_what_is_no_receipt_is_refused(key, value):
     with pytest.raises(receipt.MalformedReceiptError):
         receipt.decode(key, value)
+
+
+def test_the_end_of_an_empty_log_and_a_lost_tail_are_no_mistakes():
+    for value in (b'"source":[0,-1],"target":[7,5]', b'"source":[3,-1],"target":[0,-1]'):
+        changed = GONE_VALUE.replace(b'"source":[10,20],"target":null', value)
+        assert receipt.decode(GONE_KEY, changed).source is not None
+
+
+def test_half_a_character_in_the_detail_is_replaced():
+    stated = dataclasses.replace(GONE, detail="it says \ud800 and ü")
+    assert receipt.decode(*receipt.encode(stated)).detail == "it says ? and ü"

@@ -25,6 +25,9 @@ def test_defaults_are_those_of_java():
     [
         ("name", ""),
         ("name", "a\nb"),
+        ("name", "."),
+        ("name", ".."),
+        ("name", "a\ud800"),
         ("tasks.max", "0"),
         ("transforms", "a,a"),
         ("errors.tolerance", "some"),

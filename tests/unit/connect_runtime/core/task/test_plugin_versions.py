@@ -45,6 +45,15 @@ def test_what_does_not_fit_is_told_as_by_java(wanted, version, shown):
     )
 
 
+def test_numbers_may_have_any_count_of_digits():
+    nines, more = "9" * 5_000, "1" + "0" * 5_000
+    for wanted in (nines, f"[{nines},{more})", f"[00{nines}]"):
+        assert plugin_versions.refusal("a.B", wanted, ["1.0"]) is not None
+        assert plugin_versions.refusal("a.B", wanted, [nines]) is None
+    with pytest.raises(errors.ConfigError, match="defies version ordering"):
+        plugin_versions.refusal("a.B", f"[{more},{nines}]", ["1.0"])
+
+
 def test_a_plugin_without_a_version_fits_no_wish():
     assert plugin_versions.refusal("a.B", None, []) is None
     assert plugin_versions.refusal("a.B", "[1,)", []) is not None

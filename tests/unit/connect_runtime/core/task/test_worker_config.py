@@ -111,6 +111,7 @@ def test_unknown_properties_are_named():
         **GROUP,
         "sasl.mechanism": "PLAIN",
         "config.storage.segment.bytes": "1",
+        "mm2.spark.python": "/usr/bin/python3",
         "grop.id": "x",
     }
     assert worker_config.unknown(given, worker_keys.DISTRIBUTED) == ["grop.id"]

@@ -283,6 +283,16 @@ def test_a_broker_that_does_not_list_its_groups_leaves_those_with_checkpoints():
     assert only(found).to == 40 + DELTA
 
 
+def test_a_group_whose_name_takes_too_long_to_match_is_left_out_alone(caplog):
+    groups = filters.group_filter(["(?:(?>.*a.*b)|x)*(?:a+)+", "bill.*"], [])
+    sides = scene(groups=groups)
+    for name, kind in (("x" * 2_000, ""), ("x" * 2_001, "Share")):
+        other_group(sides, name, kind, {})
+    found = made(sides)
+    assert [each.group for each in found.groups] == ["billing"]
+    assert f"group {'x' * 80} is left out: groups: matching" in caplog.text
+
+
 OFFSETS = "__consumer_offsets"
 
 

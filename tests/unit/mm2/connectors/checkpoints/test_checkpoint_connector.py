@@ -206,3 +206,12 @@ def test_java_s_mistakes_are_found(running):
     wrong = {each.name: each.error_messages for each in found if each.error_messages}
     assert list(wrong) == ["emit.checkpoints.enabled"]
     assert "emit.checkpoints.enabled" in running.connector.config().keys
+
+
+def test_a_name_that_takes_too_long_to_match_is_told_and_the_others_are_followed(running, caplog):
+    long = "x" * 2_000
+    for group in (long, "a"):
+        running.clusters.source.commit(group, {T0: 1})
+    running.start(groups="(?:(?>.*a.*b)|x)*(?:a+)+|a")
+    assert running.assigned() == ["a"]
+    assert f"group {'x' * 80} is not followed: groups: matching the regular" in caplog.text

@@ -13,6 +13,7 @@ from mm2.connectors import board
 from mm2.connectors.share import mirror_source_task
 from mm2.connectors.topics import mirror_topics
 from mm2.core import naming
+from mm2.core.configs import engine_settings
 from mm2.core.copy import crossing, facts, instructions, messages, stops
 from mm2.formats import map_record, offset_sync
 from mm2.pipeline import control_channel, engine
@@ -60,6 +61,20 @@ def test_a_worker_alone_is_in_no_group(running):
     found.task.start(found.props)
     found.begins()
     assert not any(each.in_group for each in found.plane.configured().partitions)
+
+
+def test_where_it_copies_is_read_from_the_workers_properties(running):
+    found = running()
+    assert not found.plane.settings
+    found.context.worker = {"mm2.engine": "inline", "mm2.spark.master": "local[3]", "key": "x"}
+    found.task.stop()
+    found.task.start(found.props)
+    assert found.plane.settings == engine_settings.EngineSettings(
+        engine="inline", master="local[3]"
+    )
+    found.task.stop()
+    with pytest.raises(errors.ConfigError, match=r"mm2\.spark\.python cannot be set"):
+        found.task.start({**found.props, "mm2.spark.python": "/tmp/x"})
 
 
 def test_what_is_wrong_with_its_configuration_fails_it_at_once():

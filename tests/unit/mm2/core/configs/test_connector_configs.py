@@ -8,7 +8,7 @@ import pytest
 
 from connect_runtime.api import errors
 from mm2.core import flows
-from mm2.core.configs import connector_configs, engine_settings, java_classes, roles
+from mm2.core.configs import connector_configs, java_classes, roles
 from mm2.core.configs import connector_keys as keys
 
 A = {keys.SOURCE_ALIAS: "A", keys.TARGET_ALIAS: "B", keys.NAME: "n"}
@@ -35,7 +35,6 @@ def test_defaults_of_the_source():
         on_source=True, name="mm2-offset-syncs.B.internal"
     )
     assert (found.lag_max, found.syncs_topic_factor, found.sync_acls_interval_s) == (100, 3, 600)
-    assert found.engine is None
     assert found.common.metric_formats == ("legacy",)
 
 
@@ -58,7 +57,7 @@ def test_our_own_keys():
         "throttle": "5MB",
         "throttle.topics": "a.*=1MB, b=2MB",
         "mm2.engine": "inline",
-        "mm2.spark.master": "local[2]",
+        "mm2.spark.conf.spark.driver.memory": "2g",
     }
     found = connector_configs.source({**A, **props})
     assert found.flow.start == flows.StartPosition(flows.StartAt.LATEST)
@@ -69,7 +68,6 @@ def test_our_own_keys():
     assert found.flow.unreachable_after_s == 30
     assert found.flow.budgets.flow == 5_000_000
     assert found.flow.budgets.of_topic("b") == 2_000_000
-    assert found.engine == engine_settings.EngineSettings(engine="inline", master="local[2]")
 
 
 def test_what_an_operator_sets_while_it_runs_counts_before_the_file():

@@ -1,11 +1,15 @@
-"""Where the data pipeline runs, as a connector's configuration says it."""
+"""Where the data pipeline runs: the worker's properties say it, connectors override little."""
 
 from __future__ import annotations
 
 import pytest
 
 from connect_runtime.api import errors
-from mm2.core.configs import engine_settings
+from mm2.core.configs import connector_configs, engine_settings
+
+
+def of_worker(props):
+    return engine_settings.read({}, worker=props)
 
 
 def test_a_configuration_without_a_word_says_nothing():
@@ -13,7 +17,7 @@ def test_a_configuration_without_a_word_says_nothing():
 
 
 def test_every_key_is_understood():
-    found = engine_settings.read(
+    found = of_worker(
         {
             "mm2.engine": "spark",
             "mm2.spark.master": "spark://one:7077",
@@ -59,7 +63,7 @@ def test_every_key_is_understood():
 )
 def test_what_is_no_setting_is_refused_with_its_key(key, value, words):
     with pytest.raises(errors.ConfigError, match=words) as raised:
-        engine_settings.read({f"mm2.spark.{key}": value})
+        of_worker({f"mm2.spark.{key}": value})
     assert f"mm2.spark.{key}" in str(raised.value)
 
 
@@ -69,13 +73,13 @@ def test_an_open_cluster_is_refused():
         "mm2.spark.conf.spark.authenticate": "false",
     }
     with pytest.raises(errors.ConfigError, match="unauthenticated or unencrypted"):
-        engine_settings.read(props)
-    assert engine_settings.read({**props, "mm2.spark.allow.insecure.spark": "true"}) is not None
+        of_worker(props)
+    assert of_worker({**props, "mm2.spark.allow.insecure.spark": "true"}) is not None
     with pytest.raises(errors.ConfigError, match=r"connections of spark on local\[2\] unauth"):
-        engine_settings.read({**props, "mm2.spark.master": "local[2]"})
-    assert engine_settings.read({**props, "mm2.engine": "inline"}) is not None
+        of_worker({**props, "mm2.spark.master": "local[2]"})
+    assert of_worker({**props, "mm2.engine": "inline"}) is not None
     unencrypted = {"mm2.spark.conf.spark.network.crypto.enabled": "false"}
-    assert engine_settings.read({**unencrypted, "mm2.spark.master": "local[2]"}) is not None
+    assert of_worker({**unencrypted, "mm2.spark.master": "local[2]"}) is not None
 
 
 def test_differences_are_told_by_keys_and_never_by_values():
@@ -105,3 +109,74 @@ def test_one_machine(master):
 def test_conf_may_hold_secrets_and_is_not_shown():
     made = engine_settings.EngineSettings(conf={"spark.secret": "hunter2"})
     assert "hunter2" not in repr(made)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "mm2.spark.python",
+        "mm2.spark.master",
+        "mm2.spark.allow.insecure.spark",
+        "mm2.spark.control.host",
+        "mm2.spark.control.port",
+        "mm2.spark.driver.host",
+        "mm2.spark.ui",
+        "mm2.spark.conf.spark.driver.extraJavaOptions",
+        "mm2.spark.conf.spark.jars",
+        "mm2.spark.conf.spark.plugins",
+        "mm2.spark.conf.spark.python.daemon.module",
+    ],
+)
+def test_a_connector_may_not_choose_programs_addresses_or_security(key):
+    with pytest.raises(errors.ConfigError) as raised:
+        engine_settings.read({key: "true"})
+    assert str(raised.value).startswith(f"{key} cannot be set in a connector's configuration")
+    assert "properties file of each Connect worker" in str(raised.value)
+    props = {"name": "m", "source.cluster.alias": "a", "target.cluster.alias": "b", key: "true"}
+    said = [
+        text for value in connector_configs.validate_source(props) for text in value.error_messages
+    ]
+    assert any(text.startswith(key) for text in said)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("conf.spark.driver.memory", "1g -XX:OnOutOfMemoryError=/tmp/x"),
+        ("conf.spark.driver.memory", "1g\n2g"),
+        ("conf.spark.driver.memory", "\u0661g"),
+        ("conf.spark.executor.instances", "-1"),
+        ("app.name", "x\nspark.jars=/tmp/x.jar"),
+        ("app.name", "-x"),
+        ("app.name", "$(id)"),
+    ],
+)
+def test_a_connector_sets_plain_sizes_and_names_only(key, value):
+    with pytest.raises(errors.ConfigError, match="allowed: "):
+        engine_settings.read({f"mm2.spark.{key}": value})
+
+
+def test_a_connector_overrides_engine_name_and_sizes_of_its_worker():
+    worker = {
+        "mm2.engine": "spark",
+        "mm2.spark.master": "local[2]",
+        "mm2.spark.python": "/usr/bin/python3",
+        "mm2.spark.conf.spark.driver.memory": "1g",
+    }
+    own = {"mm2.spark.app.name": "A->B", "mm2.spark.conf.spark.driver.memory": "2g"}
+    assert engine_settings.read(own, worker=worker) == engine_settings.EngineSettings(
+        master="local[2]",
+        python="/usr/bin/python3",
+        app_name="A->B",
+        conf={"spark.driver.memory": "2g"},
+    )
+    inline = engine_settings.read({"mm2.engine": "inline"}, worker=worker)
+    assert inline is not None
+    assert inline.engine == "inline"
+
+
+def test_a_mistake_of_the_worker_is_said_to_be_there():
+    with pytest.raises(errors.ConfigError, match=r"worker's properties: mm2\.spark\.mastr"):
+        of_worker({"mm2.spark.mastr": "local"})
+    with pytest.raises(errors.ConfigError, match=r"worker's properties: mm2\.engine"):
+        of_worker({"mm2.engine": "storm"})

@@ -38,11 +38,22 @@ def test_consumer_groups_are_those_of_javas_admin(listed, expected):
 def test_groups_with_offsets_of_topics_that_are_mirrored():
     """`testFindConsumerGroups`, its common scenarios."""
     topics = {"g1": ["t1", "t2"], "g2": ["t2", "t3"], "g3": ["t3"], "g4": ["t2"]}
-    names = relevant.candidates(FLOW, [Listed(group=group) for group in topics])
-    assert names == ["g1", "g2", "g3"]
+    names = relevant.candidates(FLOW, [Listed(group=group) for group in topics]).taken
+    assert names == ("g1", "g2", "g3")
     found = relevant.find(FLOW, {group: topics[group] for group in names})
     assert found == relevant.Found(groups=frozenset({"g1", "g2"}))
     assert relevant.find(FLOW, {"g1": []}).groups == frozenset()
+
+
+def test_a_name_that_takes_too_long_to_match_is_left_out_alone():
+    pattern = "(?:(?>.*a.*b)|x)*(?:a+)+"
+    groups = filters.group_filter([pattern, "g.*"], [])
+    long = "x" * 2_000
+    listed = [Listed(group="g1"), Listed(group=long), Listed(group="g2")]
+    found = relevant.candidates(flows.Flow(source="A", target="B", groups=groups), listed)
+    assert found.taken == ("g1", "g2")
+    assert list(found.unmatched) == [long]
+    assert "groups: matching the regular expression" in found.unmatched[long]
 
 
 def test_one_that_may_not_be_read_stands_in_nobodys_way():
