@@ -204,6 +204,7 @@ def _server(bound: _Bound, shared: connection.Shared) -> uvicorn.Server:
             log_level=logging.WARNING,
             access_log=False,
             server_header=False,
+            proxy_headers=False,
             timeout_keep_alive=cast("int", shared.deadlines.idle_s),
             ssl_context_factory=None if tls is None else lambda *_: tls,
         )

@@ -230,3 +230,19 @@ def test_clients_must_show_a_certificate(
         with pytest.raises(httpx.HTTPError):
             get(running.advertised_url, verify=trusting)
         assert get(running.advertised_url, verify=secured.client).status_code == 404
+
+
+def test_headers_of_proxies_do_not_change_whose_request_it_is() -> None:
+    seen = []
+
+    async def served(scope, receive, send):
+        seen.append((scope["client"][0], scope["scheme"]))
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    forged = {"X-Forwarded-For": "9.9.9.9", "X-Forwarded-Proto": "https"}
+    with rest_server.started() as running:
+        running.attach(app.Apps(main=served, admin=None))
+        with httpx.Client(trust_env=False, timeout=10) as client:
+            assert client.get(running.advertised_url, headers=forged).status_code == 200
+    assert seen == [("127.0.0.1", "http")]
