@@ -177,6 +177,7 @@ class RestServer:
             deadlines=self._deadlines,
             client_errors=connection.ClientErrorLog(asyncio.get_running_loop().time),
         )
+        cast("server_loop.ServerLoop", asyncio.get_running_loop()).admission = shared
         servers = [_server(each, shared) for each in (*self._bound, *self._admin_bound)]
         running = [
             asyncio.create_task(server.serve(sockets=[each.socket]))
