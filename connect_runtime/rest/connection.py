@@ -23,6 +23,10 @@ from connect_runtime.system import server_loop
 LIMITS = connection_limits.Limits(total=512, per_address=128, local=128)
 _READ_BYTES = 64 * 1024
 """So much of a request is read at a time, and held although nobody asked for it."""
+HEAD_BYTES_MAX = 16 * 1024
+"""The most bytes of a request's head: request line and headers."""
+CHUNKS_MAX = 2_000
+"""The most chunks in `_READ_BYTES` of a body: each costs more than its bytes do."""
 _COMPLAIN_EVERY_S = 60.0
 
 _log = logging.getLogger(__name__)
@@ -103,11 +107,37 @@ class Shared:
         return self._accepted[transport.get_extra_info("socket").fileno()]
 
 
+class _Parser(h11.Connection):
+    """Refuses long heads, however they arrive, and bodies of very many small chunks."""
+
+    def __init__(self) -> None:
+        super().__init__(h11.SERVER, HEAD_BYTES_MAX)
+        self._chunks_left = CHUNKS_MAX
+
+    def receive_data(self, data: bytes) -> None:
+        super().receive_data(data)
+        self._chunks_left = CHUNKS_MAX * (1 + len(data) // _READ_BYTES)
+
+    def next_event(self) -> Any:
+        """Raises `h11.RemoteProtocolError`."""
+        size = len(self.trailing_data[0]) if self.their_state is h11.IDLE else 0
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            if size - len(self.trailing_data[0]) > HEAD_BYTES_MAX:
+                raise h11.RemoteProtocolError("the head is too long", error_status_hint=431)
+        elif isinstance(event, h11.Data):
+            self._chunks_left -= 1
+            if self._chunks_left < 0:
+                raise h11.RemoteProtocolError("too many small chunks")
+        return event
+
+
 class Connection(h11_impl.H11Protocol):
     """Told of everything by the loop's transport, and by the cycles of requests."""
 
     def __init__(self, *args: Any, shared: Shared, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.conn = _Parser()
         self.logger = cast("logging.Logger", shared.client_errors)
         self._shared = shared
         self._accepted: server_loop.Accepted

@@ -99,7 +99,7 @@ class _Listening(socket.socket):
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(fileno=fileno)
-        self._has_sent = _has_sent_hello if is_tls else _has_sent
+        self._has_sent: Callable[[socket.socket], bool] = _has_sent_hello if is_tls else _has_sent
         self._admission = admission
         self._now_s = now_s
         self._accepted_counts: Counter[str] = Counter()
@@ -140,7 +140,8 @@ def _has_sent_hello(come: socket.socket) -> bool:
         return False
     kind, _, length = _TLS_HEADER.unpack(head)
     whole = _TLS_HEADER.size + length
-    return kind == _TLS_HANDSHAKE and length > 0 and len(_sent(come, whole)) == whole
+    is_hello: bool = kind == _TLS_HANDSHAKE and length > 0
+    return is_hello and len(_sent(come, whole)) == whole
 
 
 def _sent(come: socket.socket, size: int) -> bytes:

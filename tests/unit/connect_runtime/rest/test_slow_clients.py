@@ -271,3 +271,39 @@ def test_of_a_request_whose_head_shows_no_signature_no_body_is_read(running):
         )
         client.sendall(head)
         assert status(client) == 400
+
+
+# Heads and chunks
+
+
+@pytest.mark.parametrize("in_parts", [False, True], ids=["at once", "in parts"])
+@pytest.mark.parametrize("size", [10_000, 17_000, 40_000])
+def test_the_longest_head_does_not_depend_on_how_it_arrives(running, size, in_parts):
+    start = GET[:-2] + b"X: "
+    head = start + b"x" * (size - len(start) - 4) + b"\r\n\r\n"
+    with running() as made, connect(made) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        step = 5_000 if in_parts else size
+        with contextlib.suppress(ConnectionError):
+            for at in range(0, size, step):
+                client.sendall(head[at : at + step])
+        if size > connection.HEAD_BYTES_MAX:
+            with contextlib.suppress(ConnectionError):  # what is sent too late resets it
+                assert status(client) == 400
+        else:
+            assert status(client) in (200, 404)
+
+
+@OF_USERS
+@pytest.mark.parametrize(("chunk", "is_taken"), [(b"1\r\n \r\n", False), (b"40\r\n", True)])
+def test_a_body_of_very_many_small_chunks_is_refused(running, chunk, is_taken):
+    if is_taken:
+        chunk += b" " * 64 + b"\r\n"
+    head = body_of(b"/connectors", more=b"Transfer-Encoding: chunked\r\n")
+    with running() as made, connect(made) as client:
+        with contextlib.suppress(ConnectionError):
+            client.sendall(head + chunk * (200_000 // len(chunk)) + b"0\r\n\r\n")
+        if is_taken:
+            assert status(client) == 500, "it is no JSON"
+        else:
+            eventually.eventually(lambda: is_cut_off(client), SOON_S)
