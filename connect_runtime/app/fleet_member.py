@@ -105,6 +105,7 @@ class Member:
                     parts,
                     _API,
                     keys,
+                    receiver=place.url,
                     must_be_signed=self._settings.offers is protocol.Protocol.SESSIONED,
                 )
                 self._served.append(place.shared.put(self.namespace, shared))
@@ -184,6 +185,7 @@ class Member:
     def _sign(self, call: peers_port.Call) -> Mapping[str, str]:
         target = f"{call.path}?{parse.urlencode(call.query)}" if call.query else call.path
         request = session_keys.UserRequest(
+            receiver=call.url,
             method=call.method,
             target=target,
             digest=session_keys.body_digest(call.body or b""),

@@ -54,7 +54,7 @@ class AccessLog:
         target = scope.get(namespaces.PREFIX, "") + target
         _log.info(
             '%s - - [%s] "%s %s HTTP/%s" %d %d "%s" "%s" %d',
-            client[0] if client else "-",
+            _clean(client[0]) if client else "-",
             at,
             scope["method"],
             _clean(f"{target}?{query}" if query else target),

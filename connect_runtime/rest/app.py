@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from starlette import applications, exceptions, types
+from starlette import applications, datastructures, exceptions, types
 from starlette import routing as starlette_routing
 
 from connect_runtime.base import clock
@@ -77,33 +77,38 @@ def build_internal(
     configured: settings.RestSettings,
     keys: session_keys.KeySettings,
     *,
+    receiver: str,
     must_be_signed: bool,
 ) -> types.ASGIApp:
-    """Only what workers ask each other: Java's two requests, and what ours forward, signed.
+    """Only what workers ask each other: Java's two requests, and what ours forward, signed whole.
 
-    `must_be_signed`: Java's two, too, even while the group speaks a protocol that signs none.
+    `receiver`: the URL that this worker advertises, which other workers sign. `must_be_signed`:
+    refuse unsigned internal requests even while the group speaks a protocol that signs none.
     """
     within = signed.Signed(
         _application(public_endpoints(parts, configured), parts),
         of=parts.herder,
+        receiver=receiver,
         keys=keys,
         clock=parts.clock,
         body_timeout_s=parts.deadlines.request_s,
     )
     own = internal_endpoints(parts, must_be_signed=must_be_signed)
     served = routing.routes(own, body_timeout_s=parts.deadlines.request_s)
-    return _outer(_Either(served, within), parts)
+    return _outer(_Unsigned(served, within), parts)
 
 
-class _Either:
-    """ASGI: what fits one of the routes goes there, all else to the other application."""
+class _Unsigned:
+    """ASGI: unsigned requests that match one of the routes go there, all else to the other
+    application."""
 
     def __init__(self, served: list[starlette_routing.Route], otherwise: types.ASGIApp) -> None:
         self._served = served
         self._otherwise = otherwise
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
-        for route in self._served:
+        is_signed = session_keys.SIGNATURE_HEADER in datastructures.Headers(scope=scope)
+        for route in () if is_signed else self._served:
             match, child = route.matches(scope)
             if match is starlette_routing.Match.FULL:
                 scope.update(child)

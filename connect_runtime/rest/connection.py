@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import h11
@@ -18,10 +18,15 @@ from starlette import requests
 from uvicorn.protocols.http import h11_impl
 
 from connect_runtime.base import connection_limits
+from connect_runtime.system import server_loop
 
 LIMITS = connection_limits.Limits(total=512, per_address=128, local=128)
 _READ_BYTES = 64 * 1024
 """So much of a request is read at a time, and held although nobody asked for it."""
+HEAD_BYTES_MAX = 16 * 1024
+"""The most bytes of a request's head: request line and headers."""
+CHUNKS_MAX = 2_000
+"""The most chunks in `_READ_BYTES` of a body: each costs more than its bytes do."""
 _COMPLAIN_EVERY_S = 60.0
 
 _log = logging.getLogger(__name__)
@@ -74,11 +79,57 @@ class ClientErrorLog:
 
 @dataclass(slots=True, kw_only=True)
 class Shared:
-    """What the connections of one server have in common."""
+    """What the connections of one server have in common: implements `server_loop.Admission`."""
 
-    held: connection_limits.Connections[Connection]
+    held: connection_limits.Connections[server_loop.Accepted]
     deadlines: Deadlines
     client_errors: ClientErrorLog
+    _accepted: dict[int, server_loop.Accepted] = field(default_factory=dict)
+
+    def admit(self, come: server_loop.Accepted) -> bool:
+        closed = self.held.admit(come, come.host)
+        if closed is not None:
+            kind = "too many connections: closed the one that the server waited for longest"
+            self.client_errors.note(kind, closed.host)
+            if closed is come:
+                return False
+            closed.cut()
+        self._accepted[come.number] = come
+        return True
+
+    def leave(self, come: server_loop.Accepted) -> None:
+        self.held.leave(come)
+        if self._accepted.get(come.number) is come:
+            del self._accepted[come.number]
+
+    def accepted(self, transport: asyncio.Transport) -> server_loop.Accepted:
+        """The connection of a transport, plain or TLS."""
+        return self._accepted[transport.get_extra_info("socket").fileno()]
+
+
+class _Parser(h11.Connection):
+    """Refuses long heads, however they arrive, and bodies of very many small chunks."""
+
+    def __init__(self) -> None:
+        super().__init__(h11.SERVER, HEAD_BYTES_MAX)
+        self._chunks_left = CHUNKS_MAX
+
+    def receive_data(self, data: bytes) -> None:
+        super().receive_data(data)
+        self._chunks_left = CHUNKS_MAX * (1 + len(data) // _READ_BYTES)
+
+    def next_event(self) -> Any:
+        """Raises `h11.RemoteProtocolError`."""
+        size = len(self.trailing_data[0]) if self.their_state is h11.IDLE else 0
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            if size - len(self.trailing_data[0]) > HEAD_BYTES_MAX:
+                raise h11.RemoteProtocolError("the head is too long", error_status_hint=431)
+        elif isinstance(event, h11.Data):
+            self._chunks_left -= 1
+            if self._chunks_left < 0:
+                raise h11.RemoteProtocolError("too many small chunks")
+        return event
 
 
 class Connection(h11_impl.H11Protocol):
@@ -86,8 +137,10 @@ class Connection(h11_impl.H11Protocol):
 
     def __init__(self, *args: Any, shared: Shared, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.conn = _Parser()
         self.logger = cast("logging.Logger", shared.client_errors)
         self._shared = shared
+        self._accepted: server_loop.Accepted
         self._cut: asyncio.TimerHandle | None = None
         self._cut_for = ""
         """What `_cut` is the deadline of."""
@@ -99,16 +152,12 @@ class Connection(h11_impl.H11Protocol):
         if hasattr(transport, "max_size"):
             transport.max_size = _READ_BYTES
         super().connection_made(transport)
-        client = self.client[0] if self.client else ""
-        closed = self._shared.held.admit(self, client)
-        if closed is not None:
-            kind = "too many connections: closed the one that the server waited for longest"
-            self._shared.client_errors.note(kind, closed.client[0] if closed.client else "")
-            closed.close()
+        self._accepted = self._shared.accepted(transport)
+        self._accepted.abort = transport.abort
         self._look()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._shared.held.leave(self)
+        self._shared.held.wait(self._accepted)  # until it is closed: TLS may take its time
         self._set_deadline("", 0.0)
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
@@ -159,9 +208,9 @@ class Connection(h11_impl.H11Protocol):
         deadlines = self._shared.deadlines
         self._asked = self._asked or self._answers()
         if self._answers() and not self.cycle.more_body:
-            self._shared.held.answer(self)
+            self._shared.held.answer(self._accepted)
         else:
-            self._shared.held.wait(self)
+            self._shared.held.wait(self._accepted)
         if self.transport.is_closing() or self.transport.get_write_buffer_size():
             self._set_deadline("taken", deadlines.taken_s)
         elif self._answers():

@@ -22,6 +22,8 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
 _INT32_MAX = 2**31 - 1
 MUST_BE_SIGNED = "connect_runtime.must_be_signed"
 """In an ASGI scope: see `Exchange.must_be_signed`."""
+IS_SIGNED = "connect_runtime.is_signed"
+"""In an ASGI scope: see `Exchange.is_signed`."""
 UNSUPPORTED = "HTTP 415 Unsupported Media Type"
 
 
@@ -70,6 +72,12 @@ class Exchange:
     def must_be_signed(self) -> bool:
         """Did basic authentication let this request in without a password, for its signature?"""
         return bool(self._request.scope.get(MUST_BE_SIGNED))
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether head and body were verified before (`signed.Signed`): the sender is a worker of
+        the group."""
+        return bool(self._request.scope.get(IS_SIGNED))
 
     @property
     def headers(self) -> Mapping[str, str]:

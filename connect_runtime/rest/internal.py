@@ -11,7 +11,8 @@ from connect_runtime.ports import herder, peers
 from connect_runtime.rest import asking, bodies, errors, exchange, routing, shapes
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
-"""Of task configs, those of all tasks of a connector together."""
+"""Of task configs that are signed as Java signs them, those of all tasks of a connector together.
+"""
 
 
 class Internal:
@@ -58,6 +59,8 @@ class Internal:
     async def _genuine_body(self, asked: exchange.Exchange) -> bytes:
         """Java's workers sign the body alone, so it has to be read first: not where the head shows
         already that it is not signed, and no more of it than a group's task configs need."""
+        if asked.is_signed:
+            return await asked.body()
         verdict = self._verdict(b"", asked)
         if isinstance(verdict, session_keys.NotGenuine) and (
             verdict.status != session_keys.FORBIDDEN

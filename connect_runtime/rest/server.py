@@ -177,6 +177,7 @@ class RestServer:
             deadlines=self._deadlines,
             client_errors=connection.ClientErrorLog(asyncio.get_running_loop().time),
         )
+        cast("server_loop.ServerLoop", asyncio.get_running_loop()).admission = shared
         servers = [_server(each, shared) for each in (*self._bound, *self._admin_bound)]
         running = [
             asyncio.create_task(server.serve(sockets=[each.socket]))
@@ -204,6 +205,7 @@ def _server(bound: _Bound, shared: connection.Shared) -> uvicorn.Server:
             log_level=logging.WARNING,
             access_log=False,
             server_header=False,
+            proxy_headers=False,
             timeout_keep_alive=cast("int", shared.deadlines.idle_s),
             ssl_context_factory=None if tls is None else lambda *_: tls,
         )

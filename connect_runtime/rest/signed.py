@@ -1,8 +1,8 @@
-"""Requests of users that another worker forwards, where only workers may ask.
+"""Verifies requests from worker to worker, on a listener for workers alone.
 
 In Java's dedicated mode nothing but the two internal requests goes from worker to worker. Here a
-worker forwards what its own users ask, too, to the leader mostly, and signs it with the key of the
-group: what is asked, to what path, with which body, and when. Each is taken once.
+worker forwards what its own users ask, too, to the leader mostly. It signs all of these with the
+key of the group: method, path, receiver, body and time. Each is accepted once.
 """
 
 from __future__ import annotations
@@ -26,15 +26,18 @@ class Signed:
         app: types.ASGIApp,
         *,
         of: herder.Herder,
+        receiver: str,
         keys: session_keys.KeySettings,
         clock: base_clock.Clock,
         body_timeout_s: float,
     ) -> None:
+        """`receiver`: the URL that this worker advertises."""
         self._app = app
         self._herder = of
         self._keys = keys
         self._clock = clock
-        self._replays = session_keys.ReplayGuard()  # used on the server's event loop alone
+        self._replays = session_keys.ReplayGuard(receiver, started_ms=clock.wall_ms())
+        """Used on the server's event loop alone."""
         self._body_timeout_s = body_timeout_s
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
@@ -53,7 +56,8 @@ class Signed:
             given = True
             return {"type": "http.request", "body": body, "more_body": False}
 
-        await self._app(scope, receive_again, send)
+        verified = {**scope, exchange.IS_SIGNED: True, body_slots.SCOPE: None}
+        await self._app(verified, receive_again, send)
 
     def _verified_head(self, scope: types.Scope) -> str:
         """What the body's digest must be. Until this was signed nothing of the body is read."""

@@ -79,7 +79,8 @@ class HttpPeers:
 class NamespacedPeers:
     """Workers that serve several groups, each under `prefix`, percent-encoded (KIP-710).
 
-    `sign` gives the headers that show other workers of the group who it is.
+    `sign` returns the headers that show other workers of the group who it is. They take the place
+    of Java's signature, which is of the body alone.
     """
 
     def __init__(self, peers_: HttpPeers, *, prefix: str, sign: Sign) -> None:
@@ -95,10 +96,8 @@ class NamespacedPeers:
 
     def _placed(self, call: peers.Call) -> peers.Call:
         """What users sent to get in here is not for others."""
-        signature = call.signature or self._sign(call)
-        return dataclasses.replace(
-            call, path=self._prefix + call.path, authorization=None, signature=signature
-        )
+        path, signature = self._prefix + call.path, self._sign(call)
+        return dataclasses.replace(call, path=path, authorization=None, signature=signature)
 
 
 def _is_loopback(host: str) -> bool:

@@ -33,6 +33,8 @@ KEY_CHANGE_GRACE_S = 60.0
 
 REPLAY_WINDOW_MS = 60_000
 """A forwarded request counts so long before and after it was signed."""
+CLOCK_SKEW_MS = 2_000
+"""A request may be signed so long before its receiver started: the sender's clock may be behind."""
 _NONCES_MAX = 10_000
 _TIMESTAMP = re.compile(r"[0-9]{1,15}")
 _NONCE = re.compile(r"[0-9a-f]{32}")
@@ -131,14 +133,16 @@ def body_digest(body: bytes) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserRequest:
-    """A user's request that one worker forwards to another. All of it is signed, with when and with
-    a nonce, so that who records it cannot send it again; and its body by `body_digest`, so that the
-    head can be verified before the body is read. (Java signs two requests of its own, and of these
-    the body alone.)
+    """A request of one worker to another of which all is signed: method, path, receiver, time and a
+    nonce, so that a recorded request can be sent again neither to the same nor to another worker;
+    and its body by `body_digest`, so that the head can be verified before the body is read. (Java
+    signs two requests of its own, and of these the body alone.)
 
-    `target`: path and query. `signed_ms`: wall time.
+    `receiver`: the URL that the receiver advertises. `target`: path and query. `signed_ms`: wall
+    time.
     """
 
+    receiver: str
     method: str
     target: str
     digest: str
@@ -149,7 +153,8 @@ class UserRequest:
     def signed(self) -> bytes:
         """The bytes that the signature is of."""
         when = f"{self.signed_ms} {self.nonce}"
-        return f"{self.method} {self.target}\n{when}\n{self.digest}".encode()
+        receiver = self.receiver.rstrip("/")
+        return f"{receiver}\n{self.method} {self.target}\n{when}\n{self.digest}".encode()
 
     def headers(self, key: cluster_config.SessionKey | None, *, algorithm: str) -> dict[str, str]:
         """As the function `headers`, and what the receiver needs besides."""
@@ -179,9 +184,15 @@ Verdict: TypeAlias = Genuine | NotGenuine
 
 
 class ReplayGuard:
-    """Takes each user's request once, and soon after it was signed. Not thread-safe."""
+    """Accepts each `UserRequest` to one worker once, and soon after it was signed. Not thread-safe.
 
-    def __init__(self) -> None:
+    Nonces are forgotten when the process ends, so requests signed before are refused.
+    """
+
+    def __init__(self, receiver: str, *, started_ms: int) -> None:
+        """`receiver`: the URL that this worker advertises. `started_ms`: wall time."""
+        self._receiver = receiver
+        self._started_ms = started_ms
         self._expires_ms: dict[str, int] = {}  # by nonce, in the order in which they came
 
     def verify(
@@ -204,6 +215,7 @@ class ReplayGuard:
                 400, f"Forwarded request needs the headers {TIMESTAMP_HEADER} and {NONCE_HEADER}"
             )
         request = UserRequest(
+            receiver=self._receiver,
             method=method,
             target=target,
             digest=by_name.get(BODY_HEADER.lower(), ""),
@@ -226,6 +238,8 @@ class ReplayGuard:
                 f" {apart_ms // 1000} s; at most {REPLAY_WINDOW_MS // 1000} s are allowed:"
                 " synchronize all nodes with NTP",
             )
+        if request.signed_ms < self._started_ms - CLOCK_SKEW_MS:
+            return NotGenuine(503, "This worker started after the request was signed; try again")
         if request.nonce in self._expires_ms:
             return NotGenuine(
                 FORBIDDEN, "Forwarded request was rejected as a replay: its nonce was already used"

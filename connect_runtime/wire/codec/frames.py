@@ -53,7 +53,7 @@ def response_body(frame: memoryview, api_key: int, version: int) -> memoryview:
     if len(frame) > 4 and frame[4] == 0:
         return frame[5:]
     try:
-        _, position = varints.read_tags(frame, 4)
+        position = varints.skip_tags(frame, 4)
     except (IndexError, ValueError) as error:
         name = versions.API_NAMES.get(api_key, f"API {api_key}")
         raise failures.TruncatedResponse(name, version, f"bad header: {error}") from error

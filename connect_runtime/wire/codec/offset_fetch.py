@@ -88,7 +88,7 @@ def _read(
         data, end = shapes.readable_part(group_type, body, at)
         found.append(_group(read_group(data, 0)[0], bytes(body[at:end])))
         at = end
-    _, at = varints.read_tags(body, at)
+    at = varints.skip_tags(body, at)
     if at != len(body):
         raise ValueError(f"{len(body) - at} bytes left over")
     return Answer(found, same)

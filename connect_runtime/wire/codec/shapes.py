@@ -65,12 +65,13 @@ def readable_part(entity_type: Any, body: memoryview, position: int) -> tuple[me
     end = _entity(entity_type)(body, position, edits)
     if not edits:
         return body[position:end], end
-    parts: list[bytes | memoryview] = []
+    data = bytearray()
     for edit in edits:
-        parts += (body[position : edit.start], edit.data)
+        data += body[position : edit.start]
+        data += edit.data
         position = edit.end
-    parts.append(body[position:end])
-    return memoryview(b"".join(parts)), end
+    data += body[position:end]
+    return memoryview(data).toreadonly(), end
 
 
 def _advance(body: memoryview, position: int, size: int) -> int:
@@ -140,7 +141,7 @@ def _tags(known: dict[int, Walk]) -> Walk:
         if body[position] == 0:
             return position + 1
         start, first_edit, removed = position, len(edits), 0
-        count, position = varints.read(body, position)
+        count, position = varints.read_tag_count(body, position)
         after_count = position
         for _ in range(count):
             field_start = position
@@ -149,7 +150,7 @@ def _tags(known: dict[int, Walk]) -> Walk:
             size, position = varints.read(body, position)
             end = _advance(body, position, size)
             if tag not in known:
-                edits.append(Edit(field_start, end, b""))
+                _remove(edits, first_edit, field_start, end)
                 removed += 1
             else:
                 inner_edit = len(edits)
@@ -159,11 +160,21 @@ def _tags(known: dict[int, Walk]) -> Walk:
                     shorter = size - sum(each.shrinks_by for each in edits[inner_edit:])
                     edits.insert(inner_edit, Edit(size_start, position, varints.encode(shorter)))
             position = end
-        if removed:
+        if removed == count:
+            edits[first_edit:] = [Edit(start, position, b"\x00")]
+        elif removed:
             edits.insert(first_edit, Edit(start, after_count, varints.encode(count - removed)))
         return position
 
     return walk
+
+
+def _remove(edits: list[Edit], first_edit: int, start: int, end: int) -> None:
+    """Append the removal of these bytes, as one edit with a removal that ends at `start`.
+    Edits before `first_edit` are not changed: they belong to another section."""
+    if len(edits) > first_edit and edits[-1].end == start and not edits[-1].data:
+        start = edits.pop().start
+    edits.append(Edit(start, end, b""))
 
 
 def _primitive(kafka_type: str, *, flexible: bool) -> tuple[Walk, int | None]:

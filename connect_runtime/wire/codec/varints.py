@@ -12,6 +12,8 @@ from typing import TypeAlias
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _SHORT = tuple(bytes((value,)) for value in range(128))
+MAX_TAGGED_FIELDS = 256
+"""The most tagged fields that one section may have. Brokers write a handful."""
 _MAX_BYTES = 5
 """Kafka's unsigned varints hold 32 bits; a sixth byte is garbage."""
 
@@ -61,9 +63,21 @@ def read_compact_string(buffer: Buffer, position: int) -> tuple[str | None, int]
     return data.decode(), position
 
 
+def read_tag_count(buffer: Buffer, position: int) -> tuple[int, int]:
+    """(how many tagged fields follow, the position after the count). Raises ValueError on more
+    than `MAX_TAGGED_FIELDS`.
+    """
+    count, after = read(buffer, position)
+    if count > MAX_TAGGED_FIELDS:
+        raise ValueError(
+            f"{count} tagged fields at {position}; at most {MAX_TAGGED_FIELDS} are read"
+        )
+    return count, after
+
+
 def read_tags(buffer: Buffer, position: int) -> tuple[dict[int, bytes], int]:
     """The tagged fields at `position`, raw by tag number; an empty dict mostly."""
-    count, position = read(buffer, position)
+    count, position = read_tag_count(buffer, position)
     fields: dict[int, bytes] = {}
     for _ in range(count):
         tag, position = read(buffer, position)
@@ -73,5 +87,12 @@ def read_tags(buffer: Buffer, position: int) -> tuple[dict[int, bytes], int]:
 
 
 def skip_tags(buffer: Buffer, position: int) -> int:
-    """The next position behind tagged fields that nobody wants."""
-    return position + 1 if buffer[position] == 0 else read_tags(buffer, position)[1]
+    """Return the position after the tagged fields at `position`, without copying them."""
+    count, position = read_tag_count(buffer, position)
+    for _ in range(count):
+        _, position = read(buffer, position)
+        size, position = read(buffer, position)
+        if position + size > len(buffer):
+            raise IndexError(f"{size} bytes wanted at {position}, {len(buffer) - position} left")
+        position += size
+    return position

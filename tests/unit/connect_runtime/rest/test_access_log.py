@@ -44,3 +44,14 @@ def test_nothing_is_logged_above_info(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, access_log.__name__):
         rest.Rest(rest_herder.FakeHerder())("GET", "/")
     assert caplog.records == []
+
+
+def test_a_client_address_writes_no_lines_either(caplog: pytest.LogCaptureFixture) -> None:
+    served = rest.Rest(rest_herder.FakeHerder()).apps.main
+
+    async def from_nowhere(scope, receive, send):
+        await served({**scope, "client": ('9.9.9.9 - "\x1b[31m\n', 1)}, receive, send)
+
+    with caplog.at_level(logging.INFO, access_log.__name__):
+        rest.ask(from_nowhere, "GET", "/")
+    assert caplog.messages[0].startswith("9.9.9.9 - ??[31m? - - [")

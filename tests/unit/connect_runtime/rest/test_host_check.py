@@ -76,3 +76,11 @@ def test_what_is_no_name_is_refused(name):
 def test_names_are_a_list():
     found = settings.read({request_origin.ALLOWED_NAMES: "a.example, *.b.example"})
     assert found.allowed_hosts == ("a.example", "*.b.example")
+
+
+@pytest.mark.parametrize("path", ["/health", "/health/"])
+def test_probes_ask_for_health_under_any_name(herder, path):
+    name = {"Host": "evil.example:8083"}
+    assert rest.Rest(herder)("GET", path, headers=name).status_code == 200
+    assert rest.Rest(herder)("GET", f"{path}x", headers=name).status_code == 403
+    assert rest.Rest(herder)("POST", path, headers=name).status_code == 403

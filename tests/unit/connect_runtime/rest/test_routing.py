@@ -171,7 +171,10 @@ def test_only_what_workers_ask_each_other_for_several_herders() -> None:
         each.make("c")
     served = namespaces.Namespaces()
     for name, each in herders.items():
-        served.put(name, app.build_internal(rest.parts(each), REST, KEYS, must_be_signed=False))
+        made = app.build_internal(
+            rest.parts(each), REST, KEYS, receiver=rest.BASE, must_be_signed=False
+        )
+        served.put(name, made)
     one = "/b%2Fc/a/connectors/c"
     assert rest.ask(served, "POST", f"{one}/tasks", json=[]).status_code == 204
     assert [len(each.submitted) for each in herders.values()] == [0, 1]

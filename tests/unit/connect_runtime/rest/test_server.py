@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import socket
 import ssl
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from connect_runtime.base import connection_limits
 from connect_runtime.rest import app, connection, https, server, settings
 from connect_runtime.system import certificates, clock
 from connect_runtime.wire.connection import store_files
@@ -230,3 +232,50 @@ def test_clients_must_show_a_certificate(
         with pytest.raises(httpx.HTTPError):
             get(running.advertised_url, verify=trusting)
         assert get(running.advertised_url, verify=secured.client).status_code == 404
+
+
+def test_headers_of_proxies_do_not_change_whose_request_it_is() -> None:
+    seen = []
+
+    async def served(scope, receive, send):
+        seen.append((scope["client"][0], scope["scheme"]))
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    forged = {"X-Forwarded-For": "9.9.9.9", "X-Forwarded-Proto": "https"}
+    with rest_server.started() as running:
+        running.attach(app.Apps(main=served, admin=None))
+        with httpx.Client(trust_env=False, timeout=10) as client:
+            assert client.get(running.advertised_url, headers=forged).status_code == 200
+    assert seen == [("127.0.0.1", "http")]
+
+
+def test_connections_that_agree_on_no_tls_are_limited_as_all_others(
+    herder: rest_herder.FakeHerder, secured: https.Https, trusting: ssl.SSLContext
+) -> None:
+    limits = connection_limits.Limits(total=4, per_address=4, local=4)
+    with (
+        rest_server.started(rest_server.at(HTTPS), main_https=secured, limits=limits) as running,
+        contextlib.ExitStack() as many,
+    ):
+        running.attach(app.build(rest.parts(herder), settings.RestSettings()))
+        flood = [
+            many.enter_context(socket.create_connection(address(running), timeout=10))
+            for _ in range(6 * limits.local)
+        ]
+        for each in flood:
+            each.sendall(b"\x16")
+            each.setblocking(False)
+        eventually.eventually(lambda: sum(map(_is_open, flood)) == limits.local, 20.0)
+        for _ in range(2 * limits.local):
+            assert get(running.advertised_url, verify=trusting).status_code == 200
+        eventually.eventually(lambda: sum(map(_is_open, flood)) < limits.local, 20.0)
+
+
+def _is_open(client: socket.socket) -> bool:
+    try:
+        return client.recv(1) != b""
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False

@@ -8,13 +8,14 @@ import pytest
 
 from connect_runtime.core.herder import requests, session_keys
 from connect_runtime.core.state import cluster_config
-from connect_runtime.rest import app, settings
+from connect_runtime.rest import app, body_slots, internal, settings
 from connect_runtime.system import clock
 from tests.fakes import rest_herder
 from tests.support import rest
 
 KEY = cluster_config.SessionKey(key=b"k" * 32, algorithm="HmacSHA256", created_ms=1)
 OTHER = cluster_config.SessionKey(key=b"x" * 32, algorithm="HmacSHA256", created_ms=1)
+HERE, ELSEWHERE = "http://here:8083/", "http://elsewhere:8083/"
 ONE = "/connectors/c"
 BODY = b'{"connector.class":"FileStreamSource","name":"c","topic":"t"}'
 
@@ -32,6 +33,7 @@ def served(herder):
         rest.parts(herder),
         settings.RestSettings(),
         session_keys.KeySettings(),
+        receiver=HERE,
         must_be_signed=True,
     )
 
@@ -39,8 +41,9 @@ def served(herder):
 CLOCK = clock.SystemClock()
 
 
-def signed(method, target, body=b"", *, key=KEY, signed_ms=None, nonce=None):
+def signed(method, target, body=b"", *, key=KEY, signed_ms=None, nonce=None, receiver=HERE):
     request = session_keys.UserRequest(
+        receiver=receiver,
         method=method,
         target=target,
         digest=session_keys.body_digest(body),
@@ -79,6 +82,7 @@ def test_who_does_not_sign_finds_nothing_there(served, herder):
     "made",
     [
         lambda: signed("POST", f"{ONE}/restart", key=OTHER),
+        lambda: signed("POST", f"{ONE}/restart", receiver=ELSEWHERE),
         lambda: signed("GET", f"{ONE}/restart"),
         lambda: signed("POST", f"{ONE}/pause"),
         lambda: signed("POST", f"{ONE}/restart?includeTasks=true"),
@@ -153,10 +157,60 @@ def test_without_a_key_nobody_can_be_known(served, herder):
     assert rest.ask(served, "POST", f"{ONE}/restart", headers=headers).status_code == 503
 
 
-def test_javas_two_requests_are_signed_as_java_does(served, herder):
-    own = session_keys.headers(KEY, b"[]", algorithm="HmacSHA256")
-    path = f"{ONE}/tasks"
-    headers = {"content-type": "application/json", **own}
-    assert rest.ask(served, "POST", path, content=b"[]", headers=headers).status_code == 204
-    wrong = signed("POST", path, b"[]")
-    assert rest.ask(served, "POST", path, content=b"[]", headers=wrong).status_code == 403
+TASKS, FENCE = ("POST", f"{ONE}/tasks", b"[]"), ("PUT", f"{ONE}/fence", b"")
+
+
+@pytest.mark.parametrize(("method", "path", "body"), [TASKS, FENCE], ids=["tasks", "fence"])
+def test_javas_two_requests_are_signed_whole_as_all_others(served, herder, method, path, body):
+    headers = signed(method, path, body)
+    assert rest.ask(served, method, path, content=body, headers=headers).status_code == 204
+    again = rest.ask(served, method, path, content=body, headers=headers)
+    assert (again.status_code, len(herder.submitted)) == (403, 1)
+
+
+@pytest.mark.parametrize(("method", "path", "body"), [TASKS, FENCE], ids=["tasks", "fence"])
+@pytest.mark.parametrize(
+    ("made", "status"),
+    [
+        (lambda method, path, body: {}, 400),
+        (lambda method, path, body: session_keys.headers(KEY, body, algorithm="HmacSHA256"), 400),
+        (lambda method, path, body: signed(method, "/connectors/d/fence", body), 403),
+        (lambda method, path, body: signed(method, path, body, receiver=ELSEWHERE), 403),
+        (lambda method, path, body: signed(method, path, body, signed_ms=1), 403),
+        (lambda method, path, body: signed(method, path, b"{}"), 403),
+    ],
+    ids=["unsigned", "as Java signs", "other connector", "other worker", "long ago", "other body"],
+)
+def test_a_signature_of_the_body_alone_is_not_enough(
+    served, herder, *, method, path, body, made, status
+):
+    headers = {"content-type": "application/json", **made(method, path, body)}
+    answer = rest.ask(served, method, path, content=body, headers=headers)
+    assert (answer.status_code, herder.submitted) == (status, []), answer.text
+
+
+def test_a_recorded_request_is_not_forwarded_by_another_worker(herder):
+    """It would be signed anew on the way."""
+    herder.leads, herder.leader_url = False, HERE
+    others = rest.FakePeers()
+    follower = app.build_internal(
+        rest.parts(herder, among=others),
+        settings.RestSettings(),
+        session_keys.KeySettings(),
+        receiver=ELSEWHERE,
+        must_be_signed=True,
+    )
+    target = f"{ONE}/restart?forward=true"
+    answer = rest.ask(follower, "POST", target, headers=signed("POST", target))
+    assert (answer.status_code, others.asked) == (403, [])
+
+
+def test_task_configs_with_a_signed_head_may_be_as_long_as_any_body_and_need_no_slot(served):
+    path, slots = f"{ONE}/tasks", body_slots.BodySlots(total=0, wait_s=0.01)
+
+    async def with_slots(scope, receive, send):
+        await served({**scope, body_slots.SCOPE: slots}, receive, send)
+
+    body = b"[" + b" " * (internal.BODY_BYTES_MAX + 1) + b"]"
+    headers = signed("POST", path, body)
+    assert rest.ask(with_slots, "POST", path, content=body, headers=headers).status_code == 204

@@ -37,7 +37,7 @@ def users_api(herder: rest_herder.FakeHerder) -> types.ASGIApp:
 def workers_api(herder: rest_herder.FakeHerder) -> types.ASGIApp:
     keys = session_keys.KeySettings()
     return app.build_internal(
-        _parts(herder), rest_settings.RestSettings(), keys, must_be_signed=True
+        _parts(herder), rest_settings.RestSettings(), keys, receiver="", must_be_signed=True
     )
 
 
@@ -134,6 +134,8 @@ def test_a_body_that_nobody_wants_keeps_no_connection(running, method):
         eventually.eventually(lambda: is_cut_off(client, while_sending=b" "), SOON_S)
 
 
+OF_USERS = pytest.mark.parametrize("running", [users_api], indirect=True, ids=["users"])
+"""Of the API that workers ask, no body is read unless its head is signed."""
 LARGE_ANSWER = 40_000_000
 
 
@@ -213,6 +215,7 @@ def test_what_clients_do_wrong_is_one_line_however_often(running, caplog, sent):
 # Large bodies
 
 
+@OF_USERS
 def test_of_large_bodies_few_are_held_at_a_time(running, monkeypatch):
     """The others wait for a slot, and while they do no more of them is read than of any request."""
     monkeypatch.setattr(exchange, "BODY_S", 60.0)
@@ -242,6 +245,7 @@ def _patient(self: exchange.Exchange, request: Any, *, body_timeout_s: float) ->
     self._request, self._body_timeout_s, self._slot = request, 60.0, None
 
 
+@OF_USERS
 def test_who_gets_no_slot_in_time_is_told_to_come_again(running, monkeypatch):
     monkeypatch.setattr(body_slots.BodySlots, "_is_free", lambda self, client: False)
     monkeypatch.setattr(exchange.Exchange, "__init__", _patient)
@@ -252,6 +256,7 @@ def test_who_gets_no_slot_in_time_is_told_to_come_again(running, monkeypatch):
         assert status(client) == 503
 
 
+@OF_USERS
 def test_a_body_that_is_declared_too_long_is_not_read_at_all(running):
     with running() as made, connect(made) as client:
         client.sendall(body_of(b"/connectors/c/tasks", more=b"Content-Length: 9000000\r\n"))
@@ -266,3 +271,39 @@ def test_of_a_request_whose_head_shows_no_signature_no_body_is_read(running):
         )
         client.sendall(head)
         assert status(client) == 400
+
+
+# Heads and chunks
+
+
+@pytest.mark.parametrize("in_parts", [False, True], ids=["at once", "in parts"])
+@pytest.mark.parametrize("size", [10_000, 17_000, 40_000])
+def test_the_longest_head_does_not_depend_on_how_it_arrives(running, size, in_parts):
+    start = GET[:-2] + b"X: "
+    head = start + b"x" * (size - len(start) - 4) + b"\r\n\r\n"
+    with running() as made, connect(made) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        step = 5_000 if in_parts else size
+        with contextlib.suppress(ConnectionError):
+            for at in range(0, size, step):
+                client.sendall(head[at : at + step])
+        if size > connection.HEAD_BYTES_MAX:
+            with contextlib.suppress(ConnectionError):  # what is sent too late resets it
+                assert status(client) == 400
+        else:
+            assert status(client) in (200, 404)
+
+
+@OF_USERS
+@pytest.mark.parametrize(("chunk", "is_taken"), [(b"1\r\n \r\n", False), (b"40\r\n", True)])
+def test_a_body_of_very_many_small_chunks_is_refused(running, chunk, is_taken):
+    if is_taken:
+        chunk += b" " * 64 + b"\r\n"
+    head = body_of(b"/connectors", more=b"Transfer-Encoding: chunked\r\n")
+    with running() as made, connect(made) as client:
+        with contextlib.suppress(ConnectionError):
+            client.sendall(head + chunk * (200_000 // len(chunk)) + b"0\r\n\r\n")
+        if is_taken:
+            assert status(client) == 500, "it is no JSON"
+        else:
+            eventually.eventually(lambda: is_cut_off(client), SOON_S)

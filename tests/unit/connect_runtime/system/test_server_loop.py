@@ -69,3 +69,59 @@ def test_a_second_later_silent_ones_may_come_again(listening, now):
                 many.enter_context(socket.create_connection(listening.getsockname(), timeout=10))
             found = [many.enter_context(each) for each in accepted(listening)]
             assert len(found) == 2
+
+
+@pytest.mark.parametrize(
+    ("sent", "is_hello"),
+    [
+        (b"", False),
+        (b"\x16", False),
+        (b"\x16\x03\x01\x00\x00", False),
+        (b"\x16\x03\x01\x00\x04abc", False),
+        (b"GET / HTTP/1.1\r\n\r\n", False),
+        (b"\x16\x03\x01\x00\x04abcd", True),
+    ],
+)
+def test_of_tls_a_whole_first_record_counts_as_having_sent_something(sent, is_hello):
+    client, served = socket.socketpair()
+    with client, served:
+        client.sendall(sent)
+        assert server_loop._has_sent_hello(served) is is_hello
+        assert server_loop._sent(served, 100) == sent, "it is there to be read"
+
+
+class Admits:
+    def __init__(self, *, most: int) -> None:
+        self.most = most
+        self.held: list[server_loop.Accepted] = []
+        self.left: list[server_loop.Accepted] = []
+
+    def admit(self, come: server_loop.Accepted) -> bool:
+        self.held.append(come)
+        return len(self.held) <= self.most
+
+    def leave(self, come: server_loop.Accepted) -> None:
+        self.left.append(come)
+
+
+def test_connections_are_counted_when_accepted_and_released_once_when_closed():
+    admission = Admits(most=1)
+    with socket.create_server(("127.0.0.1", 0)) as opened, contextlib.ExitStack() as many:
+        listening = many.enter_context(
+            server_loop._Listening(fileno=opened.dup().detach(), admission=admission)
+        )
+        listening.settimeout(10)
+        first, second = (
+            many.enter_context(socket.create_connection(listening.getsockname(), timeout=10))
+            for _ in range(2)
+        )
+        come, _ = listening.accept()
+        assert (admission.held, admission.left) == ([come], [])
+        assert accepted(listening) == []
+        with pytest.raises(ConnectionResetError):
+            second.recv(1)
+        admission.held[0].cut()
+        assert first.recv(1) == b""
+        come.close()
+        come.close()
+        assert admission.left == [admission.held[1], come]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from http import server
+from urllib import parse
 
 import pytest
 
@@ -222,40 +224,39 @@ def test_a_url_that_is_none_is_a_failure() -> None:
 
 
 def test_workers_of_several_groups_are_asked_under_their_names() -> None:
-    """Task configs as Java signs them, all else signed whole; nobody's password goes along."""
+    """Every request is signed whole; nobody's password goes along."""
     herder = rest_herder.FakeHerder(signed=True, key=KEY)
     herder.make("c")
     served = namespaces.Namespaces()
-    served.put(
-        ("a", "b c"),
-        app.build_internal(
-            rest.parts(herder),
-            rest_settings.RestSettings(),
-            session_keys.KeySettings(),
-            must_be_signed=True,
-        ),
-    )
 
-    def sign(call: peers.Call) -> dict[str, str]:
-        signed.append(call)
-        target = "/connectors/c/restart?forward=true"
+    def sign(call: peers.Call) -> Mapping[str, str]:
+        query = f"?{parse.urlencode(call.query)}" if call.query else ""
         request = session_keys.UserRequest(
-            method="POST",
-            target=target,
-            digest=session_keys.body_digest(b""),
+            receiver=call.url,
+            method=call.method,
+            target=call.path + query,
+            digest=session_keys.body_digest(call.body or b""),
             signed_ms=system_clock.SystemClock().wall_ms(),
-            nonce="0" * 32,
+            nonce=secrets.token_hex(16),
         )
         return request.headers(KEY, algorithm="HmacSHA256")
 
-    signed: list[peers.Call] = []
     with rest_server.started() as running:
-        running.attach(app.Apps(main=served, admin=None))
         url = running.advertised_url
+        one = app.build_internal(
+            rest.parts(herder),
+            rest_settings.RestSettings(),
+            session_keys.KeySettings(),
+            receiver=url,
+            must_be_signed=True,
+        )
+        served.put(("a", "b c"), one)
+        running.attach(app.Apps(main=served, admin=None))
         asking = http_peers.NamespacedPeers(http_peers.HttpPeers(), prefix="/a/b%20c", sign=sign)
         configs = peers.task_configs(url, "c", [{"n": "1"}], key=KEY, algorithm="HmacSHA256")
         assert asking.send_and_wait(configs).status == 204
-        assert signed == [], "it was signed already"
+        fence = peers.fence(url, "c", key=KEY, algorithm="HmacSHA256")
+        assert asking.send_and_wait(fence).status == 204
         restart = peers.Call(
             url=url,
             method="POST",
@@ -266,6 +267,7 @@ def test_workers_of_several_groups_are_asked_under_their_names() -> None:
         assert asking.send_and_wait(restart).status == 204
     assert [type(each) for each in herder.submitted] == [
         requests.PutTaskConfigs,
+        requests.FenceTasks,
         requests.RestartConnector,
     ]
     assert asking._placed(restart).authorization is None

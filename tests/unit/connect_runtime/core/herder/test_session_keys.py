@@ -119,10 +119,11 @@ def test_unknown_algorithms_are_told_at_the_start():
 
 
 def test_nonces_are_forgotten_once_no_clock_allows_them_and_are_bounded():
-    guard = session_keys.ReplayGuard()
+    guard = session_keys.ReplayGuard("http://a:1/", started_ms=0)
 
     def taken(number, wall_ms, signed_ms=None):
         request = session_keys.UserRequest(
+            receiver="http://a:1",
             method="GET",
             target="/",
             digest=session_keys.body_digest(b""),
@@ -143,3 +144,30 @@ def test_nonces_are_forgotten_once_no_clock_allows_them_and_are_bounded():
     assert len(guard._expires_ms) == most
     assert taken(most, start + 120_000) == 200
     assert len(guard._expires_ms) == 1
+
+
+@pytest.mark.parametrize(
+    ("receiver", "signed_ms", "status"),
+    [
+        ("http://a:1/", 1_000_000, 200),
+        ("http://a:1", 998_000, 200),
+        ("http://a:1/", 997_999, 503),
+        ("http://b:1/", 1_000_000, 403),
+        ("https://a:1/", 1_000_000, 403),
+        ("", 1_000_000, 403),
+    ],
+)
+def test_a_request_is_for_one_worker_that_ran_when_it_was_signed(receiver, signed_ms, status):
+    request = session_keys.UserRequest(
+        receiver=receiver,
+        method="GET",
+        target="/",
+        digest=session_keys.body_digest(b""),
+        signed_ms=signed_ms,
+        nonce="0" * 32,
+    )
+    guard = session_keys.ReplayGuard("http://a:1/", started_ms=1_000_000)
+    given = request.headers(KEY, algorithm="HmacSHA256")
+    verdict = guard.verify("GET", "/", given, key=KEY, settings=SETTINGS, wall_ms=1_000_001)
+    found = 200 if isinstance(verdict, session_keys.Genuine) else verdict.status
+    assert found == status

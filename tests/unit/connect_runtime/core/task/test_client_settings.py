@@ -181,3 +181,23 @@ def test_issuers_of_tokens_are_those_that_the_worker_allows(key):
     own = worker_config.standalone({**worker().raw, f"producer.{ENDPOINT}": url})
     assert client_settings.refused_endpoints(own, {key: url}) == {}
     assert client_settings.refused_endpoints(own, {key: f"{url}/.."})
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "allow.auto.create.topics",
+        "check.crcs",
+        "client.dns.lookup",
+        "group.protocol",
+        "metadata.max.idle.ms",
+        "metadata.recovery.strategy",
+        "partitioner.ignore.keys",
+        "socket.connection.setup.timeout.max.ms",
+        "socket.connection.setup.timeout.ms",
+    ],
+)
+def test_keys_that_name_no_broker_class_or_file_are_allowed_by_default(key):
+    config = {f"producer.override.{key}": "x"}
+    by_default = worker(connector_client_config_override_policy="Allowlist")
+    assert client_settings.refused_overrides(by_default, config, PRODUCER) == {}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 
 import kio.index
 import pytest
 from kio.schema.index import api_key_map, schema_name_map
 from kio.static.constants import EntityType
 
-from connect_runtime.wire.codec import failures, frames, shapes
+from connect_runtime.wire.codec import failures, frames, shapes, varints
 from tests.support import kio_bytes
 
 RESPONSES = [
@@ -55,3 +56,33 @@ def test_an_array_that_claims_more_items_than_there_are_bytes_is_refused_at_once
     hostile = bytes(4) + b"\xff\xff\xff\xff\x0f" + bytes(50)
     with pytest.raises(IndexError, match="bytes claimed at 9, 50 left"):
         shapes.readable(entity_type, memoryview(hostile))
+
+
+def _metadata_with_tags(tags: bytes) -> bytes:
+    """Metadata v12 without brokers and topics."""
+    return b"\0\0\0\0" + b"\x01" + b"\0" + b"\0\0\0\0" + b"\x01" + tags
+
+
+def test_a_section_of_very_many_tagged_fields_is_refused_in_body_and_header():
+    count = 100_000
+    entity_type = kio.index.load_response_schema(3, 12)
+    tags = varints.encode(count) + b"\x64\x00" * count
+    tracemalloc.start()
+    try:
+        with pytest.raises(failures.TruncatedResponse, match="100000 tagged fields"):
+            frames.decode_response(entity_type, memoryview(_metadata_with_tags(tags)))
+        with pytest.raises(failures.TruncatedResponse, match="bad header: 100000 tagged fields"):
+            frames.response_body(memoryview(b"\0\0\0\1" + tags), 3, 12)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_unknown_tagged_fields_side_by_side_are_one_edit():
+    entity_type = kio.index.load_response_schema(3, 12)
+    tags = varints.encode(200) + b"\x64\x00" * 200
+    body = memoryview(_metadata_with_tags(tags))
+    edits: list[shapes.Edit] = []
+    assert shapes._entity(entity_type)(body, 0, edits) == len(body)
+    assert len(edits) == 1
+    assert shapes.readable(entity_type, body) == _metadata_with_tags(b"\x00")

@@ -52,3 +52,17 @@ def test_tags_come_raw_by_number():
     assert varints.skip_tags(b"\x01\x00", 1) == 2
     with pytest.raises(IndexError, match="9 bytes wanted"):
         varints.read_tags(b"\x01\x00\x09ab", 0)
+
+
+@pytest.mark.parametrize("read", [varints.read_tags, varints.skip_tags])
+def test_more_tagged_fields_than_a_section_may_have_are_refused_before_the_first_is_read(read):
+    most = varints.MAX_TAGGED_FIELDS
+    section = varints.encode(most) + b"\x64\x00" * most
+    read(section, 0)
+    with pytest.raises(ValueError, match=f"{most + 1} tagged fields at 0"):
+        read(varints.encode(most + 1), 0)
+
+
+def test_skipping_a_tagged_field_ends_at_the_end_of_the_buffer():
+    with pytest.raises(IndexError, match="9 bytes wanted"):
+        varints.skip_tags(b"\x01\x00\x09ab", 0)
