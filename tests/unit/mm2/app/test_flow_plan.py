@@ -81,3 +81,10 @@ def test_nodes_reach_each_other_where_the_file_says_so():
     )
     assert found is not None
     assert [str(each) for each in found.settings.listeners] == ["http://127.0.0.1:0"]
+
+
+def test_where_a_node_copies_is_no_property_of_its_workers():
+    """Tasks would read it as a Connect worker's own choice; a node's data plane is the file's."""
+    (there, *_) = plans("mm2.spark.engine = inline", "mm2.spark.conf.spark.executor.memory = 1g")
+    for props in (there.worker_props, there.worker.config.raw, *there.connectors.values()):
+        assert not [key for key in props if key.startswith("mm2.spark.")]
