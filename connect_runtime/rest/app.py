@@ -95,20 +95,20 @@ def build_internal(
     )
     own = internal_endpoints(parts, must_be_signed=must_be_signed)
     served = routing.routes(own, body_timeout_s=parts.deadlines.request_s)
-    return _outer(_Unsigned(served, within), parts)
+    return _outer(_AsJavaSigns(served, within), parts)
 
 
-class _Unsigned:
-    """ASGI: unsigned requests that match one of the routes go there, all else to the other
-    application."""
+class _AsJavaSigns:
+    """ASGI: requests that match one of the routes go there unless they are signed whole (nodes of
+    Java MirrorMaker 2 sign the body alone), all else to the other application."""
 
     def __init__(self, served: list[starlette_routing.Route], otherwise: types.ASGIApp) -> None:
         self._served = served
         self._otherwise = otherwise
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
-        is_signed = session_keys.SIGNATURE_HEADER in datastructures.Headers(scope=scope)
-        for route in () if is_signed else self._served:
+        is_signed_whole = session_keys.NONCE_HEADER in datastructures.Headers(scope=scope)
+        for route in () if is_signed_whole else self._served:
             match, child = route.matches(scope)
             if match is starlette_routing.Match.FULL:
                 scope.update(child)

@@ -80,7 +80,8 @@ class NamespacedPeers:
     """Workers that serve several groups, each under `prefix`, percent-encoded (KIP-710).
 
     `sign` returns the headers that show other workers of the group who it is. They take the place
-    of Java's signature, which is of the body alone.
+    of Java's signature, which is of the body alone. Java's own workers refuse them: a request that
+    Java knows is then sent again as Java signs it.
     """
 
     def __init__(self, peers_: HttpPeers, *, prefix: str, sign: Sign) -> None:
@@ -89,15 +90,30 @@ class NamespacedPeers:
         self._sign = sign
 
     async def send(self, call: peers.Call) -> peers.Said:
-        return await self._peers.send(self._placed(call))
+        try:
+            return await self._peers.send(self._placed(call, self._sign(call)))
+        except peers.PeerRefused as refused:
+            if not _is_for_java(call, refused):
+                raise
+        return await self._peers.send(self._placed(call, call.signature))
 
     def send_and_wait(self, call: peers.Call) -> peers.Said:
-        return self._peers.send_and_wait(self._placed(call))
+        try:
+            return self._peers.send_and_wait(self._placed(call, self._sign(call)))
+        except peers.PeerRefused as refused:
+            if not _is_for_java(call, refused):
+                raise
+        return self._peers.send_and_wait(self._placed(call, call.signature))
 
-    def _placed(self, call: peers.Call) -> peers.Call:
+    def _placed(self, call: peers.Call, signature: Mapping[str, str]) -> peers.Call:
         """What users sent to get in here is not for others."""
-        path, signature = self._prefix + call.path, self._sign(call)
+        path = self._prefix + call.path
         return dataclasses.replace(call, path=path, authorization=None, signature=signature)
+
+
+def _is_for_java(call: peers.Call, refused: peers.PeerRefused) -> bool:
+    """Was a request refused for its signature that Java's workers know, and sign otherwise?"""
+    return bool(call.signature) and refused.status == HTTPStatus.FORBIDDEN
 
 
 def _is_loopback(host: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import socket
 import threading
@@ -223,6 +224,28 @@ def test_a_url_that_is_none_is_a_failure() -> None:
         http_peers.HttpPeers().send_and_wait(peers.Call(url="nonsense", method="GET", path="/"))
 
 
+class JavasNode(http_peers.HttpPeers):
+    """Knows Java's signature alone, as nodes of Java MirrorMaker 2 do."""
+
+    async def send(self, call: peers.Call) -> peers.Said:
+        if session_keys.NONCE_HEADER in call.signature:
+            raise peers.PeerRefused("invalid signature", status=403, error_code=403)
+        return peers.Said(status=204)
+
+
+def test_javas_nodes_are_asked_again_as_java_signs() -> None:
+    def sign(call: peers.Call) -> Mapping[str, str]:
+        return {session_keys.NONCE_HEADER: "0"}
+
+    asking = http_peers.NamespacedPeers(JavasNode(), prefix="/a/b", sign=sign)
+    fence = peers.fence("http://java:1", "c", key=KEY, algorithm="HmacSHA256")
+    assert asking.send_and_wait(fence).status == 204
+    assert asyncio.run(asking.send(fence)).status == 204
+    restart = peers.Call(url="http://java:1", method="POST", path="/connectors/c/restart")
+    with pytest.raises(peers.PeerRefused):
+        asking.send_and_wait(restart)
+
+
 def test_workers_of_several_groups_are_asked_under_their_names() -> None:
     """Every request is signed whole; nobody's password goes along."""
     herder = rest_herder.FakeHerder(signed=True, key=KEY)
@@ -270,7 +293,7 @@ def test_workers_of_several_groups_are_asked_under_their_names() -> None:
         requests.FenceTasks,
         requests.RestartConnector,
     ]
-    assert asking._placed(restart).authorization is None
+    assert asking._placed(restart, {}).authorization is None
 
 
 @pytest.mark.parametrize(
