@@ -324,4 +324,4 @@ def test_an_issuer_of_tokens_that_the_worker_does_not_allow_is_an_error_at_its_k
     url = "http://127.0.0.1/latest/meta-data"
     found = wrong(checks.validate({**SOURCE, f"producer.override.{key}": url, f"x.{key}": url}))
     assert sorted(found) == [f"producer.override.{key}", f"x.{key}"]
-    assert all("does not allow connectors to get tokens" in each[0] for each in found.values())
+    assert all("does not allow connectors to request tokens" in each[0] for each in found.values())

@@ -156,7 +156,7 @@ def test_says_aloud_when_requests_are_signed_no_more_and_when_they_are_again(clu
     ready(other)
     until(lambda: node.standing.speaks is protocol.Protocol.COMPATIBLE)
     assert [each.levelname for each in warnings()] == ["WARNING"]
-    assert "speaks compatible" in warnings()[0].getMessage()
+    assert "fell back to compatible" in warnings()[0].getMessage()
     other.loop.ask_stop()
     until(lambda: "all members speak sessioned again" in caplog.text)
 
