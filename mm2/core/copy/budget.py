@@ -32,10 +32,9 @@ class Budget:
     def largest_decoded_bytes(self) -> int:
         return max(self.limit_bytes, OPENED_BYTES_LEAST)
 
-    def may_decode(self, *, own_bytes: int = 0) -> bool:
-        """Whether one more batch may be decoded. `own_bytes` are the caller's own decoded bytes,
-        which never make it wait."""
-        return self.decoded_bytes - own_bytes <= self.limit_bytes // 2
+    def may_decode(self) -> bool:
+        """Whether one more batch may be decoded."""
+        return self.decoded_bytes <= self.limit_bytes // 2
 
     def hold(self, size: int, *, opened: bool = False) -> None:
         self.held_bytes += size

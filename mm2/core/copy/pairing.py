@@ -241,8 +241,10 @@ class Pairing:
 
     @property
     def _has_room(self) -> bool:
-        own = self._theirs.held_bytes + self._mine.held_bytes
-        return self.held.may_decode(own_bytes=own)
+        """Whoever holds a batch of one side may decode one of the other, too: two partitions that
+        waited for each other's would wait for ever."""
+        holds_one = self._theirs.held_bytes + self._mine.held_bytes > 0
+        return holds_one or self.held.may_decode()
 
     def _open(
         self, side: _Side, entry: source_batches.Copyable, transform: opening.Transform | None

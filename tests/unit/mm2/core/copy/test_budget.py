@@ -46,12 +46,6 @@ def test_no_batch_is_opened_while_others_hold_more_than_half_of_the_budget():
     assert (task.may_decode(), task.free_bytes) == (True, 50)
 
 
-def test_nobody_waits_for_the_opened_batches_of_its_own():
-    task = budget.Budget(limit_bytes=100)
-    task.hold(51, opened=True)
-    assert [task.may_decode(own_bytes=own) for own in (0, 1, 51)] == [False, True, True]
-
-
 def test_what_is_opened_leaves_half_of_the_budget_to_fetching():
     task = budget.Budget(limit_bytes=100)
     task.hold(150, opened=True)

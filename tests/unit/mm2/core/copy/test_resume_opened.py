@@ -328,6 +328,25 @@ def test_pairing_waits_while_opened_batches_of_others_use_up_the_budget(waits):
     assert slept == [walk.LOOK_FOR_ROOM_S] * waits
 
 
+@pytest.mark.usefixtures("two_at_once")
+def test_who_holds_a_batch_of_the_source_does_not_wait_for_room_for_that_of_the_target():
+    """Two partitions that wait for each other's batches would go on only after a minute."""
+    room, slept = budget.Budget(1 << 20), []
+
+    def sleep(question):
+        if not slept:
+            room.hold(1 << 20, opened=True)
+        elif len(slept) == 1:
+            room.release(1 << 20, opened=True)
+        slept.append(question.delay_s)
+        return scripts.DONE
+
+    large = source(0, *NINE, codec=4)
+    played = paired(copied(40, *NINE, codec=3), held=[large], room=room, Sleep=sleep)
+    went_on(played, source=9, runs=[(0, 40)])
+    assert set(slept) == {0.0}
+
+
 def test_pairing_begins_again_where_there_is_no_room_for_long():
     room = budget.Budget(1 << 20)
     room.hold(1 << 20, opened=True)
