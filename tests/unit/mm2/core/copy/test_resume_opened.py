@@ -331,7 +331,7 @@ def test_pairing_waits_while_opened_batches_of_others_use_up_the_budget(waits):
 @pytest.mark.usefixtures("two_at_once")
 def test_who_holds_a_batch_of_the_source_does_not_wait_for_room_for_that_of_the_target():
     """Two partitions that wait for each other's batches would go on only after a minute."""
-    room, slept = budget.Budget(1 << 20), []
+    room, slept = budget.Budget(1 << 20), list[float]()
 
     def sleep(question):
         if not slept:
