@@ -265,7 +265,7 @@ class PipelineTaskContext(TaskContext, Protocol):
     def worker_properties(self, prefix: str) -> Mapping[str, str]:
         """Properties of the Connect worker whose names begin with `prefix`, by their full names.
 
-        For settings that its operator must decide, not whoever may create connectors.
+        For settings that only the worker's operator may decide, not users who create connectors.
         """
 
     def confirmed_at_s(self) -> float:

@@ -1,8 +1,8 @@
-"""Which connections a server holds, and which one makes room when another comes: pure.
+"""Limits on a server's open connections, and which connection is closed at a limit: pure.
 
-No address may hold all of them. Where there are too many, the connection goes that has made the
-server wait longest for its client; one whose request is being answered never does. Connections from
-this machine have a budget of their own, so that strangers cannot keep its probes out.
+No client address may use all connections. At a limit, the connection is closed whose client the
+server has waited for longest, never one whose request is being answered. Connections over loopback
+have a limit of their own, so that other hosts cannot keep local health probes out.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Limits:
 
 
 def client_of(host: str) -> str:
-    """Whose connection it is: an IPv4 address, or an IPv6 network of 64 bits, for a client has as
-    many addresses as it likes there; `LOOPBACK` for this machine."""
+    """The client that a connection counts for: an IPv4 address, a /64 network for IPv6 (one client
+    can use every address in it), or `LOOPBACK` for this machine."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -46,13 +46,14 @@ def client_of(host: str) -> str:
 
 @dataclass(slots=True)
 class Connections(Generic[T]):
-    """One thread's. A connection is told of by `admit` first and by `leave` last."""
+    """The open connections of one server. Not thread-safe. Call `admit` when a connection is
+    accepted and `leave` when it is closed."""
 
     limits: Limits
     _client: dict[T, str] = field(default_factory=dict)
     _counts: Counter[str] = field(default_factory=Counter)
     _waiting: dict[T, None] = field(default_factory=dict)
-    """Those whose client the server waits for, in the order in which it began to."""
+    """Connections whose client the server waits for, the longest wait first."""
 
     def admit(self, connection: T, host: str) -> T | None:
         """Register a connection, whose client the server waits for. Returns the connection to close
@@ -60,7 +61,7 @@ class Connections(Generic[T]):
         others are being answered."""
         client = client_of(host)
         victim = None
-        if (self._is_full(client)) and (victim := self._victim(client)) is None:
+        if self._is_full(client) and (victim := self._victim(client)) is None:
             return connection
         if victim is not None:
             self.leave(victim)
@@ -70,13 +71,13 @@ class Connections(Generic[T]):
         return victim
 
     def wait(self, connection: T) -> None:
-        """From now on the server waits for its client: for a request, or until an answer was
-        taken. Nothing happens where it does already."""
+        """The server begins to wait for the client: for a request, or until it has read the
+        response. Idempotent."""
         if connection in self._client and connection not in self._waiting:
             self._waiting[connection] = None
 
     def answer(self, connection: T) -> None:
-        """Its request is being answered: it is the client that waits."""
+        """A request is being answered: the client waits for the server."""
         self._waiting.pop(connection, None)
 
     def leave(self, connection: T) -> None:
@@ -99,8 +100,8 @@ class Connections(Generic[T]):
         return self._counts[client] >= self.limits.per_address or others >= self.limits.total
 
     def _victim(self, client: str) -> T | None:
-        """Of those that are waited for the longest: its own, where the client has too many, else
-        one of whoever has most."""
+        """The connection to close: the longest wait of `client` if it is at its own limit, else the
+        longest wait of the client with the most connections."""
         most = self.limits.local if client == LOOPBACK else self.limits.per_address
         if self._counts[client] >= most:
             return next((each for each in self._waiting if self._client[each] == client), None)

@@ -1,9 +1,9 @@
-"""What a server may not do for a browser that shows a page from elsewhere: pure.
+"""Detects requests that a browser sends for a page of another site: pure.
 
-A page may have its own name looked up as our address (DNS rebinding): to the browser we are that
-page's own server then, and the page may read all answers. The header `Host` shows it, as it has the
-page's name. And any page may send requests, though it may not read the answers (CSRF): browsers say
-so in `Origin` and `Sec-Fetch-Site`.
+With DNS rebinding a page makes its own host name resolve to this server's address; the browser then
+lets the page read every response. The `Host` header shows it: it has the page's name. Any page can
+also send requests without reading the responses (CSRF); browsers then set `Origin` and
+`Sec-Fetch-Site`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from urllib import parse
 
 ALLOWED_NAMES = "rest.allowed.host.names"
-"""The setting that names hosts besides."""
+"""The setting with further host names."""
 _HOST = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[^\[\]:/@?#\s]+)(?::(?P<port>[0-9]{1,5}))?")
 _PORTS = {"http": "80", "https": "443"}
 _CROSS_SITE = "cross-site"
@@ -27,17 +27,16 @@ _REMEDY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllowedHosts:
-    """Under which names a server is asked. Addresses are always allowed, and `localhost`, and names
-    without a dot: nobody can make a public name of these, and so none that is looked up as our
-    address. `suffixes` begin with a dot."""
+    """Host names that a server answers to. IP addresses, `localhost` and names without a dot are
+    always allowed: no public DNS name looks like one. `suffixes` begin with a dot."""
 
     names: frozenset[str] = frozenset()
     suffixes: tuple[str, ...] = ()
     everything: bool = False
 
     def allows(self, host: str | None) -> bool:
-        """`host`: the header, with or without a port; None where there is none, as browsers never
-        ask."""
+        """`host` is the `Host` header, with or without a port; None if it is missing: browsers
+        always send it."""
         if host is None or self.everything:
             return True
         found = _HOST.fullmatch(host.strip())

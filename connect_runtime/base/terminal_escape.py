@@ -1,9 +1,9 @@
 """Makes text from elsewhere safe for terminals and logs.
 
 Group ids, client and member ids, error messages of brokers, traces and header values are chosen by
-others. Written as they are, `ESC ] 52` sets the clipboard of whoever looks, a carriage return or a
-line feed forges lines, marks of direction turn a name around, characters without a shape make two
-names look alike, and a heap of combining marks covers other lines.
+others. Printed unescaped, `ESC ] 52` sets the reader's clipboard, a carriage return or line feed
+forges lines, bidirectional marks reverse names, invisible characters make two names look alike, and
+many combining marks cover other lines.
 """
 
 from __future__ import annotations

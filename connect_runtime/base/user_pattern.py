@@ -38,7 +38,7 @@ _RE_LEAVES = STEPS_MAX // 2
 _PLACES_MAX = 250_000
 """State and place in the name, of lookaheads that are followed without `re`: some 50 MB."""
 _PARTS_MAX = 100_000
-"""Parts of an expression that are looked at to make its states, each as often as it repeats."""
+"""The most parts of an expression that are turned into states; a repeated part counts each time."""
 _ITEMS_PER_STEP = 8
 _MANY = 10**18
 _SHOWN_MAX = 80
@@ -244,9 +244,10 @@ class _UnsupportedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A state: where `match` succeeds, on from its end; without it, both ways.
+    """A state. If `match` succeeds, matching continues behind its end with the states `following`;
+    a state without `match` continues with them at once.
 
-    `ahead` is where the inside of a lookahead begins and ends; None where only `match` tells.
+    `ahead`: the first and last state of a lookahead's inside; None if only `match` can decide it.
     """
 
     match: Callable[[str, int], re.Match[str] | None] | None

@@ -28,8 +28,8 @@ class Beside:
         *,
         hosts: request_origin.AllowedHosts = _OWN_ADDRESSES,
     ) -> None:
-        """`hosts`: under which names pages for people are shown. What probes and scrapes ask for
-        holds no secret and does nothing: it is answered under any name."""
+        """`hosts`: the host names under which pages for people are served. Metrics and health,
+        which are read-only and hold no secrets, are served under any name."""
         self._app = app
         self._hosts = hosts
         self._served = served

@@ -86,21 +86,21 @@ class Shared:
     client_errors: ClientErrorLog
     _accepted: dict[int, server_loop.Accepted] = field(default_factory=dict)
 
-    def admit(self, come: server_loop.Accepted) -> bool:
-        closed = self.held.admit(come, come.host)
+    def admit(self, connection: server_loop.Accepted) -> bool:
+        closed = self.held.admit(connection, connection.host)
         if closed is not None:
             kind = "too many connections: closed the one that the server waited for longest"
             self.client_errors.note(kind, closed.host)
-            if closed is come:
+            if closed is connection:
                 return False
             closed.cut()
-        self._accepted[come.number] = come
+        self._accepted[connection.number] = connection
         return True
 
-    def leave(self, come: server_loop.Accepted) -> None:
-        self.held.leave(come)
-        if self._accepted.get(come.number) is come:
-            del self._accepted[come.number]
+    def leave(self, connection: server_loop.Accepted) -> None:
+        self.held.leave(connection)
+        if self._accepted.get(connection.number) is connection:
+            del self._accepted[connection.number]
 
     def accepted(self, transport: asyncio.Transport) -> server_loop.Accepted:
         """The connection of a transport, plain or TLS."""

@@ -1,4 +1,4 @@
-"""The event loop of a server that strangers reach, and the sockets that it accepts from."""
+"""The event loop of a network server, and its limits on accepting connections."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import Any, Protocol
 from connect_runtime.base import connection_limits
 
 BACKLOG = 1024
-"""So many connections the kernel holds until they are accepted."""
+"""Connections that the kernel queues until they are accepted."""
 ACCEPTED_AT_ONCE = 8
-"""So many are accepted before those that are there are read again: whoever has sent a request is
-heard before a flood of others comes in."""
+"""Connections accepted in one turn of the loop, so that a flood of new ones does not delay requests
+that have arrived."""
 SILENT_PER_S = 500
-"""So many connections of one client a second may come without a request that is there already."""
+"""Connections per second that are accepted from one client before it has sent anything."""
 HANDSHAKE_S = 10.0
-"""So long a client may take for TLS."""
+"""Deadline of a TLS handshake."""
 _TURNED_AWAY_AT_ONCE = 256
 _RESET = struct.pack("ii", 1, 0)
 _TLS_HEADER = struct.Struct(">BHH")
@@ -32,16 +32,16 @@ _TLS_HANDSHAKE = 22
 class Accepted(socket.socket):
     """An accepted connection: reports when it is closed, and can be closed by `cut` at any time."""
 
-    def __init__(self, come: socket.socket, host: str, on_close: Callable[[Accepted], None]):
-        self.number = come.fileno()
+    def __init__(self, accepted: socket.socket, host: str, on_close: Callable[[Accepted], None]):
+        self.number = accepted.fileno()
         self.host = host
         self.abort: Callable[[], None] | None = None
-        """What closes it once a protocol has it. Before, and while TLS is agreed on: None."""
+        """Closes it once a protocol has it; None before that and during the TLS handshake."""
         self._on_close: Callable[[Accepted], None] | None = on_close
-        super().__init__(come.family, come.type, come.proto, fileno=come.detach())
+        super().__init__(accepted.family, accepted.type, accepted.proto, fileno=accepted.detach())
 
     def cut(self) -> None:
-        """Close it now or, where the loop still has to notice, in its next round."""
+        """Close it now; if no protocol has it yet, in the loop's next turn."""
         if self.abort is not None:
             self.abort()
             return
@@ -58,18 +58,18 @@ class Accepted(socket.socket):
 class Admission(Protocol):
     """Decides which connections a server holds, TLS handshakes included."""
 
-    def admit(self, come: Accepted) -> bool:
-        """Whether it may stay. May cut others."""
+    def admit(self, accepted: Accepted) -> bool:
+        """Return whether the connection may stay. May close others."""
 
-    def leave(self, come: Accepted) -> None:
-        """It was closed. Also called for what was not admitted."""
+    def leave(self, accepted: Accepted) -> None:
+        """A connection was closed; also called for one that was not admitted."""
 
 
 class ServerLoop(asyncio.SelectorEventLoop):
     """`asyncio.Runner(loop_factory=ServerLoop)`."""
 
     admission: Admission | None = None
-    """Of all servers that are made afterwards; None admits everybody."""
+    """Of servers created from now on; None admits every connection."""
 
     async def create_server(self, *args: Any, **options: Any) -> asyncio.Server:
         """`sock` is needed, and remains its owner's to close. `backlog` would be both: what the
@@ -88,7 +88,7 @@ class ServerLoop(asyncio.SelectorEventLoop):
 
 
 class _Listening(socket.socket):
-    """Turns away who floods it with connections that ask nothing, before they cost anything."""
+    """A listening socket that resets floods of silent connections before they cost anything."""
 
     def __init__(
         self,
@@ -106,47 +106,47 @@ class _Listening(socket.socket):
         self._second = 0
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Raises `BlockingIOError` where nobody is to be accepted now."""
+        """Raises `BlockingIOError` if no connection can be accepted now."""
         for _ in range(_TURNED_AWAY_AT_ONCE):
-            come, address = super().accept()
-            if self._may_accept(come, address):
+            accepted, address = super().accept()
+            if self._may_accept(accepted, address):
                 if self._admission is None:
-                    return come, address
-                come = Accepted(come, str(address[0]), self._admission.leave)
-                if self._admission.admit(come):
-                    return come, address
-            come.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-            come.close()
+                    return accepted, address
+                accepted = Accepted(accepted, str(address[0]), self._admission.leave)
+                if self._admission.admit(accepted):
+                    return accepted, address
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            accepted.close()
         raise BlockingIOError
 
-    def _may_accept(self, come: socket.socket, address: Any) -> bool:
+    def _may_accept(self, accepted: socket.socket, address: Any) -> bool:
         second = int(self._now_s())
         if second != self._second:
             self._second = second
             self._accepted_counts.clear()
         client = connection_limits.client_of(str(address[0]))
         self._accepted_counts[client] += 1
-        return self._accepted_counts[client] <= SILENT_PER_S or self._has_sent(come)
+        return self._accepted_counts[client] <= SILENT_PER_S or self._has_sent(accepted)
 
 
-def _has_sent(come: socket.socket) -> bool:
-    return _sent(come, 1) != b""
+def _has_sent(accepted: socket.socket) -> bool:
+    return _sent(accepted, 1) != b""
 
 
-def _has_sent_hello(come: socket.socket) -> bool:
+def _has_sent_hello(accepted: socket.socket) -> bool:
     """Whether a whole first record of TLS is there: a client's hello."""
-    head = _sent(come, _TLS_HEADER.size)
+    head = _sent(accepted, _TLS_HEADER.size)
     if len(head) < _TLS_HEADER.size:
         return False
     kind, _, length = _TLS_HEADER.unpack(head)
     whole = _TLS_HEADER.size + length
     is_hello: bool = kind == _TLS_HANDSHAKE and length > 0
-    return is_hello and len(_sent(come, whole)) == whole
+    return is_hello and len(_sent(accepted, whole)) == whole
 
 
-def _sent(come: socket.socket, size: int) -> bytes:
+def _sent(accepted: socket.socket, size: int) -> bytes:
     """As much of the first `size` bytes as has arrived; they remain to be read."""
     try:
-        return come.recv(size, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        return accepted.recv(size, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except OSError:
         return b""

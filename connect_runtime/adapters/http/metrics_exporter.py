@@ -60,9 +60,10 @@ class MetricsExporter:
         beside: pages.Pages = _NO_PAGES,
         hosts: request_origin.AllowedHosts = _OWN_ADDRESSES,
     ) -> None:
-        """`host` "" is every interface; `port` 0 takes any free one. What is `beside` is looked up
-        when it is asked for, so more may come. `hosts`: under which names pages for people are
-        shown; metrics and health hold no secret and do nothing, and are told under any name."""
+        """`host` "" is every interface; `port` 0 takes any free one. `beside` holds
+        further pages, looked up at each request: more may be added later. `hosts`: the host names
+        under which pages for people are served. Metrics and health, which are read-only and hold
+        no secrets, are served under any name."""
         self._host = host
         self._port = port
         self._scrape = pages.In(pages.Lane.SCRAPES, lambda _: page(source))

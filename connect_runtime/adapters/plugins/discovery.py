@@ -1,7 +1,7 @@
 """Finds plugins: those shipped here, installed packages' entry points, folders of `plugin.path`.
 
-All of them are imported once, when the worker starts. Nothing is imported by a name that comes from
-a connector's configuration: whoever reaches the REST API could have any module run.
+All of them are imported once, when the worker starts. No name from a connector's
+configuration is imported: users of the REST API could run any module.
 
 Entry points are of the group `connect_runtime.plugins`; one whose name has a dot, such as a Java
 class's, may be called by that name too. A folder of `plugin.path` holds modules and packages of

@@ -1,7 +1,7 @@
 """Which files the FileStream connectors may use: those under the worker's allowed paths.
 
-Connector configurations come over the REST API; without this whoever reaches it could read and
-write every file that the worker's user may. Symbolic links are resolved before a path is compared.
+Connector configurations come over the REST API: without this check, its users could read and write
+every file that the worker's user can. Symbolic links are resolved before a path is compared.
 Only regular files with one name, and the null device, are opened: hard links bypass the paths,
 and opening a pipe can block for ever.
 """

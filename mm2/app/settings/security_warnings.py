@@ -1,4 +1,4 @@
-"""Warnings about settings that are allowed and not safe: told once, when the file is read."""
+"""Warnings about settings that are allowed but unsafe, logged once when the file is read."""
 
 from __future__ import annotations
 
