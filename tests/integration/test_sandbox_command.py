@@ -156,7 +156,7 @@ def _tls_sent_to(listener: socket.socket) -> list[bytes]:
     port may still try to reach it.
     """
     listener.setblocking(False)
-    handshakes = []
+    handshakes: list[bytes] = []
     while True:
         try:
             connection, _ = listener.accept()
