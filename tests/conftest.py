@@ -17,8 +17,9 @@ import pytest
 from tests.support import debian_tools, examples
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
-    from tests.support import connect_workers
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+    from tests.support.connect_workers import Group
+
 
 # Without a deadline for each example: a shared machine pauses, and that is no failure.
 hypothesis.settings.register_profile("mm2", deadline=None, max_examples=examples.of(100))
@@ -29,26 +30,26 @@ _LONG_FILES = ("tests/chaos/", "tests/system/", "tests/interop/")
 
 
 @pytest.fixture(scope="session")
-def east() -> Iterator[cluster.Cluster]:
+def east() -> Iterator[SandboxCluster]:
     """A single broker shared by all tests of this process: use your own topics, break nothing."""
     yield from _shared_cluster("east")
 
 
 @pytest.fixture(scope="session")
-def west() -> Iterator[cluster.Cluster]:
+def west() -> Iterator[SandboxCluster]:
     """A second cluster, under the same rules as `east`."""
     yield from _shared_cluster("west")
 
 
 @pytest.fixture
-def own_cluster() -> Iterator[Callable[..., cluster.Cluster]]:
-    """Starts clusters (arguments of `cluster.Cluster`) that the test may break; closes them."""
-    from mm2.sandbox import cluster
+def own_cluster() -> Iterator[Callable[..., SandboxCluster]]:
+    """Starts clusters (arguments of `SandboxCluster`) that the test may break; closes them."""
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
 
-    started: list[cluster.Cluster] = []
+    started: list[SandboxCluster] = []
 
-    def start(name: str = "own", **options: Any) -> cluster.Cluster:
-        started.append(cluster.Cluster(name, **options))
+    def start(name: str = "own", **options: Any) -> SandboxCluster:
+        started.append(SandboxCluster(name, **options))
         return started[-1].start()
 
     try:
@@ -59,27 +60,25 @@ def own_cluster() -> Iterator[Callable[..., cluster.Cluster]]:
 
 
 @pytest.fixture
-def connect_group(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> Iterator[Callable[..., connect_workers.Group]]:
+def connect_group(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Group]]:
     """Makes groups of Connect workers, on `east` where no client properties are given.
 
-    Arguments are those of `connect_workers.Group` but `folder`; the group's id, and with it the
+    Arguments are those of `Group` but `folder`; the group's id, and with it the
     topics, are the test's own. Workers that run at the end of the test are killed.
     """
-    from tests.support import connect_workers
+    from tests.support.connect_workers import Group
 
     counter = itertools.count(1)
     with contextlib.ExitStack() as groups:
 
-        def make(client: Mapping[str, str] | None = None, **options: Any) -> connect_workers.Group:
+        def make(client: Mapping[str, str] | None = None, **options: Any) -> Group:
             number = next(counter)
             folder = tmp_path / f"workers-{number}"
             folder.mkdir()
             if client is None:
                 client = request.getfixturevalue("east").client_properties()
             group_id = f"{_own_name(request)}-{number}"
-            made = connect_workers.Group(client, group_id, folder=folder, **options)
+            made = Group(client, group_id, folder=folder, **options)
             return groups.enter_context(made)
 
         yield make
@@ -102,10 +101,10 @@ def _own_name(request: pytest.FixtureRequest) -> str:
     return f"{test}-{worker}"
 
 
-def _shared_cluster(name: str) -> Iterator[cluster.Cluster]:
-    from mm2.sandbox import cluster
+def _shared_cluster(name: str) -> Iterator[SandboxCluster]:
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
 
-    with cluster.Cluster(name) as running:
+    with SandboxCluster(name) as running:
         yield running
 
 
@@ -126,19 +125,21 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if any(
         marker.name in _NEED_BROKERS for item in session.items for marker in item.iter_markers()
     ):
-        from connect_runtime.base import errors
-        from mm2.sandbox import artefacts, class_archive, releases
+        from connect_runtime.base.errors import FatalError
+        from mm2.sandbox import class_archive, kafka_jars, kafka_releases
         from tests.support import spark_archive
 
         capture = session.config.pluginmanager.getplugin("capturemanager")
         try:
             with capture.global_and_fixture_disabled():
-                for version in _kafka_versions(session, newest=releases.NEWEST.version):
-                    release = releases.find(version)
-                    class_archive.flags(artefacts.jars(release.artefacts), release)
+                for version in _kafka_versions(
+                    session, newest=kafka_releases.NEWEST_RELEASE.version
+                ):
+                    release = kafka_releases.find_release(version)
+                    class_archive.ensure_archive(kafka_jars.ensure_jars(release.artefacts), release)
                 if any(item.get_closest_marker("system") for item in session.items):
                     spark_archive.prepare()
-        except errors.FatalError:
+        except FatalError:
             return  # the fixtures will say so, to the tests that need brokers
 
 

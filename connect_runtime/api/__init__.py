@@ -36,20 +36,7 @@ from connect_runtime.api.connector import (
     SinkConnector,
     SourceConnector,
     TransactionBoundaries,
-)
-from connect_runtime.api.context import (
-    ConnectorContext,
-    ErrantRecordReporter,
-    OffsetReader,
-    PipelineProgress,
-    PipelineState,
-    PipelineTaskContext,
-    ReadMetrics,
-    SinkConnectorContext,
-    SinkTaskContext,
-    SourceConnectorContext,
-    SourceTaskContext,
-    TransactionContext,
+    group_partitions,
 )
 from connect_runtime.api.converter import (
     Converter,
@@ -70,9 +57,7 @@ from connect_runtime.api.errors import (
     SchemaBuilderError,
     UnsupportedOperationError,
 )
-from connect_runtime.api.grouping import group_partitions
-from connect_runtime.api.headers import Header, Headers
-from connect_runtime.api.logical import (
+from connect_runtime.api.logical_types import (
     DATE_SCHEMA,
     TIME_SCHEMA,
     TIMESTAMP_SCHEMA,
@@ -82,8 +67,24 @@ from connect_runtime.api.logical import (
     time_builder,
     timestamp_builder,
 )
+from connect_runtime.api.plugin_context import (
+    ConnectorContext,
+    ErrantRecordReporter,
+    OffsetReader,
+    PipelineProgress,
+    PipelineState,
+    PipelineTaskContext,
+    ReadMetrics,
+    SinkConnectorContext,
+    SinkTaskContext,
+    SourceConnectorContext,
+    SourceTaskContext,
+    TransactionContext,
+)
 from connect_runtime.api.records import (
     ConnectRecord,
+    Header,
+    Headers,
     RecordMetadata,
     SinkRecord,
     SourceOffset,
@@ -112,22 +113,14 @@ from connect_runtime.api.schema import (
     Field,
     Schema,
     SchemaAndValue,
+    SchemaType,
 )
-from connect_runtime.api.schema import Type as SchemaType
 from connect_runtime.api.schema_builder import SchemaBuilder
 from connect_runtime.api.structs import Struct
-from connect_runtime.api.task import (
-    PipelineTask,
-    SinkTask,
-    SourceTask,
-    Task,
-    TransactionBoundary,
-)
-from connect_runtime.api.transform import Predicate, Transformation
+from connect_runtime.api.task import PipelineTask, SinkTask, SourceTask, Task, TransactionBoundary
+from connect_runtime.api.transformation import Predicate, Transformation
 from connect_runtime.base.ids import ConnectorTaskId, TopicPartition
-from connect_runtime.base.metrics import Family as MetricFamily
-from connect_runtime.base.metrics import Kind as MetricKind
-from connect_runtime.base.metrics import Metric
+from connect_runtime.base.metrics import Metric, MetricFamily, MetricKind
 
 __all__ = [
     "BOOLEAN_SCHEMA",

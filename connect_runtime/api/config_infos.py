@@ -1,11 +1,13 @@
-"""What a validation found, in the terms of Connect's REST API (ConfigInfos), before any JSON."""
+"""ConfigInfos: the result of a validation, as Connect's REST API reports it, before any JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from connect_runtime.api import config_def, config_types
+from connect_runtime.api import config_types
+from connect_runtime.api.config_def import ConfigKey, ConfigValue
+from connect_runtime.api.config_types import Type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +61,11 @@ class ConfigInfos:
         return tuple(message for value in values for message in value.errors)
 
 
-def collect(
+def build_config_infos(
     name: str,
-    keys: Mapping[str, config_def.ConfigKey],
+    keys: Mapping[str, ConfigKey],
     *,
-    values: Sequence[config_def.ConfigValue],
+    values: Sequence[ConfigValue],
     groups: Sequence[str],
 ) -> ConfigInfos:
     """Values without a definition first, then every definition in order (Java's generateResult).
@@ -72,21 +74,23 @@ def collect(
     """
     by_name = {value.name: value for value in values}
     unknown = [
-        ConfigInfo(definition=None, value=value_info(value, None))
+        ConfigInfo(definition=None, value=build_value_info(value, None))
         for value in by_name.values()
         if value.name not in keys
     ]
     known = [
         ConfigInfo(
-            definition=key_info(key),
-            value=value_info(by_name[name], key.type) if name in by_name else None,
+            definition=build_key_info(key),
+            value=build_value_info(by_name[name], key.type) if name in by_name else None,
         )
         for name, key in keys.items()
     ]
-    return merge(name, [*unknown, *known], groups=groups)
+    return merge_config_infos(name, [*unknown, *known], groups=groups)
 
 
-def merge(name: str, configs: Sequence[ConfigInfo], *, groups: Sequence[str]) -> ConfigInfos:
+def merge_config_infos(
+    name: str, configs: Sequence[ConfigInfo], *, groups: Sequence[str]
+) -> ConfigInfos:
     """One result of several definitions'; a group is named once."""
     found = [each.value for each in configs if each.value is not None]
     return ConfigInfos(
@@ -97,12 +101,14 @@ def merge(name: str, configs: Sequence[ConfigInfo], *, groups: Sequence[str]) ->
     )
 
 
-def key_info(key: config_def.ConfigKey, *, prefix: str = "") -> ConfigKeyInfo:
+def build_key_info(key: ConfigKey, *, prefix: str = "") -> ConfigKeyInfo:
     return ConfigKeyInfo(
         name=prefix + key.name,
         type=key.type.value,
         required=not key.has_default,
-        default_value=config_types.to_text(key.default, key.type) if key.has_default else None,
+        default_value=config_types.convert_to_text(key.default, key.type)
+        if key.has_default
+        else None,
         importance=key.importance.value,
         documentation=key.documentation,
         group=key.group,
@@ -113,15 +119,13 @@ def key_info(key: config_def.ConfigKey, *, prefix: str = "") -> ConfigKeyInfo:
     )
 
 
-def value_info(
-    found: config_def.ConfigValue, of: config_types.Type | None, *, prefix: str = ""
-) -> ConfigValueInfo:
-    item = config_types.Type.STRING if of is config_types.Type.LIST else of
+def build_value_info(found: ConfigValue, of: Type | None, *, prefix: str = "") -> ConfigValueInfo:
+    item = Type.STRING if of is Type.LIST else of
     return ConfigValueInfo(
         name=prefix + found.name,
-        value=config_types.to_text(found.value, of),
+        value=config_types.convert_to_text(found.value, of),
         recommended_values=tuple(
-            config_types.to_text(each, item) for each in found.recommended_values
+            config_types.convert_to_text(each, item) for each in found.recommended_values
         ),
         errors=tuple(found.error_messages),
         visible=found.visible,

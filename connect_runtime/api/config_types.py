@@ -1,4 +1,4 @@
-"""The types of configuration values: from text to a value and back, with Java's error texts."""
+"""Types of configuration values: conversion from text and back, with Java's error texts."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from connect_runtime.api import errors
+from connect_runtime.api.errors import ConfigError
 
-HIDDEN = "[hidden]"
-LoadClass = Callable[[str], type]
+HIDDEN_PASSWORD = "[hidden]"  # noqa: S105  # shown instead of a password
+ClassLoader = Callable[[str], type]
 """Finds the class that a name of CLASS type means; raises LookupError if there is none."""
 
 JAVA_BLANKS = "".join(map(chr, range(33)))
 """What Java's String.trim takes away: every control character, and no wide blank."""
 
-_AROUND_ITEMS = " \t\n\r\f\v"
-_WHOLE = re.compile(r"[+-]?[0-9]+")
+_ITEM_BLANKS = " \t\n\r\f\v"
+_INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(
     r"[+-]?(NaN|Infinity|([0-9]++(\.[0-9]*+)?|\.[0-9]++)([eE][+-]?[0-9]++)?)[dDfF]?"
 )
@@ -43,7 +43,7 @@ class Type(enum.Enum):
         return self.value
 
 
-_WHOLE_TYPES = {
+_INTEGER_TYPES = {
     Type.SHORT: (16, "16-bit integer (short)"),
     Type.INT: (32, "32-bit integer"),
     Type.LONG: (64, "64-bit integer (long)"),
@@ -65,27 +65,29 @@ class Password:
         return hash(self.value)
 
     def __repr__(self) -> str:
-        return HIDDEN
+        return HIDDEN_PASSWORD
 
 
-def invalid(name: str, value: object, why: str = "") -> errors.ConfigError:
+def invalid(name: str, value: object, why: str = "") -> ConfigError:
     """The error that a validator raises for a value."""
     ending = f": {why}" if why else ""
-    return errors.ConfigError(f"Invalid value {shown(value)} for configuration {name}{ending}")
+    return ConfigError(
+        f"Invalid value {format_for_message(value)} for configuration {name}{ending}"
+    )
 
 
-def shown(value: object) -> str:
+def format_for_message(value: object) -> str:
     """As Java prints it in its messages."""
     if value is None:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(shown(each) for each in value)}]"
-    return f"class {class_name(value)}" if isinstance(value, type) else str(value)
+        return f"[{', '.join(format_for_message(each) for each in value)}]"
+    return f"class {get_class_name(value)}" if isinstance(value, type) else str(value)
 
 
-def class_name(of: type) -> str:
+def get_class_name(of: type) -> str:
     return f"{of.__module__}.{of.__qualname__}"
 
 
@@ -96,7 +98,7 @@ def load_class(name: str) -> type:
     `LookupError` if there is no such class, and also for whatever the import raises, such as
     `SystemExit`; `KeyboardInterrupt` passes.
     """
-    module_name, path = _split(name)
+    module_name, path = _split_class_name(name)
     try:
         found: Any = importlib.import_module(module_name)
         for part in path.split("."):
@@ -108,16 +110,16 @@ def load_class(name: str) -> type:
     except BaseException as error:  # the module's code may raise anything
         cause = f"{type(error).__name__}: {error}"
         raise LookupError(f"{name} cannot be imported: {cause}") from error
-    return _checked(found, name)
+    return _require_class(found, name)
 
 
-def imported_class(name: str) -> type:
+def find_imported_class(name: str) -> type:
     """The class of that name, if its module is imported already; runs no code of the module's.
 
     For names from connector configurations, which anybody who reaches the REST API may write.
     Raises `LookupError`.
     """
-    module_name, path = _split(name)
+    module_name, path = _split_class_name(name)
     found: Any = sys.modules.get(module_name)
     if found is None:
         raise LookupError(
@@ -130,10 +132,10 @@ def imported_class(name: str) -> type:
             found = vars(found)[part]  # not getattr: a module's __getattr__ may import others
         except (TypeError, KeyError):
             raise LookupError(f"there is no class {name}") from None
-    return _checked(found, name)
+    return _require_class(found, name)
 
 
-def _split(name: str) -> tuple[str, str]:
+def _split_class_name(name: str) -> tuple[str, str]:
     """Module, and the path of the class in it."""
     module, colon, path = name.partition(":")
     if not colon:
@@ -141,13 +143,15 @@ def _split(name: str) -> tuple[str, str]:
     return module, path
 
 
-def _checked(found: object, name: str) -> type:
+def _require_class(found: object, name: str) -> type:
     if isinstance(found, type):
         return found
     raise LookupError(f"{name} is no class")
 
 
-def parse(name: str, value: object, of: Type, *, load: LoadClass = imported_class) -> Any:
+def parse_value(
+    name: str, value: object, of: Type, *, load: ClassLoader = find_imported_class
+) -> Any:
     """The value of that type; None stays None. Raises ConfigError.
 
     Native values are taken as they are where their class fits; text is trimmed and read.
@@ -157,32 +161,38 @@ def parse(name: str, value: object, of: Type, *, load: LoadClass = imported_clas
     text = value.strip(JAVA_BLANKS) if isinstance(value, str) else None
     match of:
         case Type.BOOLEAN:
-            return _boolean(name, value, text)
+            return _parse_boolean(name, value, text)
         case Type.SHORT | Type.INT | Type.LONG:
-            return _whole(name, value, of)
+            return _parse_integer(name, value, of)
         case Type.DOUBLE:
-            return _double(name, value, text)
+            return _parse_double(name, value, text)
         case Type.LIST:
-            return _list(name, value, text)
+            return _parse_list(name, value, text)
         case Type.CLASS:
-            return _class(name, value, load)
+            return _parse_class(name, value, load)
         case Type.STRING:
-            return _string(name, value, text)
+            return _parse_string(name, value, text)
         case Type.PASSWORD:
-            return value if isinstance(value, Password) else Password(_string(name, HIDDEN, text))
+            return (
+                value
+                if isinstance(value, Password)
+                else Password(_parse_string(name, HIDDEN_PASSWORD, text))
+            )
 
 
-def _kind(value: object) -> str:
+def _describe_type(value: object) -> str:
     return type(value).__name__
 
 
-def _string(name: str, value: object, text: str | None) -> str:
+def _parse_string(name: str, value: object, text: str | None) -> str:
     if text is None:
-        raise invalid(name, value, f"Expected value to be a string, but it was a {_kind(value)}")
+        raise invalid(
+            name, value, f"Expected value to be a string, but it was a {_describe_type(value)}"
+        )
     return text
 
 
-def _boolean(name: str, value: object, text: str | None) -> bool:
+def _parse_boolean(name: str, value: object, text: str | None) -> bool:
     if isinstance(value, bool):
         return value
     known = {"true": True, "false": False}.get((text or "").lower())
@@ -191,41 +201,43 @@ def _boolean(name: str, value: object, text: str | None) -> bool:
     return known
 
 
-def _whole(name: str, value: object, of: Type) -> int:
-    bits, described = _WHOLE_TYPES[of]
+def _parse_integer(name: str, value: object, of: Type) -> int:
+    bits, described = _INTEGER_TYPES[of]
     if isinstance(value, str):
         text = value.strip(JAVA_BLANKS)
-        number = int(text) if _WHOLE.fullmatch(text) and len(text) <= 32 else None
+        number = int(text) if _INTEGER.fullmatch(text) and len(text) <= 32 else None
     elif isinstance(value, int) and not isinstance(value, bool):
         number = value
     else:
         raise invalid(
-            name, value, f"Expected value to be a {described}, but it was a {_kind(value)}"
+            name, value, f"Expected value to be a {described}, but it was a {_describe_type(value)}"
         )
     if number is None or not -(1 << bits - 1) <= number < 1 << bits - 1:
         raise invalid(name, value, f"Not a number of type {of}")
     return number
 
 
-def _double(name: str, value: object, text: str | None) -> float:
+def _parse_double(name: str, value: object, text: str | None) -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     if text is None:
-        raise invalid(name, value, f"Expected value to be a double, but it was a {_kind(value)}")
+        raise invalid(
+            name, value, f"Expected value to be a double, but it was a {_describe_type(value)}"
+        )
     if not _NUMBER.fullmatch(text):
         raise invalid(name, value, f"Not a number of type {Type.DOUBLE}")
     return math.nan if "NaN" in text else float(text.rstrip("dDfF"))
 
 
-def _list(name: str, value: object, text: str | None) -> list[Any]:
+def _parse_list(name: str, value: object, text: str | None) -> list[Any]:
     if isinstance(value, (list, tuple)):
         return list(value)
     if text is None:
         raise invalid(name, value, "Expected a comma separated list.")
-    return [each.strip(_AROUND_ITEMS) for each in text.split(",")] if text else []
+    return [each.strip(_ITEM_BLANKS) for each in text.split(",")] if text else []
 
 
-def _class(name: str, value: object, load: LoadClass) -> type:
+def _parse_class(name: str, value: object, load: ClassLoader) -> type:
     if isinstance(value, type):
         return value
     if not isinstance(value, str):
@@ -236,12 +248,12 @@ def _class(name: str, value: object, load: LoadClass) -> type:
         raise invalid(name, value, f"Class {value} could not be found.") from error
 
 
-def to_text(value: Any, of: Type | None) -> str | None:
+def convert_to_text(value: Any, of: Type | None) -> str | None:
     """A parsed value as configuration text; a password stays hidden, null stays null."""
     if value is None:
         return None
     if of is Type.LIST and isinstance(value, Sequence) and not isinstance(value, str):
-        return ",".join(shown(each) for each in value)
+        return ",".join(format_for_message(each) for each in value)
     if isinstance(value, type):
-        return class_name(value)
-    return shown(value)
+        return get_class_name(value)
+    return format_for_message(value)

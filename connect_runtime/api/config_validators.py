@@ -1,7 +1,7 @@
-"""What a configuration value must be, beyond its type.
+"""Validators: restrictions of a configuration value beyond its type.
 
-A validator raises ConfigError from `ensure_valid` (`config_types.invalid` makes the usual text)
-and tells in `str()` what is allowed. Texts are those of Java's ConfigDef.
+`ensure_valid` raises ConfigError (`config_types.invalid` makes the usual text); `str()` describes
+what is allowed. Texts are those of Java's ConfigDef.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from connect_runtime.api import config_types, errors
+from connect_runtime.api import config_types
+from connect_runtime.api.errors import ConfigError
 
 
 class Validator(Protocol):
@@ -86,17 +87,17 @@ class ValidList:
         if value is None:
             if self._null_allowed:
                 return
-            raise errors.ConfigError(f"Configuration '{name}' values must not be null.")
+            raise ConfigError(f"Configuration '{name}' values must not be null.")
         if not value and not self._empty_allowed:
             allowed = str(self._allowed) if self._allowed.allowed else "any non-empty value"
-            raise errors.ConfigError(
+            raise ConfigError(
                 f"Configuration '{name}' must not be empty. Valid values include: {allowed}"
             )
         if len(set(value)) != len(value):
-            raise errors.ConfigError(f"Configuration '{name}' values must not be duplicated.")
+            raise ConfigError(f"Configuration '{name}' values must not be duplicated.")
         for each in value:
             if each == "":
-                raise errors.ConfigError(f"Configuration '{name}' values must not be empty.")
+                raise ConfigError(f"Configuration '{name}' values must not be empty.")
             if self._allowed.allowed:
                 self._allowed.ensure_valid(name, each)
 

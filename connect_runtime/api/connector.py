@@ -1,9 +1,9 @@
 """Connectors: what a user configures. A connector plans; its tasks move the records.
 
-Two complete ones are in the package's README. A worker makes an instance, calls
-`initialize` and `start` on the connector's own thread, asks for `task_configs` whenever it needs
-them (at start, after `request_task_reconfiguration`, when `tasks.max` changes), and `stop` at the
-end. `config` and `validate` are also called on instances that are never started.
+Two complete ones are in the package's README. A worker creates an instance, calls `initialize`
+and `start` on the connector's own thread, calls `task_configs` whenever it needs them (at start,
+after `request_task_reconfiguration`, when `tasks.max` changes), and `stop` at the end. `config`
+and `validate` are also called on instances that are never started.
 """
 
 from __future__ import annotations
@@ -11,12 +11,38 @@ from __future__ import annotations
 import abc
 import enum
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
-from connect_runtime.api import config_def, errors, plugin, records
-from connect_runtime.api import context as contexts
-from connect_runtime.api import task as tasks
-from connect_runtime.base import ids
+from connect_runtime.api import plugin
+from connect_runtime.api.config_def import ConfigDef, ConfigValue
+from connect_runtime.api.errors import ConnectError
+from connect_runtime.api.plugin_context import (
+    ConnectorContext,
+    SinkConnectorContext,
+    SourceConnectorContext,
+)
+from connect_runtime.api.records import SourceOffset
+from connect_runtime.api.task import Task
+from connect_runtime.base.ids import TopicPartition
+
+Item = TypeVar("Item")
+
+
+def group_partitions(items: Sequence[Item], groups: int) -> list[list[Item]]:
+    """Runs of neighbours, the first ones longer by one where it does not come out even.
+
+    With more groups than items the last groups are empty. ValueError for less than one group.
+    """
+    if groups < 1:
+        raise ValueError(f"cannot share out to {groups} groups: one is the least")
+    size, longer = divmod(len(items), groups)
+    result: list[list[Item]] = []
+    start = 0
+    for number in range(groups):
+        end = start + size + (number < longer)
+        result.append(list(items[start:end]))
+        start = end
+    return result
 
 
 class ExactlyOnceSupport(enum.Enum):
@@ -39,15 +65,15 @@ class Connector(abc.ABC):
     carries_out: ClassVar[frozenset[str]] = frozenset()
     """Keys of every connector that this one acts on itself, where its tasks move their data
     themselves: `transforms`, `predicates`. The worker leaves these to it."""
-    context: contexts.ConnectorContext
+    context: ConnectorContext
     props: Mapping[str, str]
     """The configuration it was started with."""
 
     def version(self) -> str:
         """Shown in the list of plugins and in the status."""
-        return plugin.NO_VERSION
+        return plugin.UNDEFINED_VERSION
 
-    def initialize(self, context: contexts.ConnectorContext) -> None:
+    def initialize(self, context: ConnectorContext) -> None:
         self.context = context
 
     def start(self, props: Mapping[str, str]) -> None:
@@ -55,7 +81,7 @@ class Connector(abc.ABC):
         self.props = props
 
     @abc.abstractmethod
-    def task_class(self) -> type[tasks.Task]:
+    def task_class(self) -> type[Task]:
         """The same for every configuration: those that were never started are asked, too."""
 
     @abc.abstractmethod
@@ -74,10 +100,10 @@ class Connector(abc.ABC):
         self.start(props)
 
     @abc.abstractmethod
-    def config(self) -> config_def.ConfigDef:
+    def config(self) -> ConfigDef:
         """The keys that this connector knows; those that all connectors have are not its."""
 
-    def validate(self, props: Mapping[str, str]) -> list[config_def.ConfigValue]:
+    def validate(self, props: Mapping[str, str]) -> list[ConfigValue]:
         """What is wrong with a configuration, key by key.
 
         Override it for what one key alone does not show: call this, then add to the values'
@@ -85,7 +111,7 @@ class Connector(abc.ABC):
         """
         definition = self.config()
         if definition is None:
-            raise errors.ConnectError(
+            raise ConnectError(
                 f"{type(self).__name__}.config() must return a ConfigDef that is not null."
             )
         return definition.validate(props)
@@ -94,7 +120,7 @@ class Connector(abc.ABC):
 class SourceConnector(Connector):
     """Its tasks are SourceTasks or PipelineTasks."""
 
-    context: contexts.SourceConnectorContext
+    context: SourceConnectorContext
     default_converter: ClassVar[str | None] = None
     """Converts keys and values where the connector's own configuration names no converter: a class.
 
@@ -113,9 +139,7 @@ class SourceConnector(Connector):
         """Whether the tasks use `context.transaction_context`. Called before `start`."""
         return TransactionBoundaries.UNSUPPORTED
 
-    def alter_offsets(
-        self, props: Mapping[str, str], offsets: Sequence[records.SourceOffset]
-    ) -> bool:
+    def alter_offsets(self, props: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
         """A user changes or removes source offsets (KIP-875); the worker stores them afterwards.
 
         Override it to check them, or to tell a system that keeps its own: True for done. False,
@@ -129,10 +153,10 @@ class SourceConnector(Connector):
 class SinkConnector(Connector):
     """Its tasks are SinkTasks; which topics they get is `topics` or `topics.regex`."""
 
-    context: contexts.SinkConnectorContext
+    context: SinkConnectorContext
 
     def alter_offsets(
-        self, props: Mapping[str, str], offsets: Mapping[ids.TopicPartition, int | None]
+        self, props: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
     ) -> bool:
         """As for sources; the offsets are those of the connector's consumer group."""
         return False

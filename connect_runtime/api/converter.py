@@ -1,4 +1,4 @@
-"""Between Connect's data and the bytes in Kafka."""
+"""Converter and HeaderConverter: conversion between Connect data and bytes in Kafka."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ import enum
 from collections.abc import Mapping
 from typing import Any
 
-from connect_runtime.api import config_def, config_validators, headers, plugin, schema
+from connect_runtime.api.config_def import ConfigDef, Importance, Type
+from connect_runtime.api.config_validators import ValidString
+from connect_runtime.api.plugin import Plugin
+from connect_runtime.api.records import Headers
+from connect_runtime.api.schema import SchemaAndValue
 
 TYPE_CONFIG = "converter.type"
 
@@ -20,7 +24,7 @@ class ConverterType(enum.Enum):
     HEADER = "header"
 
 
-class Converter(plugin.Plugin, abc.ABC):
+class Converter(Plugin, abc.ABC):
     """For keys or values of records. One instance belongs to one task and one of the two.
 
     Raise DataError for what cannot be converted: `errors.tolerance` decides what follows.
@@ -31,41 +35,37 @@ class Converter(plugin.Plugin, abc.ABC):
 
     @abc.abstractmethod
     def from_connect_data(
-        self, topic: str, data: schema.SchemaAndValue, record_headers: headers.Headers
+        self, topic: str, data: SchemaAndValue, record_headers: Headers
     ) -> bytes | None:
         """The bytes to write; None for a tombstone. It may add to the record's headers."""
 
     @abc.abstractmethod
     def to_connect_data(
-        self, topic: str, payload: bytes | None, record_headers: headers.Headers
-    ) -> schema.SchemaAndValue:
+        self, topic: str, payload: bytes | None, record_headers: Headers
+    ) -> SchemaAndValue:
         """What the bytes read say; `record_headers` as they were read."""
 
 
-class HeaderConverter(plugin.Plugin, abc.ABC):
+class HeaderConverter(Plugin, abc.ABC):
     """For the values of headers."""
 
     @abc.abstractmethod
-    def from_connect_header(
-        self, topic: str, key: str, data: schema.SchemaAndValue
-    ) -> bytes | None:
+    def from_connect_header(self, topic: str, key: str, data: SchemaAndValue) -> bytes | None:
         """The bytes to write for the header `key` of a record for `topic`."""
 
     @abc.abstractmethod
-    def to_connect_header(
-        self, topic: str, key: str, payload: bytes | None
-    ) -> schema.SchemaAndValue:
+    def to_connect_header(self, topic: str, key: str, payload: bytes | None) -> SchemaAndValue:
         """What the bytes read say."""
 
 
-def converter_config() -> config_def.ConfigDef:
+def converter_config() -> ConfigDef:
     """A definition with `converter.type`, which every converter of ours begins with."""
-    return config_def.ConfigDef().define(
+    return ConfigDef().define(
         TYPE_CONFIG,
-        config_def.Type.STRING,
+        Type.STRING,
         "How this converter will be used.",
-        validator=config_validators.ValidString(*(each.value for each in ConverterType)),
-        importance=config_def.Importance.LOW,
+        validator=ValidString(*(each.value for each in ConverterType)),
+        importance=Importance.LOW,
     )
 
 

@@ -1,7 +1,7 @@
-"""What a plugin raises, and what the plugin API raises at it.
+"""Errors that plugins raise, and that the plugin API raises to them.
 
-`RetriableError` asks the worker to try the same thing again; every other `ConnectError` fails the
-record or the task, as the connector's `errors.tolerance` says.
+After a `RetriableError` the worker repeats the operation. Every other `ConnectError` fails the
+record or the task, depending on the connector's `errors.tolerance`.
 """
 
 from __future__ import annotations

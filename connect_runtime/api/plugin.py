@@ -1,13 +1,13 @@
-"""What converters, transforms and predicates have in common."""
+"""Base class of converters, header converters, transforms and predicates."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from connect_runtime.api import config_def
+from connect_runtime.api.config_def import ConfigDef
 
-NO_VERSION = "undefined"
+UNDEFINED_VERSION = "undefined"
 """What a plugin answers that does not tell its version."""
 
 
@@ -16,11 +16,11 @@ class Plugin:
 
     def version(self) -> str:
         """Shown in the list of plugins."""
-        return NO_VERSION
+        return UNDEFINED_VERSION
 
-    def config(self) -> config_def.ConfigDef:
+    def config(self) -> ConfigDef:
         """The keys that `configure` knows."""
-        return config_def.ConfigDef()
+        return ConfigDef()
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         """Called first, with the keys under the plugin's own prefix, without it.

@@ -1,8 +1,8 @@
-"""Schemas: what a key, a value or a header is made of, as Kafka Connect describes it.
+"""Schema: describes a key, value or header, as Kafka Connect does.
 
-Immutable values; `schema_builder` makes them, `structs` checks values against them. Two schemas
-are equal when everything is: type, optional, default, name, version, doc, parameters, fields and
-element schemas.
+Schemas are immutable; `schema_builder` builds them, `structs` validates values against them. Two
+schemas are equal if type, optional, default, name, version, doc, parameters, fields, and element
+schemas are.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from connect_runtime.api import errors
+from connect_runtime.api.errors import DataError
 
 DECIMAL_NAME = "org.apache.kafka.connect.data.Decimal"
 DATE_NAME = "org.apache.kafka.connect.data.Date"
@@ -21,7 +21,7 @@ TIMESTAMP_NAME = "org.apache.kafka.connect.data.Timestamp"
 LOGICAL_NAMES = frozenset({DECIMAL_NAME, DATE_NAME, TIME_NAME, TIMESTAMP_NAME})
 
 
-class Type(enum.Enum):
+class SchemaType(enum.Enum):
     """The value is the name that error texts and Java use.
 
     Python values: int for INT8 to INT64 (within range, no bool), float, bool, str, bytes,
@@ -43,13 +43,18 @@ class Type(enum.Enum):
 
     @property
     def primitive(self) -> bool:
-        return self not in (Type.ARRAY, Type.MAP, Type.STRUCT)
+        return self not in (SchemaType.ARRAY, SchemaType.MAP, SchemaType.STRUCT)
 
     def __str__(self) -> str:
         return self.value
 
 
-_PLAIN = {Type.STRING: str, Type.BOOLEAN: bool, Type.FLOAT64: float, Type.BYTES: bytes}
+_PLAIN_CLASSES = {
+    SchemaType.STRING: str,
+    SchemaType.BOOLEAN: bool,
+    SchemaType.FLOAT64: float,
+    SchemaType.BYTES: bytes,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,7 @@ class Schema:
     which say so.
     """
 
-    type: Type
+    type: SchemaType
     optional: bool = False
     default: Any = None
     name: str | None = None
@@ -88,9 +93,9 @@ class Schema:
 
     def __post_init__(self) -> None:
         fields = self.struct_fields or ()
-        if self.type is Type.STRUCT:
+        if self.type is SchemaType.STRUCT:
             object.__setattr__(self, "struct_fields", fields)
-        plain = None if self.name in LOGICAL_NAMES else _PLAIN.get(self.type)
+        plain = None if self.name in LOGICAL_NAMES else _PLAIN_CLASSES.get(self.type)
         object.__setattr__(self, "plain", plain)
         object.__setattr__(self, "_by_name", {each.name: each for each in fields})
         parameters = None if self.parameters is None else frozenset(self.parameters.items())
@@ -103,38 +108,38 @@ class Schema:
     def fields(self) -> tuple[Field, ...]:
         """Raises DataError unless this is a STRUCT."""
         if self.struct_fields is None:
-            raise errors.DataError(f"Cannot list fields on non-struct type {self.type}")
+            raise DataError(f"Cannot list fields on non-struct type {self.type}")
         return self.struct_fields
 
     def field(self, name: str) -> Field | None:
         """None if there is none of that name; DataError unless this is a STRUCT."""
         if self.struct_fields is None:
-            raise errors.DataError(f"Cannot look up fields on non-struct type {self.type}")
+            raise DataError(f"Cannot look up fields on non-struct type {self.type}")
         return self._by_name.get(name)
 
     @property
     def key_schema(self) -> Schema:
         """Of a MAP's keys; DataError for every other type."""
-        if self.type is not Type.MAP:
-            raise errors.DataError(f"Cannot look up key schema on non-map type {self.type}")
+        if self.type is not SchemaType.MAP:
+            raise DataError(f"Cannot look up key schema on non-map type {self.type}")
         if self.keys is None:
-            raise errors.DataError("No schema defined for the keys of a map")
+            raise DataError("No schema defined for the keys of a map")
         return self.keys
 
     @property
     def value_schema(self) -> Schema:
         """Of a MAP's values or an ARRAY's elements; DataError for every other type."""
-        if self.type not in (Type.MAP, Type.ARRAY):
-            raise errors.DataError(
+        if self.type not in (SchemaType.MAP, SchemaType.ARRAY):
+            raise DataError(
                 f"Cannot look up value schema on non-array and non-map type {self.type}"
             )
         if self.elements is None:
-            raise errors.DataError(f"No schema defined for the values of type {self.type}")
+            raise DataError(f"No schema defined for the values of type {self.type}")
         return self.elements
 
     def equal_but_for_default(self, other: Schema) -> bool:
         return self._hash == other._hash and all(
-            getattr(self, name) == getattr(other, name) for name in _COMPARED
+            getattr(self, name) == getattr(other, name) for name in _COMPARED_FIELDS
         )
 
     def __eq__(self, other: object) -> bool:
@@ -152,10 +157,10 @@ class Schema:
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
         """Hashes differ between processes: the other one makes its own."""
-        return _unpickled, (self.default, *(getattr(self, name) for name in _COMPARED))
+        return _restore_schema, (self.default, *(getattr(self, name) for name in _COMPARED_FIELDS))
 
 
-_COMPARED = (
+_COMPARED_FIELDS = (
     "type",
     "optional",
     "name",
@@ -168,8 +173,8 @@ _COMPARED = (
 )
 
 
-def _unpickled(default: Any, *compared: Any) -> Schema:
-    return Schema(default=default, **dict(zip(_COMPARED, compared, strict=True)))
+def _restore_schema(default: Any, *compared: Any) -> Schema:
+    return Schema(default=default, **dict(zip(_COMPARED_FIELDS, compared, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,25 +185,25 @@ class SchemaAndValue:
     value: Any
 
 
-NOTHING = SchemaAndValue(None, None)
+NULL_SCHEMA_AND_VALUE = SchemaAndValue(None, None)
 """No schema and no value: a tombstone."""
 
-INT8_SCHEMA = Schema(type=Type.INT8)
-INT16_SCHEMA = Schema(type=Type.INT16)
-INT32_SCHEMA = Schema(type=Type.INT32)
-INT64_SCHEMA = Schema(type=Type.INT64)
-FLOAT32_SCHEMA = Schema(type=Type.FLOAT32)
-FLOAT64_SCHEMA = Schema(type=Type.FLOAT64)
-BOOLEAN_SCHEMA = Schema(type=Type.BOOLEAN)
-STRING_SCHEMA = Schema(type=Type.STRING)
-BYTES_SCHEMA = Schema(type=Type.BYTES)
+INT8_SCHEMA = Schema(type=SchemaType.INT8)
+INT16_SCHEMA = Schema(type=SchemaType.INT16)
+INT32_SCHEMA = Schema(type=SchemaType.INT32)
+INT64_SCHEMA = Schema(type=SchemaType.INT64)
+FLOAT32_SCHEMA = Schema(type=SchemaType.FLOAT32)
+FLOAT64_SCHEMA = Schema(type=SchemaType.FLOAT64)
+BOOLEAN_SCHEMA = Schema(type=SchemaType.BOOLEAN)
+STRING_SCHEMA = Schema(type=SchemaType.STRING)
+BYTES_SCHEMA = Schema(type=SchemaType.BYTES)
 
-OPTIONAL_INT8_SCHEMA = Schema(type=Type.INT8, optional=True)
-OPTIONAL_INT16_SCHEMA = Schema(type=Type.INT16, optional=True)
-OPTIONAL_INT32_SCHEMA = Schema(type=Type.INT32, optional=True)
-OPTIONAL_INT64_SCHEMA = Schema(type=Type.INT64, optional=True)
-OPTIONAL_FLOAT32_SCHEMA = Schema(type=Type.FLOAT32, optional=True)
-OPTIONAL_FLOAT64_SCHEMA = Schema(type=Type.FLOAT64, optional=True)
-OPTIONAL_BOOLEAN_SCHEMA = Schema(type=Type.BOOLEAN, optional=True)
-OPTIONAL_STRING_SCHEMA = Schema(type=Type.STRING, optional=True)
-OPTIONAL_BYTES_SCHEMA = Schema(type=Type.BYTES, optional=True)
+OPTIONAL_INT8_SCHEMA = Schema(type=SchemaType.INT8, optional=True)
+OPTIONAL_INT16_SCHEMA = Schema(type=SchemaType.INT16, optional=True)
+OPTIONAL_INT32_SCHEMA = Schema(type=SchemaType.INT32, optional=True)
+OPTIONAL_INT64_SCHEMA = Schema(type=SchemaType.INT64, optional=True)
+OPTIONAL_FLOAT32_SCHEMA = Schema(type=SchemaType.FLOAT32, optional=True)
+OPTIONAL_FLOAT64_SCHEMA = Schema(type=SchemaType.FLOAT64, optional=True)
+OPTIONAL_BOOLEAN_SCHEMA = Schema(type=SchemaType.BOOLEAN, optional=True)
+OPTIONAL_STRING_SCHEMA = Schema(type=SchemaType.STRING, optional=True)
+OPTIONAL_BYTES_SCHEMA = Schema(type=SchemaType.BYTES, optional=True)

@@ -1,4 +1,4 @@
-"""Building schemas, each property once (Java's SchemaBuilder).
+"""SchemaBuilder: builds schemas; each property can be set once.
 
 SchemaBuilder.struct().name("com.example.Order").field("id", INT64_SCHEMA).build()
 """
@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from connect_runtime.api import errors, schema, structs
+from connect_runtime.api import structs
+from connect_runtime.api.errors import DataError, SchemaBuilderError
+from connect_runtime.api.schema import Field, Schema, SchemaType
 
 
 class SchemaBuilder:
     """Every method but `build` returns the builder; SchemaBuilderError for what Java refuses."""
 
-    def __init__(self, of: schema.Type) -> None:
+    def __init__(self, of: SchemaType) -> None:
         self._type = of
         self._optional: bool | None = None
         self._default: Any = None
@@ -22,65 +24,63 @@ class SchemaBuilder:
         self._version: int | None = None
         self._doc: str | None = None
         self._parameters: dict[str, str] | None = None
-        self._fields: dict[str, schema.Field] = {}
-        self._keys: schema.Schema | None = None
-        self._elements: schema.Schema | None = None
+        self._fields: dict[str, Field] = {}
+        self._keys: Schema | None = None
+        self._elements: Schema | None = None
 
     # One for each type
 
     @classmethod
     def int8(cls) -> SchemaBuilder:
-        return cls(schema.Type.INT8)
+        return cls(SchemaType.INT8)
 
     @classmethod
     def int16(cls) -> SchemaBuilder:
-        return cls(schema.Type.INT16)
+        return cls(SchemaType.INT16)
 
     @classmethod
     def int32(cls) -> SchemaBuilder:
-        return cls(schema.Type.INT32)
+        return cls(SchemaType.INT32)
 
     @classmethod
     def int64(cls) -> SchemaBuilder:
-        return cls(schema.Type.INT64)
+        return cls(SchemaType.INT64)
 
     @classmethod
     def float32(cls) -> SchemaBuilder:
-        return cls(schema.Type.FLOAT32)
+        return cls(SchemaType.FLOAT32)
 
     @classmethod
     def float64(cls) -> SchemaBuilder:
-        return cls(schema.Type.FLOAT64)
+        return cls(SchemaType.FLOAT64)
 
     @classmethod
     def boolean(cls) -> SchemaBuilder:
-        return cls(schema.Type.BOOLEAN)
+        return cls(SchemaType.BOOLEAN)
 
     @classmethod
     def string(cls) -> SchemaBuilder:
-        return cls(schema.Type.STRING)
+        return cls(SchemaType.STRING)
 
     @classmethod
     def bytes(cls) -> SchemaBuilder:
-        return cls(schema.Type.BYTES)
+        return cls(SchemaType.BYTES)
 
     @classmethod
     def struct(cls) -> SchemaBuilder:
-        return cls(schema.Type.STRUCT)
+        return cls(SchemaType.STRUCT)
 
     @classmethod
-    def array(cls, elements: schema.Schema | SchemaBuilder) -> SchemaBuilder:
-        builder = cls(schema.Type.ARRAY)
-        builder._elements = _built(elements, "value schema of an array")
+    def array(cls, elements: Schema | SchemaBuilder) -> SchemaBuilder:
+        builder = cls(SchemaType.ARRAY)
+        builder._elements = _build_schema(elements, "value schema of an array")
         return builder
 
     @classmethod
-    def map(
-        cls, keys: schema.Schema | SchemaBuilder, values: schema.Schema | SchemaBuilder
-    ) -> SchemaBuilder:
-        builder = cls(schema.Type.MAP)
-        builder._keys = _built(keys, "key schema of a map")
-        builder._elements = _built(values, "value schema of a map")
+    def map(cls, keys: Schema | SchemaBuilder, values: Schema | SchemaBuilder) -> SchemaBuilder:
+        builder = cls(SchemaType.MAP)
+        builder._keys = _build_schema(keys, "key schema of a map")
+        builder._elements = _build_schema(values, "value schema of a map")
         return builder
 
     # Properties
@@ -101,8 +101,8 @@ class SchemaBuilder:
         _check_can_set("default", self._default, new=value)
         try:
             structs.validate_value(self.build(), value)
-        except errors.DataError as error:
-            raise errors.SchemaBuilderError(f"Invalid default value: {error}") from error
+        except DataError as error:
+            raise SchemaBuilderError(f"Invalid default value: {error}") from error
         self._default = value
         return self
 
@@ -130,22 +130,22 @@ class SchemaBuilder:
             self._parameters = {**(self._parameters or {}), **parameters}
         return self
 
-    def field(self, name: str, described: schema.Schema | SchemaBuilder) -> SchemaBuilder:
+    def field(self, name: str, described: Schema | SchemaBuilder) -> SchemaBuilder:
         """The next field of a struct."""
-        if self._type is not schema.Type.STRUCT:
-            raise errors.SchemaBuilderError(f"Cannot create fields on type {self._type}")
+        if self._type is not SchemaType.STRUCT:
+            raise SchemaBuilderError(f"Cannot create fields on type {self._type}")
         if not name:
-            raise errors.SchemaBuilderError("A field must have a name.")
-        built = _built(described, f"schema for field {name}")
+            raise SchemaBuilderError("A field must have a name.")
+        built = _build_schema(described, f"schema for field {name}")
         if name in self._fields:
-            raise errors.SchemaBuilderError(
+            raise SchemaBuilderError(
                 f"Cannot create field because of field name duplication {name}"
             )
-        self._fields[name] = schema.Field(name, len(self._fields), built)
+        self._fields[name] = Field(name, len(self._fields), built)
         return self
 
-    def build(self) -> schema.Schema:
-        return schema.Schema(
+    def build(self) -> Schema:
+        return Schema(
             type=self._type,
             optional=bool(self._optional),
             default=self._default,
@@ -159,12 +159,12 @@ class SchemaBuilder:
         )
 
 
-def _built(described: schema.Schema | SchemaBuilder | None, what: str) -> schema.Schema:
+def _build_schema(described: Schema | SchemaBuilder | None, what: str) -> Schema:
     if described is None:
-        raise errors.SchemaBuilderError(f"{what} cannot be null.")
+        raise SchemaBuilderError(f"{what} cannot be null.")
     return described.build() if isinstance(described, SchemaBuilder) else described
 
 
 def _check_can_set(name: str, now: object, *, new: object) -> None:
     if now is not None and now != new:
-        raise errors.SchemaBuilderError(f"Invalid SchemaBuilder call: {name} has already been set.")
+        raise SchemaBuilderError(f"Invalid SchemaBuilder call: {name} has already been set.")

@@ -1,8 +1,8 @@
-"""Structs, and the check of a value against its schema (Java's Struct and ConnectSchema).
+"""Struct, and the validation of values against schemas (Java's Struct and ConnectSchema).
 
-A Java class per type decides there; here the Python class does, the range of an int, and for
-logical types the classes that `logical` converts: Decimal, date, time, datetime. Messages name
-classes and places, never the data.
+Java checks the class for each type. Here the Python class and the range of an int are checked,
+and for logical types the classes that `logical_types` converts: Decimal, date, time, datetime.
+Messages name classes and fields, never values.
 """
 
 from __future__ import annotations
@@ -13,26 +13,28 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from connect_runtime.api import errors, schema
+from connect_runtime.api import schema
+from connect_runtime.api.errors import DataError
+from connect_runtime.api.schema import Field, Schema, SchemaType
 
 _INT_BITS = {
-    schema.Type.INT8: 8,
-    schema.Type.INT16: 16,
-    schema.Type.INT32: 32,
-    schema.Type.INT64: 64,
+    SchemaType.INT8: 8,
+    SchemaType.INT16: 16,
+    SchemaType.INT32: 32,
+    SchemaType.INT64: 64,
 }
-_CLASSES: Mapping[schema.Type, tuple[type, ...]] = {
-    schema.Type.INT8: (int,),
-    schema.Type.INT16: (int,),
-    schema.Type.INT32: (int,),
-    schema.Type.INT64: (int,),
-    schema.Type.FLOAT32: (float,),
-    schema.Type.FLOAT64: (float,),
-    schema.Type.BOOLEAN: (bool,),
-    schema.Type.STRING: (str,),
-    schema.Type.BYTES: (bytes, bytearray, memoryview),
-    schema.Type.ARRAY: (list, tuple),
-    schema.Type.MAP: (Mapping,),
+_CLASSES: Mapping[SchemaType, tuple[type, ...]] = {
+    SchemaType.INT8: (int,),
+    SchemaType.INT16: (int,),
+    SchemaType.INT32: (int,),
+    SchemaType.INT64: (int,),
+    SchemaType.FLOAT32: (float,),
+    SchemaType.FLOAT64: (float,),
+    SchemaType.BOOLEAN: (bool,),
+    SchemaType.STRING: (str,),
+    SchemaType.BYTES: (bytes, bytearray, memoryview),
+    SchemaType.ARRAY: (list, tuple),
+    SchemaType.MAP: (Mapping,),
 }
 _LOGICAL_CLASSES: Mapping[str, tuple[type, ...]] = {
     schema.DECIMAL_NAME: (decimal.Decimal,),
@@ -40,7 +42,7 @@ _LOGICAL_CLASSES: Mapping[str, tuple[type, ...]] = {
     schema.TIME_NAME: (datetime.time,),
     schema.TIMESTAMP_NAME: (datetime.datetime,),
 }
-_FLOAT32_END = (2.0 - 2.0**-24) * 2.0**127
+_FLOAT32_OVERFLOW = (2.0 - 2.0**-24) * 2.0**127
 """From here on the nearest number of 32 bits is infinite."""
 
 
@@ -53,10 +55,10 @@ class Struct:
 
     __slots__ = ("_values", "schema")
 
-    def __init__(self, described: schema.Schema, values: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, described: Schema, values: Mapping[str, Any] | None = None) -> None:
         """Raises DataError if it is no STRUCT schema, or a value does not fit."""
-        if described.type is not schema.Type.STRUCT:
-            raise errors.DataError(f"Not a struct schema: {described!r}")
+        if described.type is not SchemaType.STRUCT:
+            raise DataError(f"Not a struct schema: {described!r}")
         self.schema = described
         self._values: list[Any] = [None] * len(described.fields)
         for name, value in (values or {}).items():
@@ -78,11 +80,11 @@ class Struct:
     def get_without_default(self, name: str) -> Any:
         return self._values[self._look_up(name).index]
 
-    def get_typed(self, name: str, expected: schema.Type) -> Any:
+    def get_typed(self, name: str, expected: SchemaType) -> Any:
         """The value as put; DataError if the field's schema is of another type."""
         found = self._look_up(name)
         if found.schema.type is not expected:
-            raise errors.DataError(f"Field '{name}' is not of type {expected}")
+            raise DataError(f"Field '{name}' is not of type {expected}")
         return self._values[found.index]
 
     def validate(self) -> None:
@@ -94,10 +96,10 @@ class Struct:
                 continue
             validate_value(each.schema, value, field=each.name)
 
-    def _look_up(self, name: str) -> schema.Field:
+    def _look_up(self, name: str) -> Field:
         found = self.schema.field(name)
         if found is None:
-            raise errors.DataError(f"{name} is not a valid field name")
+            raise DataError(f"{name} is not a valid field name")
         return found
 
     def __getitem__(self, name: str) -> Any:
@@ -113,7 +115,7 @@ class Struct:
 
     def __hash__(self) -> int:
         """A struct may be a map's key; do not change it there."""
-        return hash((self.schema, *(_hashable(value) for value in self._values)))
+        return hash((self.schema, *(_to_hashable(value) for value in self._values)))
 
     def __repr__(self) -> str:
         pairs = zip(self.schema.fields, self._values, strict=True)
@@ -121,78 +123,78 @@ class Struct:
         return f"Struct{{{shown}}}"
 
 
-def _hashable(value: Any) -> object:
+def _to_hashable(value: Any) -> object:
     if isinstance(value, (list, tuple)):
-        return tuple(_hashable(each) for each in value)
+        return tuple(_to_hashable(each) for each in value)
     if isinstance(value, Mapping):
-        return frozenset((_hashable(key), _hashable(each)) for key, each in value.items())
+        return frozenset((_to_hashable(key), _to_hashable(each)) for key, each in value.items())
     return bytes(value) if isinstance(value, (bytearray, memoryview)) else value
 
 
-def type_of(value: Any) -> schema.Type | None:
+def infer_schema_type(value: Any) -> SchemaType | None:
     """What a value without a schema is taken for; None for what Connect has no type for."""
     if isinstance(value, Struct):
-        return schema.Type.STRUCT
+        return SchemaType.STRUCT
     if isinstance(value, bool):
-        return schema.Type.BOOLEAN
+        return SchemaType.BOOLEAN
     if isinstance(value, int):
-        return schema.Type.INT64
+        return SchemaType.INT64
     if isinstance(value, float):
-        return schema.Type.FLOAT64
-    for each in (schema.Type.STRING, schema.Type.BYTES, schema.Type.ARRAY, schema.Type.MAP):
+        return SchemaType.FLOAT64
+    for each in (SchemaType.STRING, SchemaType.BYTES, SchemaType.ARRAY, SchemaType.MAP):
         if isinstance(value, _CLASSES[each]):
             return each
     return None
 
 
-def validate_value(described: schema.Schema, value: Any, *, field: str | None = None) -> None:
+def validate_value(described: Schema, value: Any, *, field: str | None = None) -> None:
     """Raises DataError if the value, or anything inside it, does not fit the schema."""
-    _validate(described, value, "value" if field is None else f'field: "{field}"')
+    _validate_at(described, value, "value" if field is None else f'field: "{field}"')
 
 
-def _validate(described: schema.Schema, value: Any, where: str) -> None:
+def _validate_at(described: Schema, value: Any, where: str) -> None:
     if type(value) is described.plain:
         return
     if value is None:
         if not described.optional:
-            raise errors.DataError(
+            raise DataError(
                 f"Invalid value: null used for required {where}, schema type: {described.type}"
             )
         return
-    if not of_right_class(described, value):
+    if not has_matching_class(described, value):
         name = "" if described.name is None else f' "{described.name}"'
-        raise errors.DataError(
+        raise DataError(
             f"Invalid Python object for schema{name} with type {described.type}: "
             f"{type(value).__name__} for {where}"
         )
-    reason = _out_of_range(described, value)
+    reason = _describe_range_error(described, value)
     if reason is not None:
-        raise errors.DataError(f"Invalid value for schema type {described.type}: {reason}, {where}")
+        raise DataError(f"Invalid value for schema type {described.type}: {reason}, {where}")
     if described.name not in _LOGICAL_CLASSES:
-        _validate_inside(described, value, where)
+        _validate_elements(described, value, where)
 
 
-def of_right_class(described: schema.Schema, value: Any) -> bool:
+def has_matching_class(described: Schema, value: Any) -> bool:
     """Whether the value's class is one for that schema, whatever the value holds."""
     logical = _LOGICAL_CLASSES.get(described.name or "")
     if logical is not None:
         # A datetime is a date to Python; as a Date it would lose its time.
         too_much = described.name == schema.DATE_NAME and isinstance(value, datetime.datetime)
         return isinstance(value, logical) and not too_much
-    if described.type is schema.Type.STRUCT:
+    if described.type is SchemaType.STRUCT:
         return isinstance(value, Struct)
     if isinstance(value, bool):
-        return described.type is schema.Type.BOOLEAN
+        return described.type is SchemaType.BOOLEAN
     return isinstance(value, _CLASSES[described.type])
 
 
-def _out_of_range(described: schema.Schema, value: Any) -> str | None:
+def _describe_range_error(described: Schema, value: Any) -> str | None:
     if isinstance(value, int) and not isinstance(value, bool):
         bits = _INT_BITS[described.type]
         if not -(1 << bits - 1) <= value < 1 << bits - 1:
             return f"an int that does not fit in {bits} bits"
-    elif isinstance(value, float) and described.type is schema.Type.FLOAT32:
-        if math.isfinite(value) and abs(value) >= _FLOAT32_END:
+    elif isinstance(value, float) and described.type is SchemaType.FLOAT32:
+        if math.isfinite(value) and abs(value) >= _FLOAT32_OVERFLOW:
             return "a float that does not fit in 32 bits"
     elif isinstance(value, decimal.Decimal):
         return None if value.is_finite() else "a Decimal that is no number"
@@ -203,22 +205,22 @@ def _out_of_range(described: schema.Schema, value: Any) -> str | None:
     return None
 
 
-def _validate_inside(described: schema.Schema, value: Any, where: str) -> None:
+def _validate_elements(described: Schema, value: Any, where: str) -> None:
     match described.type:
-        case schema.Type.STRUCT:
-            if not same_struct(value.schema, described):
-                raise errors.DataError(f"Struct schemas do not match, {where}")
+        case SchemaType.STRUCT:
+            if not is_same_struct(value.schema, described):
+                raise DataError(f"Struct schemas do not match, {where}")
             value.validate()
-        case schema.Type.ARRAY:
+        case SchemaType.ARRAY:
             for each in value:
-                _validate(described.value_schema, each, f"element of array {where}")
-        case schema.Type.MAP:
+                _validate_at(described.value_schema, each, f"element of array {where}")
+        case SchemaType.MAP:
             for key, each in value.items():
-                _validate(described.key_schema, key, f"key of map {where}")
-                _validate(described.value_schema, each, f"value of map {where}")
+                _validate_at(described.key_schema, key, f"key of map {where}")
+                _validate_at(described.value_schema, each, f"value of map {where}")
 
 
-def same_struct(of_value: schema.Schema, described: schema.Schema) -> bool:
+def is_same_struct(of_value: Schema, described: Schema) -> bool:
     """Whether a struct of the one schema fits the other.
 
     They are equal, but for a struct that is a default: it was made before there was one.

@@ -1,8 +1,8 @@
 """Tasks: the part of a connector that moves records.
 
-A worker makes a task, calls `initialize` and `start` once, then its kind's methods again and
-again, and `stop` once; all on the task's own thread. An exception fails the task, with its trace
-in the status; a RetriableError from `poll` or `put` has the call made again.
+A worker creates a task, calls `initialize` and `start` once, then the methods of its kind
+repeatedly, and `stop` once, all on the task's own thread. An exception fails the task, with its
+trace in the status; after a RetriableError from `poll` or `put` the call is repeated.
 """
 
 from __future__ import annotations
@@ -11,11 +11,17 @@ import abc
 import enum
 from collections.abc import Collection, Mapping, Sequence
 
-from connect_runtime.api import context as contexts
-from connect_runtime.api import errors, plugin, records
-from connect_runtime.base import ids
+from connect_runtime.api import plugin
+from connect_runtime.api.errors import ConfigError
+from connect_runtime.api.plugin_context import (
+    PipelineTaskContext,
+    SinkTaskContext,
+    SourceTaskContext,
+)
+from connect_runtime.api.records import RecordMetadata, SinkRecord, SourceRecord
+from connect_runtime.base.ids import TopicPartition
 
-Offsets = Mapping[ids.TopicPartition, int]
+ConsumedOffsets = Mapping[TopicPartition, int]
 """Per partition the offset to consume next."""
 
 
@@ -33,9 +39,7 @@ class TransactionBoundary(enum.Enum):
             return cls(text.strip().lower())
         except ValueError as error:
             allowed = ", ".join(each.value for each in cls)
-            raise errors.ConfigError(
-                f"transaction.boundary is one of {allowed}, not {text}"
-            ) from error
+            raise ConfigError(f"transaction.boundary is one of {allowed}, not {text}") from error
 
 
 class Task(abc.ABC):
@@ -43,7 +47,7 @@ class Task(abc.ABC):
 
     def version(self) -> str:
         """Shown in the task's status; usually the connector's."""
-        return plugin.NO_VERSION
+        return plugin.UNDEFINED_VERSION
 
     @abc.abstractmethod
     def start(self, props: Mapping[str, str]) -> None:
@@ -57,13 +61,13 @@ class Task(abc.ABC):
 class SourceTask(Task):
     """Reads a source and gives records to the worker, which writes them to Kafka."""
 
-    context: contexts.SourceTaskContext
+    context: SourceTaskContext
 
-    def initialize(self, context: contexts.SourceTaskContext) -> None:
+    def initialize(self, context: SourceTaskContext) -> None:
         self.context = context
 
     @abc.abstractmethod
-    def poll(self) -> Sequence[records.SourceRecord] | None:
+    def poll(self) -> Sequence[SourceRecord] | None:
         """The next records; none if there are none now.
 
         It may wait for them (`context.wait`), but must return every second or so: only between
@@ -76,9 +80,7 @@ class SourceTask(Task):
         May come from another thread than `poll`, unless the task writes exactly once.
         """
 
-    def commit_record(
-        self, record: records.SourceRecord, metadata: records.RecordMetadata | None
-    ) -> None:
+    def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
         """Kafka has the record, or (without `metadata`) it was filtered or skipped.
 
         May come from another thread than `poll`: return soon.
@@ -88,27 +90,27 @@ class SourceTask(Task):
 class SinkTask(Task):
     """Is given records that the worker has consumed, and puts them somewhere."""
 
-    context: contexts.SinkTaskContext
+    context: SinkTaskContext
 
-    def initialize(self, context: contexts.SinkTaskContext) -> None:
+    def initialize(self, context: SinkTaskContext) -> None:
         self.context = context
 
     @abc.abstractmethod
-    def put(self, sink_records: Sequence[records.SinkRecord]) -> None:
+    def put(self, sink_records: Sequence[SinkRecord]) -> None:
         """Take these; perhaps none. To buffer them is fine, up to `flush`."""
 
-    def flush(self, offsets: Offsets) -> None:
+    def flush(self, offsets: ConsumedOffsets) -> None:
         """Store everything that was put before these offsets, for good."""
 
-    def pre_commit(self, offsets: Offsets) -> Offsets:
+    def pre_commit(self, offsets: ConsumedOffsets) -> ConsumedOffsets:
         """What may be committed: all of `offsets` after a `flush`, less, or nothing (empty)."""
         self.flush(offsets)
         return offsets
 
-    def open(self, partitions: Collection[ids.TopicPartition]) -> None:
+    def open(self, partitions: Collection[TopicPartition]) -> None:
         """Records of these may come from now on."""
 
-    def close(self, partitions: Collection[ids.TopicPartition]) -> None:
+    def close(self, partitions: Collection[TopicPartition]) -> None:
         """No more of these: finish what is open; offsets were committed just before."""
 
 
@@ -125,9 +127,9 @@ class PipelineTask(Task):
     fails the task; what a pipeline can mend itself it reports as RESTARTING.
     """
 
-    context: contexts.PipelineTaskContext
+    context: PipelineTaskContext
 
-    def initialize(self, context: contexts.PipelineTaskContext) -> None:
+    def initialize(self, context: PipelineTaskContext) -> None:
         self.context = context
 
     @abc.abstractmethod

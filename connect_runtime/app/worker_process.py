@@ -1,17 +1,17 @@
-"""A worker with a REST server of its own: a process of `connect-distributed`, or -standalone."""
+"""Runs one worker with REST and metrics servers of its own."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 
-from connect_runtime.adapters.http import metrics_exporter
-from connect_runtime.adapters.http import peers as http_peers
-from connect_runtime.app import worker_core
-from connect_runtime.rest import app as rest_app
-from connect_runtime.rest import server
-from connect_runtime.runtime import worker_metrics
-from connect_runtime.system import threads
+from connect_runtime.app.worker_assembly import BuildWorkerMode, WorkerAddress, WorkerAssembly
+from connect_runtime.metrics_server.exporter import MetricsExporter
+from connect_runtime.rest import rest_app, rest_server
+from connect_runtime.rest.rest_client import RestClient
+from connect_runtime.rest.rest_server import RestServer
+from connect_runtime.system.threads import ThreadDied
+from connect_runtime.worker.worker_metrics import WorkerMetrics
 
 _LOG = logging.getLogger(__name__)
 
@@ -19,17 +19,17 @@ _LOG = logging.getLogger(__name__)
 class WorkerProcess:
     """`start`, then `stop`, by one thread; `wait` and `failure` by any."""
 
-    def __init__(self, make_kind: worker_core.MakeKind) -> None:
+    def __init__(self, make_kind: BuildWorkerMode) -> None:
         """Raises `FatalError` on settings that the client library refuses."""
-        self.core = worker_core.WorkerCore(make_kind)
+        self.core = WorkerAssembly(make_kind)
         settings = self.core.kind.settings
-        self._rest = server.RestServer(
+        self._rest = RestServer(
             settings.rest,
             main_https=settings.https,
             admin_https=settings.admin_https,
             on_unasked_end=self._thread_ended,
         )
-        self._exporter: metrics_exporter.MetricsExporter | None = None
+        self._exporter: MetricsExporter | None = None
 
     @property
     def url(self) -> str:
@@ -49,7 +49,7 @@ class WorkerProcess:
             self.core.reach()
             self._rest.start()
             parts = self.core.assemble(
-                worker_core.Home(
+                WorkerAddress(
                     worker_id=self._rest.worker_id,
                     url=self._rest.advertised_url,
                     peers=self._peers() if kind.among_peers else None,
@@ -57,7 +57,7 @@ class WorkerProcess:
             )
             assert self.core.metrics is not None
             self._serve_metrics(self.core.metrics)
-            self._rest.attach(rest_app.build(parts, kind.settings.rest))
+            self._rest.attach(rest_app.build_applications(parts, kind.settings.rest))
             self.core.begin()
         except BaseException:
             self.stop()
@@ -67,7 +67,7 @@ class WorkerProcess:
         """Has it ended by itself? `failure` then says why."""
         return self.core.wait(timeout_s)
 
-    def stop(self, rest_graceful_s: int = server.GRACEFUL_S) -> None:
+    def stop(self, rest_graceful_s: int = rest_server.GRACEFUL_STOP_TIMEOUT_S) -> None:
         """Take no more requests, stop all work, leave the group, let go. Again: nothing happens."""
         with contextlib.ExitStack() as last_first:  # each whatever comes of those before
             if self._exporter is not None:
@@ -75,18 +75,16 @@ class WorkerProcess:
             last_first.callback(self.core.stop)
             last_first.callback(self._rest.stop, rest_graceful_s)
 
-    def _serve_metrics(self, measured: worker_metrics.WorkerMetrics) -> None:
+    def _serve_metrics(self, measured: WorkerMetrics) -> None:
         listener = self.core.kind.config.metrics.listener
         if listener is not None:
-            self._exporter = metrics_exporter.MetricsExporter(
-                measured, host=listener.host, port=listener.port
-            )
+            self._exporter = MetricsExporter(measured, host=listener.host, port=listener.port)
             self._exporter.start()
             _LOG.info("metrics for Prometheus are at %s", self._exporter.url)
 
-    def _peers(self) -> http_peers.HttpPeers:
+    def _peers(self) -> RestClient:
         https = self.core.kind.settings.https
-        return http_peers.HttpPeers(tls=None if https is None else https.client)
+        return RestClient(tls=None if https is None else https.client)
 
-    def _thread_ended(self, ended: threads.UnaskedEnd) -> None:
+    def _thread_ended(self, ended: ThreadDied) -> None:
         self.core.give_up(f"thread {ended.name} ended: {ended.error!r}")

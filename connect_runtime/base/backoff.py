@@ -1,4 +1,4 @@
-"""How long to wait before the next try: exponential, bounded, jittered (KIP-580's formula)."""
+"""Retry delays: exponential, bounded, with jitter (the formula of KIP-580)."""
 
 from __future__ import annotations
 

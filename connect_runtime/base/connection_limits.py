@@ -1,8 +1,8 @@
-"""Limits on a server's open connections, and which connection is closed at a limit: pure.
+"""Limits on a server's open connections, and which connection is closed when one is reached.
 
 No client address may use all connections. At a limit, the connection is closed whose client the
-server has waited for longest, never one whose request is being answered. Connections over loopback
-have a limit of their own, so that other hosts cannot keep local health probes out.
+server has waited for longest, never one whose request is being answered. Loopback connections
+have a limit of their own, so that other hosts cannot lock out local health probes. Pure.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _IPV6_PREFIX = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ClientConnectionLimits:
     """`total` is without connections over loopback, which `local` limits; `per_address` is of any
     other address."""
 
@@ -29,7 +29,7 @@ class Limits:
     local: int
 
 
-def client_of(host: str) -> str:
+def identify_client(host: str) -> str:
     """The client that a connection counts for: an IPv4 address, a /64 network for IPv6 (one client
     can use every address in it), or `LOOPBACK` for this machine."""
     try:
@@ -45,11 +45,11 @@ def client_of(host: str) -> str:
 
 
 @dataclass(slots=True)
-class Connections(Generic[T]):
+class OpenConnections(Generic[T]):
     """The open connections of one server. Not thread-safe. Call `admit` when a connection is
     accepted and `leave` when it is closed."""
 
-    limits: Limits
+    limits: ClientConnectionLimits
     _client: dict[T, str] = field(default_factory=dict)
     _counts: Counter[str] = field(default_factory=Counter)
     _waiting: dict[T, None] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Connections(Generic[T]):
         """Register a connection, whose client the server waits for. Returns the connection to close
         to make room, which has left already, or `connection` itself if it is rejected because all
         others are being answered."""
-        client = client_of(host)
+        client = identify_client(host)
         victim = None
         if self._is_full(client) and (victim := self._victim(client)) is None:
             return connection

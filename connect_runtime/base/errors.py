@@ -1,6 +1,7 @@
-"""The root of every operating error: it either goes away by waiting or it does not.
+"""Root classes of operating errors: retriable or fatal.
 
-Programmer errors are assertions; what a user, a broker or a network can cause is one of these.
+Whatever a user, a broker or a network can cause derives from one of them. Programming errors
+are assertions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Names of things that several rooms talk about."""
+"""Identifiers of topic partitions and connector tasks."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Metrics: each declared once, with its name, unit, help and labels; their values in memory.
+"""Metric declarations (name, unit, help, labels) and a registry of their values.
 
-One thread writes into a registry and publishes; whoever serves the values reads `published`, a
-snapshot that is replaced whole and never changed. Names are Prometheus' (base units, counters end
-in `_total`).
+One thread writes into a registry and publishes. Exporters read `published`, an immutable
+snapshot that is replaced as a whole. Names follow Prometheus: base units, counters end in
+`_total`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+_NAME_PATTERN = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _UNITS = (
     "",
     "bytes",
@@ -32,7 +32,7 @@ Series = Mapping[tuple[str, ...], float]
 """Values by label values, in the order of the metric's labels."""
 
 
-class Distribution(NamedTuple):
+class HistogramValue(NamedTuple):
     """What a histogram has of one series: `counts` of each bucket alone, the last those above all
     bounds, and the `sum` of all values."""
 
@@ -40,10 +40,10 @@ class Distribution(NamedTuple):
     sum: float
 
 
-Distributions = Mapping[tuple[str, ...], Distribution]
+HistogramSeries = Mapping[tuple[str, ...], HistogramValue]
 
 
-class Kind(enum.Enum):
+class MetricKind(enum.Enum):
     """A COUNTER only rises; a GAUGE is whatever is the case now; a HISTOGRAM counts values by how
     large they are, and its counts only rise."""
 
@@ -58,21 +58,21 @@ class Metric:
     what values of a histogram's buckets are at most; above the last all others are."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     help: str
     unit: str = ""
     labels: tuple[str, ...] = ()
     bounds: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        assert _NAME.fullmatch(self.name), self.name
-        assert all(_NAME.fullmatch(label) for label in self.labels), self.labels
+        assert _NAME_PATTERN.fullmatch(self.name), self.name
+        assert all(_NAME_PATTERN.fullmatch(label) for label in self.labels), self.labels
         assert len(set(self.labels)) == len(self.labels), self.labels
         assert self.unit in _UNITS, self.unit
         assert self.help, self.name
-        assert (self.kind is Kind.COUNTER) == self.name.endswith("_total"), self.name
+        assert (self.kind is MetricKind.COUNTER) == self.name.endswith("_total"), self.name
         assert not self.unit or self._base_name.endswith(self.unit), self.name
-        assert (self.kind is Kind.HISTOGRAM) == bool(self.bounds), self.name
+        assert (self.kind is MetricKind.HISTOGRAM) == bool(self.bounds), self.name
         assert all(one < other for one, other in itertools.pairwise(self.bounds)), self.bounds
         assert all(map(math.isfinite, self.bounds)), self.bounds
 
@@ -82,24 +82,24 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class MetricFamily:
     """One metric with all its values, as published; a histogram's are `distributions`."""
 
     metric: Metric
     series: Series
-    distributions: Distributions = field(default_factory=dict)
+    distributions: HistogramSeries = field(default_factory=dict)
 
 
 @dataclass(slots=True)
-class Registry:
+class MetricRegistry:
     """The values of declared metrics; one thread writes.
 
     Invariants: a metric's name is declared once; no value of a counter ever falls.
     """
 
-    published: tuple[Family, ...] = ()
+    published: tuple[MetricFamily, ...] = ()
     _values: dict[str, dict[tuple[str, ...], float]] = field(default_factory=dict)
-    _distributions: dict[str, dict[tuple[str, ...], Distribution]] = field(default_factory=dict)
+    _distributions: dict[str, dict[tuple[str, ...], HistogramValue]] = field(default_factory=dict)
     _metrics: dict[str, Metric] = field(default_factory=dict)
     _changed: set[str] = field(default_factory=set)
 
@@ -118,7 +118,7 @@ class Registry:
 
     def add(self, metric: Metric, amount: float, *, labels: tuple[str, ...] = ()) -> None:
         """Raise a counter; 0 makes its series appear."""
-        assert metric.kind is Kind.COUNTER, metric.name
+        assert metric.kind is MetricKind.COUNTER, metric.name
         assert amount >= 0, (metric.name, amount)
         assert len(labels) == len(metric.labels), (metric.name, labels)
         series = self._values[metric.name]
@@ -126,9 +126,11 @@ class Registry:
             series[labels] = series.get(labels, 0.0) + amount
             self._changed.add(metric.name)
 
-    def observe(self, metric: Metric, found: Distribution, *, labels: tuple[str, ...] = ()) -> None:
+    def observe(
+        self, metric: Metric, found: HistogramValue, *, labels: tuple[str, ...] = ()
+    ) -> None:
         """Count so many more values of a histogram; none make its series appear."""
-        assert metric.kind is Kind.HISTOGRAM, metric.name
+        assert metric.kind is MetricKind.HISTOGRAM, metric.name
         assert len(found.counts) == len(metric.bounds) + 1, (metric.name, found)
         assert min(found.counts) >= 0, (metric.name, found)
         assert len(labels) == len(metric.labels), (metric.name, labels)
@@ -136,13 +138,13 @@ class Registry:
         before = series.get(labels)
         if before is not None:
             counts = (one + other for one, other in zip(before.counts, found.counts, strict=True))
-            found = Distribution(tuple(counts), before.sum + found.sum)
+            found = HistogramValue(tuple(counts), before.sum + found.sum)
         series[labels] = found
         self._changed.add(metric.name)
 
     def replace(self, metric: Metric, series: Series) -> None:
         """Everything that a gauge says now; series that are not given vanish."""
-        assert metric.kind is Kind.GAUGE, metric.name
+        assert metric.kind is MetricKind.GAUGE, metric.name
         assert all(len(labels) == len(metric.labels) for labels in series), metric.name
         if self._values[metric.name] != series:
             self._values[metric.name] = dict(series)
@@ -151,7 +153,7 @@ class Registry:
     def forget(self, metric: Metric, labels: tuple[str, ...]) -> None:
         """All series of a counter or histogram whose labels begin so: what was counted is no more.
         Counted again, they begin at nothing, which Prometheus takes for a restart."""
-        assert metric.kind is not Kind.GAUGE, metric.name
+        assert metric.kind is not MetricKind.GAUGE, metric.name
         for found in (self._values[metric.name], self._distributions[metric.name]):
             for each in [each for each in found if each[: len(labels)] == labels]:
                 del found[each]
@@ -161,7 +163,7 @@ class Registry:
         """From now on readers see what was written until here."""
         before = {each.metric.name: each for each in self.published}
         self.published = tuple(
-            Family(
+            MetricFamily(
                 metric=metric,
                 series=dict(self._values[name]),
                 distributions=dict(self._distributions[name]),
@@ -177,7 +179,7 @@ class Registry:
             metric = self._metrics[name]
             for labels, value in series.items():
                 assert len(labels) == len(metric.labels), (name, labels)
-                assert metric.kind is Kind.GAUGE or value >= 0, (name, labels, value)
+                assert metric.kind is MetricKind.GAUGE or value >= 0, (name, labels, value)
         for name, found in self._distributions.items():
-            assert not found or self._metrics[name].kind is Kind.HISTOGRAM, name
+            assert not found or self._metrics[name].kind is MetricKind.HISTOGRAM, name
             assert all(min(each.counts) >= 0 for each in found.values()), (name, found)

@@ -1,9 +1,9 @@
-"""Detects requests that a browser sends for a page of another site: pure.
+"""Detects requests that a browser sends on behalf of another site's page (DNS rebinding, CSRF).
 
-With DNS rebinding a page makes its own host name resolve to this server's address; the browser then
-lets the page read every response. The `Host` header shows it: it has the page's name. Any page can
-also send requests without reading the responses (CSRF); browsers then set `Origin` and
-`Sec-Fetch-Site`.
+With DNS rebinding, a page makes its own host name resolve to this server's address, and the
+browser lets the page read every response. The `Host` header then has the page's name. Any page
+can also send requests without reading the responses (CSRF); browsers then set `Origin` and
+`Sec-Fetch-Site`. Pure.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib import parse
 
-ALLOWED_NAMES = "rest.allowed.host.names"
+ALLOWED_HOST_NAMES_KEY = "rest.allowed.host.names"
 """The setting with further host names."""
-_HOST = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[^\[\]:/@?#\s]+)(?::(?P<port>[0-9]{1,5}))?")
-_PORTS = {"http": "80", "https": "443"}
+_HOST_PATTERN = re.compile(
+    r"(?P<name>\[[0-9a-fA-F:.]+\]|[^\[\]:/@?#\s]+)(?::(?P<port>[0-9]{1,5}))?"
+)
+_DEFAULT_PORTS = {"http": "80", "https": "443"}
 _CROSS_SITE = "cross-site"
-_FOREIGN = "This request comes from a page of another origin"
+_CROSS_ORIGIN_MESSAGE = "This request comes from a page of another origin"
 _REMEDY = (
     "to let pages of another origin make changes, add the origin to access.control.allow.origin"
 )
@@ -39,7 +41,7 @@ class AllowedHosts:
         always send it."""
         if host is None or self.everything:
             return True
-        found = _HOST.fullmatch(host.strip())
+        found = _HOST_PATTERN.fullmatch(host.strip())
         if found is None:
             return False
         name = found["name"].lower().rstrip(".")
@@ -51,7 +53,7 @@ class AllowedHosts:
         )
 
 
-def allowed(names: Iterable[str]) -> AllowedHosts:
+def parse_allowed_hosts(names: Iterable[str]) -> AllowedHosts:
     """`*.example.org` is every name below `example.org`, and `*` every name."""
     given = [each.strip().lower().rstrip(".") for each in names if each.strip()]
     return AllowedHosts(
@@ -61,29 +63,27 @@ def allowed(names: Iterable[str]) -> AllowedHosts:
     )
 
 
-def refused_name(host: str) -> str:
+def explain_refused_host(host: str) -> str:
     """Why a request is not served whose `Host` is not allowed."""
-    return (
-        f"Host {host[:100]!a} is not allowed: use an IP address, or add the name to {ALLOWED_NAMES}"
-    )
+    return f"Host {host[:100]!a} is not allowed: use an IP address, or add the name to {ALLOWED_HOST_NAMES_KEY}"
 
 
-def refused_origin(origin: str | None) -> str:
-    return f"{_FOREIGN}{'' if origin is None else f': {origin[:100]!a}'}; {_REMEDY}"
+def explain_refused_origin(origin: str | None) -> str:
+    return f"{_CROSS_ORIGIN_MESSAGE}{'' if origin is None else f': {origin[:100]!a}'}; {_REMEDY}"
 
 
-def is_foreign(*, host: str | None, origin: str | None, fetch_site: str | None) -> bool:
+def is_cross_origin(*, host: str | None, origin: str | None, fetch_site: str | None) -> bool:
     """Does a page of another origin send this? `fetch_site` is the header `Sec-Fetch-Site`.
     Programs that are no browsers send neither."""
     if origin is None:
         return fetch_site is not None and fetch_site.strip().lower() == _CROSS_SITE
     sent = parse.urlsplit(origin.strip()) if _is_url(origin) else None
-    found = _HOST.fullmatch((host or "").strip())
+    found = _HOST_PATTERN.fullmatch((host or "").strip())
     if sent is None or found is None:
         return True
-    usual = _PORTS.get(sent.scheme.lower(), "")
-    from_ = _HOST.fullmatch(sent.netloc)
-    return from_ is None or _place(from_, usual) != _place(found, usual)
+    usual = _DEFAULT_PORTS.get(sent.scheme.lower(), "")
+    from_ = _HOST_PATTERN.fullmatch(sent.netloc)
+    return from_ is None or _split_host_port(from_, usual) != _split_host_port(found, usual)
 
 
 def _is_url(text: str) -> bool:
@@ -93,7 +93,7 @@ def _is_url(text: str) -> bool:
         return False
 
 
-def _place(found: re.Match[str], usual: str) -> tuple[str, str]:
+def _split_host_port(found: re.Match[str], usual: str) -> tuple[str, str]:
     return found["name"].lower().rstrip("."), found["port"] or usual
 
 

@@ -1,9 +1,9 @@
-"""Makes text from elsewhere safe for terminals and logs.
+"""Escapes text from other parties before it is printed to terminals and logs.
 
-Group ids, client and member ids, error messages of brokers, traces and header values are chosen by
-others. Printed unescaped, `ESC ] 52` sets the reader's clipboard, a carriage return or line feed
-forges lines, bidirectional marks reverse names, invisible characters make two names look alike, and
-many combining marks cover other lines.
+Group ids, client and member ids, brokers' error messages, traces and header values are chosen
+by others. Printed as they are, `ESC ] 52` sets the reader's clipboard, a carriage return or
+line feed forges lines, bidirectional marks reverse names, invisible characters make two names
+look alike, and many combining marks cover other lines.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One line for each request, as Kafka Connect logs them: NCSA's extended form and milliseconds."""
+"""Access log: one line per request, as Kafka Connect logs it (NCSA extended format and duration)."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import re
 
 from starlette import datastructures, types
 
-from connect_runtime.base import clock
-from connect_runtime.rest import namespaces
+from connect_runtime.base.timing import Clock
+from connect_runtime.rest import namespace_router
 
 _UNPRINTABLE = re.compile(r'[^\x20-\x7e]|["\\]')
 
 _log = logging.getLogger(__name__)
 
 
-class AccessLog:
+class AccessLogMiddleware:
     """ASGI: logs when the answer is out, also one that never came to be."""
 
-    def __init__(self, app: types.ASGIApp, *, clock: clock.Clock) -> None:
+    def __init__(self, app: types.ASGIApp, *, clock: Clock) -> None:
         self._app = app
         self._clock = clock
 
@@ -51,22 +51,22 @@ class AccessLog:
         at = datetime.datetime.fromtimestamp(at_s, tz=datetime.UTC).strftime("%d/%b/%Y:%H:%M:%S %z")
         query = scope.get("query_string", b"").decode("latin-1")
         target = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
-        target = scope.get(namespaces.PREFIX, "") + target
+        target = scope.get(namespace_router.NAMESPACE_SCOPE_KEY, "") + target
         _log.info(
             '%s - - [%s] "%s %s HTTP/%s" %d %d "%s" "%s" %d',
-            _clean(client[0]) if client else "-",
+            _escape_unprintable(client[0]) if client else "-",
             at,
             scope["method"],
-            _clean(f"{target}?{query}" if query else target),
+            _escape_unprintable(f"{target}?{query}" if query else target),
             scope.get("http_version", "1.1"),
             status,
             size,
-            _clean(headers.get("referer", "-")),
-            _clean(headers.get("user-agent", "-")),
+            _escape_unprintable(headers.get("referer", "-")),
+            _escape_unprintable(headers.get("user-agent", "-")),
             took_ms,
         )
 
 
-def _clean(text: str) -> str:
+def _escape_unprintable(text: str) -> str:
     """Whoever asks cannot write lines of their own into the log."""
     return _UNPRINTABLE.sub("?", text)

@@ -1,9 +1,9 @@
-"""HTTP basic authentication: what Kafka Connect's BasicAuthSecurityRestExtension does.
+"""HTTP basic authentication, as Kafka Connect's BasicAuthSecurityRestExtension.
 
-Users and passwords are those of a properties file, as `PropertyFileLoginModule` reads it. The two
-internal requests that workers send each other need no password while they are signed (KIP-507): the
-group must speak the protocol `sessioned`, and the signature must be right. Java lets them in under
-every protocol. Nothing is encrypted by this; use https.
+Users and passwords are read from a properties file, as `PropertyFileLoginModule` does. The two
+internal requests between workers need no password if they are signed (KIP-507): the group must
+use the protocol `sessioned`, and the signature must be valid. (Java admits them under every
+protocol.) Basic authentication encrypts nothing: use https.
 """
 
 from __future__ import annotations
@@ -16,64 +16,68 @@ from collections.abc import Callable, Mapping
 
 from starlette import datastructures, responses, types
 
-from connect_runtime.api import errors
-from connect_runtime.core.herder import session_keys
-from connect_runtime.rest import exchange
-from connect_runtime.wire.codec import jaas
+from connect_runtime.api.errors import ConfigError
+from connect_runtime.herder import session_keys
+from connect_runtime.protocol import jaas
+from connect_runtime.protocol.jaas import JaasConfigError
+from connect_runtime.rest import http_request
 
-_ENTRY = "KafkaConnect"
-_MODULE = "PropertyFileLoginModule"
-_COMMENT = re.compile(r'"[^"]*+"?|//[^\n]*+|#[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?')
-_SECTION = re.compile(r"\bKafkaConnect\s*+\{")
+_JAAS_ENTRY = "KafkaConnect"
+_LOGIN_MODULE = "PropertyFileLoginModule"
+_JAAS_COMMENT = re.compile(r'"[^"]*+"?|//[^\n]*+|#[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?')
+_JAAS_SECTION = re.compile(r"\bKafkaConnect\s*+\{")
 _SEMICOLON = re.compile(r"\s*+;")
 
-_INTERNAL = (
+_INTERNAL_REQUESTS = (
     ("POST", re.compile(r"/connectors/[^/]+/tasks/?")),
     ("PUT", re.compile(r"/connectors/[^/]+/fence/?")),
 )
 
 
-def users_file(jaas_text: str) -> str:
+def find_users_file(jaas_text: str) -> str:
     """The file of users that a JAAS file names, as `java.security.auth.login.config` has it.
 
         KafkaConnect { ….PropertyFileLoginModule required file="/etc/connect/users.properties"; };
 
     Raises `ConfigError`.
     """
-    plain = _COMMENT.sub(lambda each: each[0] if each[0].startswith('"') else " ", jaas_text)
-    entry = _section(plain)
+    plain = _JAAS_COMMENT.sub(lambda each: each[0] if each[0].startswith('"') else " ", jaas_text)
+    entry = _extract_jaas_section(plain)
     if entry is None:
-        raise errors.ConfigError(
-            f"basic authentication: the JAAS file has no entry {_ENTRY} {{ … }};"
+        raise ConfigError(
+            f"basic authentication: the JAAS file has no entry {_JAAS_ENTRY} {{ … }};"
         )
     try:
-        module = jaas.parse(entry.strip())
-    except jaas.JaasProblem as error:
-        raise errors.ConfigError(
-            f"basic authentication, the entry {_ENTRY} of the JAAS file: {error}"
+        module = jaas.parse_jaas_config(entry.strip())
+    except JaasConfigError as error:
+        raise ConfigError(
+            f"basic authentication, the entry {_JAAS_ENTRY} of the JAAS file: {error}"
         ) from None
-    if module.simple_name != _MODULE:
-        raise errors.ConfigError(
-            f"basic authentication: {module.class_name} cannot be loaded here; there is {_MODULE},"
+    if module.simple_name != _LOGIN_MODULE:
+        raise ConfigError(
+            f"basic authentication: {module.class_name} cannot be loaded here; there is "
+            f"{_LOGIN_MODULE},"
             " which reads users and passwords from a properties file"
         )
     file = module.options.get("file", "").strip()
     if not file:
-        raise errors.ConfigError(f"basic authentication: {_MODULE} needs the option file")
+        raise ConfigError(f"basic authentication: {_LOGIN_MODULE} needs the option file")
     return file
 
 
-def _section(plain: str) -> str | None:
+def _extract_jaas_section(plain: str) -> str | None:
     """What is between the braces of the first complete entry of Connect's."""
     at = 0
-    while (found := _SECTION.search(plain, at)) and (closing := plain.find("}", found.end())) >= 0:
+    while (found := _JAAS_SECTION.search(plain, at)) and (
+        closing := plain.find("}", found.end())
+    ) >= 0:
         at = closing + 1
         if _SEMICOLON.match(plain, at):
             return plain[found.end() : closing]
     return None
 
 
-def credentials(authorization: str | None) -> tuple[str, str] | None:
+def parse_credentials(authorization: str | None) -> tuple[str, str] | None:
     """User and password of an `Authorization` header; None where it holds none."""
     scheme, _, encoded = (authorization or "").partition(" ")
     if scheme.lower() != "basic":
@@ -86,7 +90,7 @@ def credentials(authorization: str | None) -> tuple[str, str] | None:
     return (user, password) if colon and user else None
 
 
-class BasicAuth:
+class BasicAuthMiddleware:
     """ASGI: 401 for whoever is not one of the users. Without any user everybody is let in."""
 
     def __init__(
@@ -107,14 +111,14 @@ class BasicAuth:
             await self._app(scope, receive, send)
             return
         if self._may_be_signed(scope):
-            scope[exchange.MUST_BE_SIGNED] = True  # `Internal` verifies the signature
+            scope[http_request.MUST_BE_SIGNED_SCOPE_KEY] = True  # `Internal` verifies the signature
             await self._app(scope, receive, send)
             return
         refusal = responses.PlainTextResponse("User cannot access the resource.", status_code=401)
         await refusal(scope, receive, send)
 
     def _has_password(self, scope: types.Scope) -> bool:
-        given = credentials(datastructures.Headers(scope=scope).get("authorization"))
+        given = parse_credentials(datastructures.Headers(scope=scope).get("authorization"))
         if given is None:
             return False
         user, password = given
@@ -125,11 +129,11 @@ class BasicAuth:
 
     def _may_be_signed(self, scope: types.Scope) -> bool:
         return (
-            _is_internal(scope["method"], scope["path"])
+            _is_internal_request(scope["method"], scope["path"])
             and session_keys.SIGNATURE_HEADER in datastructures.Headers(scope=scope)
             and self._signs_internal_requests()
         )
 
 
-def _is_internal(method: str, path: str) -> bool:
-    return any(method == each and pattern.fullmatch(path) for each, pattern in _INTERNAL)
+def _is_internal_request(method: str, path: str) -> bool:
+    return any(method == each and pattern.fullmatch(path) for each, pattern in _INTERNAL_REQUESTS)

@@ -1,9 +1,9 @@
-"""Answers that browsers let pages of other origins read: `access.control.allow.*`.
+"""Cross-origin resource sharing: `access.control.allow.*`.
 
-Follows the handler of Jetty that Kafka Connect uses: what changes is what a browser shows to the
-page; preflights are served to all. Other than there, what a page of an origin that is not allowed
-would have changed is refused (`host_check`). Credentials are never allowed. An origin is given as
-it is, with stars that stand for anything, or as a regular expression.
+Follows the Jetty handler that Kafka Connect uses: the headers decide what a browser shows to a
+page; preflight requests are always answered. Unlike there, changes that pages of other origins
+request are refused (`host_check`). Credentials are never allowed. An origin is literal, with
+stars as wildcards, or a regular expression.
 """
 
 from __future__ import annotations
@@ -14,39 +14,40 @@ from collections.abc import Callable
 
 from starlette import datastructures, types
 
-from connect_runtime.api import errors
-from connect_runtime.base import user_pattern
-from connect_runtime.rest import settings
+from connect_runtime.api.errors import ConfigError
+from connect_runtime.base import bounded_regex
+from connect_runtime.base.bounded_regex import BoundedPattern, MatchLimitError, PatternError
+from connect_runtime.rest.rest_settings import CorsSettings
 
-KEY = "access.control.allow.origin"
+ALLOW_ORIGIN_CONFIG = "access.control.allow.origin"
 _LOG = logging.getLogger(__name__)
-_METHODS = ("GET", "POST", "HEAD")
-_HEADERS = "Content-Type"
+_SIMPLE_METHODS = ("GET", "POST", "HEAD")
+_ALLOWED_HEADERS = "Content-Type"
 _MAX_AGE_S = 60
-_EXPRESSION = re.compile(r"[\\\[(|^$+?]|\.\*")
+_REGULAR_EXPRESSION = re.compile(r"[\\\[(|^$+?]|\.\*")
 """What is in no origin: one with any of this is a regular expression."""
 
 
-def origins(text: str) -> tuple[user_pattern.Pattern, ...]:
+def parse_origins(text: str) -> tuple[BoundedPattern, ...]:
     """The origins of `access.control.allow.origin`. Raises `ConfigError`."""
-    return tuple(_pattern(each) for each in _listed(text))
+    return tuple(_compile_origin(each) for each in _split_list(text))
 
 
-def allows(access: settings.Access) -> Callable[[str], bool]:
+def build_origin_check(access: CorsSettings) -> Callable[[str], bool]:
     """Are pages of an origin served, as `access.control.allow.origin` says? One that cannot be
     matched within the limit is not; the first such is logged."""
-    everybody, patterns = "*" in _listed(access.origins), origins(access.origins)
+    everybody, patterns = "*" in _split_list(access.origins), parse_origins(access.origins)
     is_limit_logged = False
 
     def allowed(origin: str) -> bool:
         nonlocal is_limit_logged
         if everybody:
             return True
-        if len(origin) > user_pattern.NAME_LENGTH:  # a host has 253 characters at most
+        if len(origin) > bounded_regex.NAME_LENGTH_MAX:  # a host has 253 characters at most
             return False
         try:
-            return any(each.fullmatch(origin, key=KEY) for each in patterns)
-        except user_pattern.MatchLimitError as error:
+            return any(each.fullmatch(origin, key=ALLOW_ORIGIN_CONFIG) for each in patterns)
+        except MatchLimitError as error:
             if not is_limit_logged:
                 is_limit_logged = True
                 _LOG.warning("an origin is not allowed: %s", error)
@@ -55,27 +56,29 @@ def allows(access: settings.Access) -> Callable[[str], bool]:
     return allowed
 
 
-def _pattern(origin: str) -> user_pattern.Pattern:
-    is_expression = _EXPRESSION.search(origin)
+def _compile_origin(origin: str) -> BoundedPattern:
+    is_expression = _REGULAR_EXPRESSION.search(origin)
     text = origin if is_expression else ".*".join(re.escape(part) for part in origin.split("*"))
     try:
-        return user_pattern.compile_pattern(text)
-    except user_pattern.PatternError as error:
-        raise errors.ConfigError(f"{KEY}: '{origin}' cannot be used: {error.reason}") from None
+        return bounded_regex.compile_pattern(text)
+    except PatternError as error:
+        raise ConfigError(
+            f"{ALLOW_ORIGIN_CONFIG}: '{origin}' cannot be used: {error.reason}"
+        ) from None
 
 
-def _listed(text: str) -> list[str]:
+def _split_list(text: str) -> list[str]:
     return [each.strip() for each in text.split(",") if each.strip()]
 
 
-class Cors:
+class CorsMiddleware:
     """ASGI: adds the headers where the origin is allowed."""
 
-    def __init__(self, app: types.ASGIApp, *, access: settings.Access) -> None:
+    def __init__(self, app: types.ASGIApp, *, access: CorsSettings) -> None:
         self._app = app
-        self._everybody = "*" in _listed(access.origins)
-        self._allows = allows(access)
-        self._methods = ",".join(_listed(access.methods) or _METHODS)
+        self._everybody = "*" in _split_list(access.origins)
+        self._allows = build_origin_check(access)
+        self._methods = ",".join(_split_list(access.methods) or _SIMPLE_METHODS)
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         if scope["type"] != "http":
@@ -99,5 +102,5 @@ class Cors:
         headers["Access-Control-Allow-Origin"] = "*" if self._everybody else origin
         if asked["method"] == "OPTIONS" and "access-control-request-method" in request:
             headers["Access-Control-Allow-Methods"] = self._methods
-            headers["Access-Control-Allow-Headers"] = _HEADERS
+            headers["Access-Control-Allow-Headers"] = _ALLOWED_HEADERS
             headers["Access-Control-Max-Age"] = str(_MAX_AGE_S)

@@ -1,4 +1,7 @@
-"""Refuses what browsers send for pages from elsewhere: `base.request_origin` says what that is."""
+"""Rejects requests with a foreign host name (DNS rebinding) or from pages of other origins.
+
+`base.request_origin` has the rules.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,17 @@ from http import HTTPStatus
 from starlette import datastructures, types
 
 from connect_runtime.base import request_origin
-from connect_runtime.rest import errors, settings
+from connect_runtime.base.request_origin import AllowedHosts
+from connect_runtime.rest import rest_errors
+from connect_runtime.rest.rest_errors import RestError
+from connect_runtime.rest.rest_settings import RestSettings
 
-HEALTH = "/health"
+HEALTH_PATH = "/health"
 """Probes ask for it under any name. It holds no secret and changes nothing."""
-_SAFE = ("GET", "HEAD", "OPTIONS")
+_SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
-def hosts(configured: settings.RestSettings) -> request_origin.AllowedHosts:
+def collect_allowed_hosts(configured: RestSettings) -> AllowedHosts:
     """The names of this machine, of the listeners, the advertised one, and what is configured."""
     own = socket.gethostname()
     names = [own, *configured.allowed_hosts, *(each.host for each in configured.listeners)]
@@ -28,10 +34,10 @@ def hosts(configured: settings.RestSettings) -> request_origin.AllowedHosts:
     except OSError:
         found = []  # it has no other name
     names += [canonical for *_, canonical, _ in found if canonical]
-    return request_origin.allowed(names)
+    return request_origin.parse_allowed_hosts(names)
 
 
-class HostCheck:
+class HostCheckMiddleware:
     """ASGI: 403 for requests under another host name, and for what pages of other origins would
     have changed."""
 
@@ -39,7 +45,7 @@ class HostCheck:
         self,
         app: types.ASGIApp,
         *,
-        hosts: request_origin.AllowedHosts,
+        hosts: AllowedHosts,
         allows_origin: Callable[[str], bool] = lambda _: False,
     ) -> None:
         """`allows_origin`: origins whose pages may ask for changes."""
@@ -52,19 +58,19 @@ class HostCheck:
         if not why:
             await self._app(scope, receive, send)
             return
-        answer = errors.respond(errors.RestError(HTTPStatus.FORBIDDEN, why))
+        answer = rest_errors.respond_error(RestError(HTTPStatus.FORBIDDEN, why))
         await answer(scope, receive, send)
 
     def _refusal(self, scope: types.Scope) -> str:
-        if scope["path"] == HEALTH and scope["method"] in _SAFE:
+        if scope["path"] == HEALTH_PATH and scope["method"] in _SAFE_METHODS:
             return ""
         headers = datastructures.Headers(scope=scope)
         host, origin = headers.get("host"), headers.get("origin")
         if not self._hosts.allows(host):
-            return request_origin.refused_name(host or "")
-        if scope["method"] in _SAFE or (origin is not None and self._allows_origin(origin)):
+            return request_origin.explain_refused_host(host or "")
+        if scope["method"] in _SAFE_METHODS or (origin is not None and self._allows_origin(origin)):
             return ""
-        foreign = request_origin.is_foreign(
+        foreign = request_origin.is_cross_origin(
             host=host, origin=origin, fetch_site=headers.get("sec-fetch-site")
         )
-        return request_origin.refused_origin(origin) if foreign else ""
+        return request_origin.explain_refused_origin(origin) if foreign else ""

@@ -1,7 +1,7 @@
-"""The API described as an OpenAPI 3.1 document, served at `/openapi.json`.
+"""The OpenAPI 3.1 document of the REST API, served at `/openapi.json`.
 
-What it says of each endpoint stands here, one line each; a test holds it against the routes. The
-two internal endpoints are left out: they are nobody's business.
+Every endpoint is described here in one line; a test compares them with the routes. The two
+internal endpoints are left out.
 """
 
 from __future__ import annotations
@@ -12,30 +12,33 @@ from typing import Any
 
 from starlette import responses
 
-from connect_runtime.rest import exchange, routing, settings, shapes
+from connect_runtime.rest import rest_responses
+from connect_runtime.rest.http_request import RestRequest
+from connect_runtime.rest.rest_settings import WorkerIdentity
+from connect_runtime.rest.routing import Endpoint
 
-PATH = "/openapi.json"
+OPENAPI_PATH = "/openapi.json"
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
-_STRINGS = {"type": "object", "additionalProperties": {"type": ["string", "null"]}}
-_ANY = {"type": "object"}
-_CONNECTOR = "/connectors/{connector}"
-_PLUGIN = "/connector-plugins/{plugin}/config"
-_LOGGER = "/admin/loggers/{logger}"
-_ABSENT = "404: there is no such connector"
-_RETRY = "409: a rebalance is going on, try again"
+_STRING_MAP = {"type": "object", "additionalProperties": {"type": ["string", "null"]}}
+_ANY_OBJECT = {"type": "object"}
+_CONNECTOR_PATH = "/connectors/{connector}"
+_PLUGIN_PATH = "/connector-plugins/{plugin}/config"
+_LOGGER_PATH = "/admin/loggers/{logger}"
+_UNKNOWN_CONNECTOR = "404: there is no such connector"
+_REBALANCE_CONFLICT = "409: a rebalance is going on, try again"
 
 
-def _object(*required: str, **properties: Any) -> dict[str, Any]:
+def _describe_object(*required: str, **properties: Any) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     return schema | {"required": list(required)} if required else schema
 
 
-def _list(of: Any) -> dict[str, Any]:
+def _describe_list(of: Any) -> dict[str, Any]:
     return {"type": "array", "items": of}
 
 
-def _ref(name: str) -> dict[str, Any]:
+def _reference_schema(name: str) -> dict[str, Any]:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
@@ -61,41 +64,47 @@ _STATE = {
 }
 
 _SCHEMAS: dict[str, Any] = {
-    "Error": _object("error_code", "message", error_code=_NUMBER, message=_TEXT_OR_NULL),
-    "Message": _object("message", message=_TEXT),
-    "Worker": _object(version=_TEXT, commit=_TEXT, kafka_cluster_id=_TEXT_OR_NULL),
-    "Health": _object(
+    "Error": _describe_object("error_code", "message", error_code=_NUMBER, message=_TEXT_OR_NULL),
+    "Message": _describe_object("message", message=_TEXT),
+    "Worker": _describe_object(version=_TEXT, commit=_TEXT, kafka_cluster_id=_TEXT_OR_NULL),
+    "Health": _describe_object(
         status={"type": "string", "enum": ["healthy", "starting", "unhealthy"]}, message=_TEXT
     ),
-    "Config": _STRINGS,
-    "TaskId": _object("connector", "task", connector=_TEXT, task=_NUMBER),
-    "NewConnector": _object(
+    "Config": _STRING_MAP,
+    "TaskId": _describe_object("connector", "task", connector=_TEXT, task=_NUMBER),
+    "NewConnector": _describe_object(
         "config",
         name=_TEXT,
-        config=_ref("Config"),
+        config=_reference_schema("Config"),
         initial_state={"type": "string", "enum": ["RUNNING", "PAUSED", "STOPPED"]},
     ),
-    "Connector": _object(
+    "Connector": _describe_object(
         name=_TEXT,
-        config=_ref("Config"),
-        tasks=_list(_ref("TaskId")),
+        config=_reference_schema("Config"),
+        tasks=_describe_list(_reference_schema("TaskId")),
         type={"type": "string", "enum": ["source", "sink", "unknown"]},
     ),
-    "Task": _object(id=_ref("TaskId"), config=_ref("Config")),
-    "ConnectorState": _object("state", "worker_id", **_STATE),
-    "TaskState": _object("id", "state", "worker_id", id=_NUMBER, **_STATE),
-    "Status": _object(
+    "Task": _describe_object(id=_reference_schema("TaskId"), config=_reference_schema("Config")),
+    "ConnectorState": _describe_object("state", "worker_id", **_STATE),
+    "TaskState": _describe_object("id", "state", "worker_id", id=_NUMBER, **_STATE),
+    "Status": _describe_object(
         name=_TEXT,
-        connector=_ref("ConnectorState"),
-        tasks=_list(_ref("TaskState")),
+        connector=_reference_schema("ConnectorState"),
+        tasks=_describe_list(_reference_schema("TaskState")),
         type=_TEXT,
     ),
-    "Offsets": _object(
+    "Offsets": _describe_object(
         "offsets",
-        offsets=_list(_object("partition", partition=_ANY, offset={"type": ["object", "null"]})),
+        offsets=_describe_list(
+            _describe_object(
+                "partition", partition=_ANY_OBJECT, offset={"type": ["object", "null"]}
+            )
+        ),
     ),
-    "Plugin": _object("class", "type", **{"class": _TEXT, "type": _TEXT, "version": _TEXT}),
-    "ConfigKey": _object(
+    "Plugin": _describe_object(
+        "class", "type", **{"class": _TEXT, "type": _TEXT, "version": _TEXT}
+    ),
+    "ConfigKey": _describe_object(
         name=_TEXT,
         type=_TEXT,
         required={"type": "boolean"},
@@ -106,27 +115,31 @@ _SCHEMAS: dict[str, Any] = {
         order_in_group=_NUMBER,
         width=_TEXT,
         display_name=_TEXT,
-        dependents=_list(_TEXT),
+        dependents=_describe_list(_TEXT),
         order=_NUMBER,
     ),
-    "ConfigValue": _object(
+    "ConfigValue": _describe_object(
         name=_TEXT,
         value=_TEXT_OR_NULL,
-        recommended_values=_list(_TEXT_OR_NULL),
-        errors=_list(_TEXT),
+        recommended_values=_describe_list(_TEXT_OR_NULL),
+        errors=_describe_list(_TEXT),
         visible={"type": "boolean"},
     ),
-    "Validation": _object(
+    "Validation": _describe_object(
         name=_TEXT,
         error_count=_NUMBER,
-        groups=_list(_TEXT),
-        configs=_list(_object(definition=_ref("ConfigKey"), value=_ref("ConfigValue"))),
+        groups=_describe_list(_TEXT),
+        configs=_describe_list(
+            _describe_object(
+                definition=_reference_schema("ConfigKey"), value=_reference_schema("ConfigValue")
+            )
+        ),
     ),
-    "LoggerLevel": _object(level=_TEXT, last_modified={"type": ["integer", "null"]}),
+    "LoggerLevel": _describe_object(level=_TEXT, last_modified={"type": ["integer", "null"]}),
 }
 
 
-def _operation(
+def _describe_operation(
     summary: str,
     *answers: str,
     takes: Any = None,
@@ -141,129 +154,129 @@ def _operation(
             for name, schema in query.items()
         ]
     if takes is not None:
-        told["requestBody"] = {"required": True, "content": _content(takes)}
+        told["requestBody"] = {"required": True, "content": _describe_content(takes)}
     told["responses"] = {}
     for each in answers:
         status, _, meaning = each.partition(": ")
-        body = gives if int(status) < HTTPStatus.MULTIPLE_CHOICES else _ref("Error")
+        body = gives if int(status) < HTTPStatus.MULTIPLE_CHOICES else _reference_schema("Error")
         has_body = body is not None and int(status) != HTTPStatus.NO_CONTENT
-        content = {"content": _content(body)} if has_body else {}
+        content = {"content": _describe_content(body)} if has_body else {}
         told["responses"][status] = {"description": meaning or HTTPStatus(int(status)).phrase}
         told["responses"][status] |= content
     return told
 
 
-def _content(schema: Any) -> dict[str, Any]:
+def _describe_content(schema: Any) -> dict[str, Any]:
     return {"application/json": {"schema": schema}}
 
 
 _FLAG = {"type": "boolean", "default": False}
 
 _OPERATIONS: dict[tuple[str, str], dict[str, Any]] = {
-    ("GET", "/"): _operation("This worker and its Kafka cluster", "200", gives=_ref("Worker")),
-    ("GET", "/health"): _operation(
+    ("GET", "/"): _describe_operation("This worker and its Kafka cluster", "200", gives=_reference_schema("Worker")),
+    ("GET", "/health"): _describe_operation(
         "Whether this worker is well", "200", "503: starting", "500: unhealthy",
-        gives=_ref("Health"),
+        gives=_reference_schema("Health"),
     ),
-    ("GET", "/connectors"): _operation(
+    ("GET", "/connectors"): _describe_operation(
         "Names of all connectors, or with `expand` what is known of each", "200",
-        gives={"oneOf": [_list(_TEXT), _ANY]},
-        query={"expand": _list({"type": "string", "enum": ["status", "info"]})},
+        gives={"oneOf": [_describe_list(_TEXT), _ANY_OBJECT]},
+        query={"expand": _describe_list({"type": "string", "enum": ["status", "info"]})},
     ),
-    ("POST", "/connectors"): _operation(
+    ("POST", "/connectors"): _describe_operation(
         "Create a connector", "201", "400: invalid", "409: exists, or a rebalance is going on",
-        takes=_ref("NewConnector"), gives=_ref("Connector"),
+        takes=_reference_schema("NewConnector"), gives=_reference_schema("Connector"),
     ),
-    ("GET", _CONNECTOR): _operation(
-        "A connector", "200", _ABSENT, _RETRY, gives=_ref("Connector")
+    ("GET", _CONNECTOR_PATH): _describe_operation(
+        "A connector", "200", _UNKNOWN_CONNECTOR, _REBALANCE_CONFLICT, gives=_reference_schema("Connector")
     ),
-    ("DELETE", _CONNECTOR): _operation("Delete a connector", "204", _ABSENT, _RETRY),
-    ("GET", f"{_CONNECTOR}/config"): _operation(
-        "Its configuration", "200", _ABSENT, _RETRY, gives=_ref("Config")
+    ("DELETE", _CONNECTOR_PATH): _describe_operation("Delete a connector", "204", _UNKNOWN_CONNECTOR, _REBALANCE_CONFLICT),
+    ("GET", f"{_CONNECTOR_PATH}/config"): _describe_operation(
+        "Its configuration", "200", _UNKNOWN_CONNECTOR, _REBALANCE_CONFLICT, gives=_reference_schema("Config")
     ),
-    ("PUT", f"{_CONNECTOR}/config"): _operation(
-        "Create or reconfigure it", "200: reconfigured", "201: created", "400: invalid", _RETRY,
-        takes=_ref("Config"), gives=_ref("Connector"),
+    ("PUT", f"{_CONNECTOR_PATH}/config"): _describe_operation(
+        "Create or reconfigure it", "200: reconfigured", "201: created", "400: invalid", _REBALANCE_CONFLICT,
+        takes=_reference_schema("Config"), gives=_reference_schema("Connector"),
     ),
-    ("PATCH", f"{_CONNECTOR}/config"): _operation(
-        "Change some of its properties; null removes one", "200", "400: invalid", _ABSENT, _RETRY,
-        takes=_ref("Config"), gives=_ref("Connector"),
+    ("PATCH", f"{_CONNECTOR_PATH}/config"): _describe_operation(
+        "Change some of its properties; null removes one", "200", "400: invalid", _UNKNOWN_CONNECTOR, _REBALANCE_CONFLICT,
+        takes=_reference_schema("Config"), gives=_reference_schema("Connector"),
     ),
-    ("GET", f"{_CONNECTOR}/status"): _operation(
-        "What it and its tasks are doing", "200", "404: nothing is known", gives=_ref("Status")
+    ("GET", f"{_CONNECTOR_PATH}/status"): _describe_operation(
+        "What it and its tasks are doing", "200", "404: nothing is known", gives=_reference_schema("Status")
     ),
-    ("GET", f"{_CONNECTOR}/topics"): _operation(
-        "Topics it has used since they were reset", "200", "403: disabled", gives=_ANY
+    ("GET", f"{_CONNECTOR_PATH}/topics"): _describe_operation(
+        "Topics it has used since they were reset", "200", "403: disabled", gives=_ANY_OBJECT
     ),
-    ("PUT", f"{_CONNECTOR}/topics/reset"): _operation(
+    ("PUT", f"{_CONNECTOR_PATH}/topics/reset"): _describe_operation(
         "Forget which topics it has used", "202", "403: disabled"
     ),
-    ("GET", f"{_CONNECTOR}/tasks"): _operation(
-        "Its tasks, with their configurations", "200", _ABSENT, _RETRY, gives=_list(_ref("Task"))
+    ("GET", f"{_CONNECTOR_PATH}/tasks"): _describe_operation(
+        "Its tasks, with their configurations", "200", _UNKNOWN_CONNECTOR, _REBALANCE_CONFLICT, gives=_describe_list(_reference_schema("Task"))
     ),
-    ("GET", f"{_CONNECTOR}/tasks/{{task}}/status"): _operation(
-        "What one task is doing", "200", "404: nothing is known", gives=_ref("TaskState")
+    ("GET", f"{_CONNECTOR_PATH}/tasks/{{task}}/status"): _describe_operation(
+        "What one task is doing", "200", "404: nothing is known", gives=_reference_schema("TaskState")
     ),
-    ("POST", f"{_CONNECTOR}/tasks/{{task}}/restart"): _operation(
-        "Restart one task", "204", "404: there is no such task", _RETRY, "500: it did not start"
+    ("POST", f"{_CONNECTOR_PATH}/tasks/{{task}}/restart"): _describe_operation(
+        "Restart one task", "204", "404: there is no such task", _REBALANCE_CONFLICT, "500: it did not start"
     ),
-    ("POST", f"{_CONNECTOR}/restart"): _operation(
+    ("POST", f"{_CONNECTOR_PATH}/restart"): _describe_operation(
         "Restart it: alone, with its tasks, or what of it failed",
-        "202: with a flag; how it stands", "204: without", _ABSENT, _RETRY,
-        "500: it did not start", gives=_ref("Status"),
+        "202: with a flag; how it stands", "204: without", _UNKNOWN_CONNECTOR, _REBALANCE_CONFLICT,
+        "500: it did not start", gives=_reference_schema("Status"),
         query={"includeTasks": _FLAG, "onlyFailed": _FLAG},
     ),
-    ("PUT", f"{_CONNECTOR}/pause"): _operation("Pause it and its tasks", "202", _ABSENT),
-    ("PUT", f"{_CONNECTOR}/resume"): _operation("Let it run again", "202", _ABSENT),
-    ("PUT", f"{_CONNECTOR}/stop"): _operation(
-        "Stop it, and give up its tasks", "204", _ABSENT, _RETRY
+    ("PUT", f"{_CONNECTOR_PATH}/pause"): _describe_operation("Pause it and its tasks", "202", _UNKNOWN_CONNECTOR),
+    ("PUT", f"{_CONNECTOR_PATH}/resume"): _describe_operation("Let it run again", "202", _UNKNOWN_CONNECTOR),
+    ("PUT", f"{_CONNECTOR_PATH}/stop"): _describe_operation(
+        "Stop it, and give up its tasks", "204", _UNKNOWN_CONNECTOR, _REBALANCE_CONFLICT
     ),
-    ("GET", f"{_CONNECTOR}/offsets"): _operation(
-        "Its offsets", "200", _ABSENT, gives=_ref("Offsets")
+    ("GET", f"{_CONNECTOR_PATH}/offsets"): _describe_operation(
+        "Its offsets", "200", _UNKNOWN_CONNECTOR, gives=_reference_schema("Offsets")
     ),
-    ("PATCH", f"{_CONNECTOR}/offsets"): _operation(
+    ("PATCH", f"{_CONNECTOR_PATH}/offsets"): _describe_operation(
         "Alter offsets of a stopped connector; a null offset forgets one", "200",
-        "400: invalid, or it is not stopped", _ABSENT, _RETRY,
-        takes=_ref("Offsets"), gives=_ref("Message"),
+        "400: invalid, or it is not stopped", _UNKNOWN_CONNECTOR, _REBALANCE_CONFLICT,
+        takes=_reference_schema("Offsets"), gives=_reference_schema("Message"),
     ),
-    ("DELETE", f"{_CONNECTOR}/offsets"): _operation(
-        "Forget all offsets of a stopped connector", "200", "400: it is not stopped", _ABSENT,
-        _RETRY, gives=_ref("Message"),
+    ("DELETE", f"{_CONNECTOR_PATH}/offsets"): _describe_operation(
+        "Forget all offsets of a stopped connector", "200", "400: it is not stopped", _UNKNOWN_CONNECTOR,
+        _REBALANCE_CONFLICT, gives=_reference_schema("Message"),
     ),
-    ("GET", "/connector-plugins"): _operation(
-        "What is installed here", "200", gives=_list(_ref("Plugin")),
+    ("GET", "/connector-plugins"): _describe_operation(
+        "What is installed here", "200", gives=_describe_list(_reference_schema("Plugin")),
         query={"connectorsOnly": _FLAG | {"default": True}},
     ),
-    ("GET", _PLUGIN): _operation(
+    ("GET", _PLUGIN_PATH): _describe_operation(
         "The keys that a plugin knows", "200", "400: no such version", "404: no such plugin",
-        gives=_list(_ref("ConfigKey")), query={"version": _TEXT | {"default": "latest"}},
+        gives=_describe_list(_reference_schema("ConfigKey")), query={"version": _TEXT | {"default": "latest"}},
     ),
-    ("PUT", f"{_PLUGIN}/validate"): _operation(
+    ("PUT", f"{_PLUGIN_PATH}/validate"): _describe_operation(
         "What is wrong with a configuration, key by key", "200: also where something is wrong",
-        "400: no connector.class, or another", takes=_ref("Config"), gives=_ref("Validation"),
+        "400: no connector.class, or another", takes=_reference_schema("Config"), gives=_reference_schema("Validation"),
     ),
-    ("GET", "/admin/loggers"): _operation(
+    ("GET", "/admin/loggers"): _describe_operation(
         "Loggers that have a level of their own", "200",
-        gives={"type": "object", "additionalProperties": _ref("LoggerLevel")},
+        gives={"type": "object", "additionalProperties": _reference_schema("LoggerLevel")},
     ),
-    ("GET", _LOGGER): _operation(
-        "A logger's level", "200", "404: no such logger", gives=_ref("LoggerLevel")
+    ("GET", _LOGGER_PATH): _describe_operation(
+        "A logger's level", "200", "404: no such logger", gives=_reference_schema("LoggerLevel")
     ),
-    ("PUT", _LOGGER): _operation(
+    ("PUT", _LOGGER_PATH): _describe_operation(
         "Set the level of a logger and those below it", "200: the loggers that were set",
         "204: with scope=cluster", "400: no level", "404: no such level",
-        takes=_object("level", level=_TEXT), gives=_list(_TEXT),
+        takes=_describe_object("level", level=_TEXT), gives=_describe_list(_TEXT),
         query={"scope": {"type": "string", "enum": ["worker", "cluster"], "default": "worker"}},
     ),
-    ("GET", PATH): _operation("This document", "200", gives=_ANY),
+    ("GET", OPENAPI_PATH): _describe_operation("This document", "200", gives=_ANY_OBJECT),
 }  # fmt: skip
 
 
-def document(identity: settings.Identity) -> dict[str, Any]:
+def build_document(identity: WorkerIdentity) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for (method, path), operation in _OPERATIONS.items():
         told = dict(operation)
-        parameters = [_path_parameter(name) for name in _PARAMETER.findall(path)]
+        parameters = [_describe_path_parameter(name) for name in _PARAMETER.findall(path)]
         parameters += operation.get("parameters", [])
         if parameters:
             told["parameters"] = parameters
@@ -280,19 +293,19 @@ def document(identity: settings.Identity) -> dict[str, Any]:
     }
 
 
-def _path_parameter(name: str) -> dict[str, Any]:
+def _describe_path_parameter(name: str) -> dict[str, Any]:
     schema = _NUMBER if name == "task" else _TEXT
     return {"name": name, "in": "path", "required": True, "schema": schema}
 
 
-class Document:
+class OpenApiResource:
     """The endpoint that serves it."""
 
-    def __init__(self, identity: settings.Identity) -> None:
-        self._document = document(identity)
+    def __init__(self, identity: WorkerIdentity) -> None:
+        self._document = build_document(identity)
 
-    def endpoints(self) -> list[routing.Endpoint]:
-        return [routing.Endpoint("GET", PATH, self.read)]
+    def endpoints(self) -> list[Endpoint]:
+        return [Endpoint("GET", OPENAPI_PATH, self.read)]
 
-    async def read(self, _asked: exchange.Exchange) -> responses.Response:
-        return shapes.json(self._document)
+    async def read(self, _asked: RestRequest) -> responses.Response:
+        return rest_responses.respond_json(self._document)

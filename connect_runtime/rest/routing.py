@@ -1,7 +1,7 @@
-"""From a method and a path to the handler of an endpoint, with what all of them have in common.
+"""Routes a method and a path to the handler of an endpoint, with the checks that all of them share.
 
-Paths are matched as they were sent, percent-encoded, since a connector's name may hold a slash;
-one slash at their end means nothing. As in Java's Jersey, OPTIONS names the methods of a path.
+Paths are matched percent-encoded, as they were sent, since a connector's name may contain a
+slash; one trailing slash is ignored. As in Java's Jersey, OPTIONS lists the methods of a path.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from http import HTTPStatus
 
 from starlette import requests, responses, routing, types
 
-from connect_runtime.rest import errors, exchange
+from connect_runtime.rest import http_request, rest_errors
+from connect_runtime.rest.http_request import RestRequest
+from connect_runtime.rest.rest_errors import RestError
 
-Handler = Callable[[exchange.Exchange], Awaitable[responses.Response]]
+EndpointHandler = Callable[[RestRequest], Awaitable[responses.Response]]
 
 _JSON_RANGES = ("application/json", "application/*", "*/*")
 
@@ -25,22 +27,25 @@ class Endpoint:
 
     method: str
     path: str
-    handle: Handler
+    handle: EndpointHandler
 
 
-def routes(endpoints: Iterable[Endpoint], *, body_timeout_s: float) -> list[routing.Route]:
+def build_routes(endpoints: Iterable[Endpoint], *, body_timeout_s: float) -> list[routing.Route]:
     """One for each path; HEAD goes with GET."""
-    by_path: dict[str, dict[str, Handler]] = {}
+    by_path: dict[str, dict[str, EndpointHandler]] = {}
     for each in endpoints:
         handlers = by_path.setdefault(each.path, {})
         assert each.method not in handlers, each
         handlers[each.method] = each.handle
     return [
-        _route(path, handlers, body_timeout_s=body_timeout_s) for path, handlers in by_path.items()
+        _build_route(path, handlers, body_timeout_s=body_timeout_s)
+        for path, handlers in by_path.items()
     ]
 
 
-def _route(path: str, handlers: Mapping[str, Handler], *, body_timeout_s: float) -> routing.Route:
+def _build_route(
+    path: str, handlers: Mapping[str, EndpointHandler], *, body_timeout_s: float
+) -> routing.Route:
     served = [*handlers, "OPTIONS"] + (["HEAD"] if "GET" in handlers else [])
     allowed = ", ".join(sorted(served))
 
@@ -48,41 +53,41 @@ def _route(path: str, handlers: Mapping[str, Handler], *, body_timeout_s: float)
         if request.method == "OPTIONS":
             return responses.Response(headers={"Allow": allowed})
         handle = handlers["GET" if request.method == "HEAD" else request.method]
-        asked = exchange.Exchange(request, body_timeout_s=body_timeout_s)
+        asked = RestRequest(request, body_timeout_s=body_timeout_s)
         try:
-            _check_sent(request.headers.get("content-type"))
-            _check_accepted(request.headers.getlist("accept"))
+            _check_content_type(request.headers.get("content-type"))
+            _check_accept_headers(request.headers.getlist("accept"))
             return await handle(asked)
         except Exception as error:  # noqa: BLE001 - a plugin may raise anything: it is answered
-            return errors.respond(errors.of(error))
+            return rest_errors.respond_error(rest_errors.convert_to_rest_error(error))
         finally:
             await asked.end()
 
     return routing.Route(path, endpoint, methods=served)
 
 
-def _check_sent(content_type: str | None) -> None:
+def _check_content_type(content_type: str | None) -> None:
     """Nothing but JSON is taken, and as in Java not even by those who take no body."""
     if content_type is None:
         return
     if content_type.partition(";")[0].strip().lower() != "application/json":
-        raise errors.RestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, exchange.UNSUPPORTED)
+        raise RestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, http_request.UNSUPPORTED_MEDIA_TYPE)
 
 
-def _check_accepted(headers: list[str]) -> None:
+def _check_accept_headers(headers: list[str]) -> None:
     """Everything here is JSON; a client that takes none of that gets 406."""
     ranges = [part.strip() for header in headers for part in header.split(",") if part.strip()]
-    if ranges and not any(_takes_json(each) for each in ranges):
-        raise errors.RestError(HTTPStatus.NOT_ACCEPTABLE, "HTTP 406 Not Acceptable")
+    if ranges and not any(_accepts_json(each) for each in ranges):
+        raise RestError(HTTPStatus.NOT_ACCEPTABLE, "HTTP 406 Not Acceptable")
 
 
-def _takes_json(media_range: str) -> bool:
+def _accepts_json(media_range: str) -> bool:
     kind, *parameters = (part.strip().lower() for part in media_range.split(";"))
     quality = next((each[2:] for each in parameters if each.startswith("q=")), "1")
     return kind in _JSON_RANGES and quality.rstrip("0") not in {"", "."}
 
 
-class SentPaths:
+class RawPathMiddleware:
     """ASGI: the application sees the path as it was sent, without a slash at its end."""
 
     def __init__(self, app: types.ASGIApp) -> None:

@@ -1,4 +1,4 @@
-"""A certificate authority and certificates made for one run, for TLS between processes we start.
+"""A certificate authority and certificates for TLS between the processes of one run.
 
 Keys are EC P-256, unencrypted PKCS #8; everything is PEM. Nothing is written to disk here.
 """
@@ -28,7 +28,7 @@ class Certificate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Authority:
+class CertificateAuthority:
     """Signs certificates that are trusted by whoever is given `certificate_pem`."""
 
     certificate_pem: bytes
@@ -38,8 +38,8 @@ class Authority:
     def create(cls, common_name: str, *, wall_ms: int, valid_days: int = 365) -> Self:
         """Make a self-signed authority, valid from an hour before `wall_ms`."""
         key = ec.generate_private_key(ec.SECP256R1())
-        name = _name(common_name)
-        builder = _builder(name, key, wall_ms=wall_ms, valid_days=valid_days)
+        name = _x509_name(common_name)
+        builder = _certificate_builder(name, key, wall_ms=wall_ms, valid_days=valid_days)
         certificate = (
             builder.issuer_name(name)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -59,7 +59,9 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         authority = x509.load_pem_x509_certificate(self.certificate_pem)
         builder = (
-            _builder(_name(common_name), key, wall_ms=wall_ms, valid_days=valid_days)
+            _certificate_builder(
+                _x509_name(common_name), key, wall_ms=wall_ms, valid_days=valid_days
+            )
             .issuer_name(authority.subject)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_key_usage(signs_certificates=False), critical=True)
@@ -75,7 +77,7 @@ class Authority:
             )
         )
         if hosts:
-            names = x509.SubjectAlternativeName([_host(host) for host in hosts])
+            names = x509.SubjectAlternativeName([_subject_alternative_name(host) for host in hosts])
             builder = builder.add_extension(names, critical=False)
         certificate = builder.sign(self._key, hashes.SHA256())
         return Certificate(
@@ -88,7 +90,7 @@ class Authority:
         )
 
 
-def _builder(
+def _certificate_builder(
     subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, wall_ms: int, valid_days: int
 ) -> x509.CertificateBuilder:
     now = datetime.datetime.fromtimestamp(wall_ms / 1000, tz=datetime.UTC)
@@ -103,11 +105,11 @@ def _builder(
     )
 
 
-def _name(common_name: str) -> x509.Name:
+def _x509_name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
-def _host(host: str) -> x509.GeneralName:
+def _subject_alternative_name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:

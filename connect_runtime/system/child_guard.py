@@ -1,13 +1,13 @@
-"""Run as a script between a program and its child, so that the child never outlives the program.
+"""Guard process between a program and its child: the child never outlives the program.
 
-It uses the standard library alone and is started by path (`processes.start`), with:
+Uses the standard library alone and is started by path (`processes.start_process`) with
 `child_guard.py REPORT_FD LIFE_FD PARENT_PID PROGRAM [ARGUMENT…]`.
 
-- `LIFE_FD` is the read end of a pipe whose write end only the program holds: its end of file means
-  that the program has gone or let the child go. Since a fork of the program without exec would hold
-  the pipe open too, the program itself is watched as well (pidfd).
-- The child gets SIGKILL as its parent-death signal. That signal follows the *thread* that started
-  the child; here it is the only one, whereas in the program it may be a short-lived one.
+- `LIFE_FD` is the read end of a pipe whose write end only the program holds: end of file means
+  that the program has exited or released the child. A fork of the program without exec would
+  also hold the pipe open, so the program itself is watched as well (pidfd).
+- The child gets SIGKILL as its parent-death signal. That signal follows the *thread* that
+  started the child; here it is the only one, whereas in the program it may be short-lived.
 - `REPORT_FD` gets one line with the child's process id, or `!` and the error. The exit status is
   the child's, or 128 + the number of the signal that ended it.
 """
@@ -21,13 +21,13 @@ import signal
 import sys
 
 _PR_SET_PDEATHSIG = 1
-_NOT_STARTED = 127
+_NOT_STARTED_EXIT_CODE = 127
 
 
 def _die_with_parent(guard_pid: int) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != guard_pid:
-        os._exit(_NOT_STARTED)  # it died before the signal was set
+        os._exit(_NOT_STARTED_EXIT_CODE)  # it died before the signal was set
 
 
 def _spawn(argv: list[str], report_fd: int) -> int:
@@ -40,10 +40,10 @@ def _spawn(argv: list[str], report_fd: int) -> int:
         os.execvp(argv[0], argv)  # noqa: S606 - no shell is what we want
     except OSError as error:
         os.write(report_fd, f"!{argv[0]}: {error.strerror}\n".encode())
-    os._exit(_NOT_STARTED)
+    os._exit(_NOT_STARTED_EXIT_CODE)
 
 
-def _watched(life_fd: int, parent_pid: int) -> list[int]:
+def _watch_parent(life_fd: int, parent_pid: int) -> list[int]:
     """What becomes readable when the program ends; empty when it has ended already."""
     watched = [life_fd]
     try:
@@ -55,7 +55,7 @@ def _watched(life_fd: int, parent_pid: int) -> list[int]:
     return watched if os.getppid() == parent_pid else []
 
 
-def _wait(child_pid: int, watched: list[int], wakeup_fd: int) -> int:
+def _wait_for_child(child_pid: int, watched: list[int], wakeup_fd: int) -> int:
     """Return the child's wait status; kill it as soon as anything watched is readable."""
     while watched:
         pid, status = os.waitpid(child_pid, os.WNOHANG)
@@ -77,11 +77,11 @@ def main(arguments: list[str]) -> int:
     os.set_blocking(wakeup_write, False)
     signal.set_wakeup_fd(wakeup_write)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    watched = _watched(life_fd, parent_pid)
+    watched = _watch_parent(life_fd, parent_pid)
     child_pid = _spawn(arguments[3:], report_fd)
     os.write(report_fd, f"{child_pid}\n".encode())
     os.close(report_fd)
-    status = _wait(child_pid, watched, wakeup_read)
+    status = _wait_for_child(child_pid, watched, wakeup_read)
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
 

@@ -1,4 +1,4 @@
-"""Finds the Java that runs Spark, brokers and Ivy: JAVA_HOME first, then the PATH."""
+"""Finds the Java installation for Spark, the sandbox's brokers and Ivy: JAVA_HOME, then PATH."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from connect_runtime.base import errors
+from connect_runtime.base.errors import FatalError
 
-LEAST_VERSION = 17
-_ANSWER_TIMEOUT_S = 30.0
+MIN_JAVA_VERSION = 17
+_VERSION_TIMEOUT_S = 30.0
 _REMEDY = (
-    f"install a JDK or JRE {LEAST_VERSION} or newer (Debian, Ubuntu: "
+    f"install a JDK or JRE {MIN_JAVA_VERSION} or newer (Debian, Ubuntu: "
     "apt-get install openjdk-17-jre-headless) and put it on the PATH or into JAVA_HOME"
 )
 
 
-class JavaMissingError(errors.FatalError):
+class JavaMissingError(FatalError):
     """There is no usable Java here; the message says what to install."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Java:
+class JavaInstallation:
     """A `java` program and what it prints about its version."""
 
     program: Path
     banner: str
 
 
-def find(environ: Mapping[str, str] = os.environ) -> Java:
+def find_java(environ: Mapping[str, str] = os.environ) -> JavaInstallation:
     """Return the Java to use; `JavaMissingError` when there is none of version 17 or newer."""
-    program = _program(environ)
-    banner = _ask_version(program)
-    version = major_version(banner)
-    if version is None or version < LEAST_VERSION:
+    program = _find_program(environ)
+    banner = _run_version_command(program)
+    version = parse_major_version(banner)
+    if version is None or version < MIN_JAVA_VERSION:
         found = f"version {version}" if version else repr(banner[:200])
         raise JavaMissingError(f"Java at {program} is {found}: {_REMEDY}")
-    return Java(program=program, banner=banner)
+    return JavaInstallation(program=program, banner=banner)
 
 
-def major_version(answer: str) -> int | None:
+def parse_major_version(answer: str) -> int | None:
     """Read the major version out of what `java -version` prints (`1.8.0_302` is 8)."""
     match = re.search(r'version "(\d+)(?:\.(\d+))?', answer)
     if match is None:
@@ -53,7 +53,7 @@ def major_version(answer: str) -> int | None:
     return int(second) if first == "1" and second else int(first)
 
 
-def _program(environ: Mapping[str, str]) -> Path:
+def _find_program(environ: Mapping[str, str]) -> Path:
     home = environ.get("JAVA_HOME")
     if home:
         program = Path(home) / "bin" / "java"
@@ -67,13 +67,13 @@ def _program(environ: Mapping[str, str]) -> Path:
 
 
 @functools.cache
-def _ask_version(program: Path) -> str:
+def _run_version_command(program: Path) -> str:
     try:
         answer = subprocess.run(  # noqa: S603 - the program found above
             [str(program), "-version"],
             capture_output=True,
             text=True,
-            timeout=_ANSWER_TIMEOUT_S,
+            timeout=_VERSION_TIMEOUT_S,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:

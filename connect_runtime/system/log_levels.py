@@ -1,8 +1,7 @@
-"""Which logger of this process logs from which level on, in the words of log4j.
+"""Reads and sets log levels of this process's loggers under their log4j names.
 
-Connect's REST API and the levels that are set for the whole cluster speak these: TRACE, DEBUG,
-INFO, WARN, ERROR, FATAL, and OFF and ALL. Loggers are Python's own; `root` is the one above all.
-What Java calls Loggers.
+Connect's REST API and cluster-wide levels use TRACE, DEBUG, INFO, WARN, ERROR, FATAL, OFF and
+ALL; `root` is the root logger. Java: `Loggers`.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from connect_runtime.base import clock
+from connect_runtime.base.timing import Clock
 
 ROOT = "root"
 LEVELS = {
@@ -37,7 +36,7 @@ class LoggerLevel:
 class LogLevels:
     """One for the process, used by any thread: every step is a single one of a dict or a logger."""
 
-    clock: clock.Clock
+    clock: Clock
     _modified_ms: dict[str, int] = field(default_factory=dict)
 
     def all(self) -> dict[str, LoggerLevel]:

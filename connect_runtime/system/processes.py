@@ -1,8 +1,8 @@
-"""Starts child processes that end when the program that started them ends, however it ends.
+"""Starts child processes that end when the program ends, however it ends.
 
-Between the program and each child sits a guard process (`child_guard.py`, about 8 MB, which says
-how and why). The child runs in a session of its own: a Ctrl-C in the terminal reaches the program,
-which then decides in what order its children stop.
+A guard process (`child_guard.py`, about 8 MB) sits between the program and each child. The
+child runs in a session of its own, so Ctrl-C in the terminal reaches only the program, which
+decides in what order its children stop.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from connect_runtime.base import errors
-from connect_runtime.system import child_guard, polling
+from connect_runtime.base.errors import FatalError
+from connect_runtime.system import child_guard, clock
 
 _REPORT_TIMEOUT_S = 10.0
-_STANDSTILL_S = 5.0
-_LOOK_S = 0.001
+_PAUSE_TIMEOUT_S = 5.0
+_PAUSE_POLL_INTERVAL_S = 0.001
 
 
-class StartError(errors.FatalError):
+class ProcessStartError(FatalError):
     """A program could not be started at all."""
 
 
-class Child:
+class ChildProcess:
     """A running (or ended) child process. Ask from any thread; `wait` from one at a time."""
 
     def __init__(self, guard: subprocess.Popen[bytes], *, pid: int, life_fd: int) -> None:
@@ -60,18 +60,20 @@ class Child:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
             if number is signal.SIGSTOP:
-                polling.until(
-                    lambda: self.poll() is not None or _stands_still(self.pid),
-                    timeout_s=_STANDSTILL_S,
-                    interval_s=_LOOK_S,
+                clock.wait_until(
+                    lambda: self.poll() is not None or _is_stopped(self.pid),
+                    timeout_s=_PAUSE_TIMEOUT_S,
+                    interval_s=_PAUSE_POLL_INTERVAL_S,
                 )
 
     def kill(self, *, timeout_s: float = 10.0) -> int:
-        """SIGKILL, and wait until it has gone; `StartError` if the kernel does not let go."""
+        """SIGKILL, and wait until it has gone; `ProcessStartError` if the kernel does not let go."""
         self.signal(signal.SIGKILL)
         status = self.wait(timeout_s)
         if status is None:
-            raise StartError(f"process {self.pid} is still there {timeout_s} s after SIGKILL")
+            raise ProcessStartError(
+                f"process {self.pid} is still there {timeout_s} s after SIGKILL"
+            )
         return status
 
     def _close_life(self) -> None:
@@ -80,18 +82,18 @@ class Child:
             self._life_fd = None
 
 
-def start(
+def start_process(
     argv: Sequence[str],
     *,
     output: IO[bytes] | None = None,
     complaints: IO[bytes] | None = None,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-) -> Child:
+) -> ChildProcess:
     """Start a program that cannot outlive this one; stdout and stderr go to `output`, or stderr to
     `complaints`.
 
-    Without `output` they are discarded. Raises `StartError` when the program cannot be run.
+    Without `output` they are discarded. Raises `ProcessStartError` when the program cannot be run.
     """
     report_read, report_write = os.pipe()
     life_read, life_write = os.pipe()
@@ -113,14 +115,14 @@ def start(
     except OSError as error:
         os.close(report_read)
         os.close(life_write)
-        raise StartError(f"starting {argv[0]}: {error}") from error
+        raise ProcessStartError(f"starting {argv[0]}: {error}") from error
     finally:
         os.close(report_write)
         os.close(life_read)
-    return _await_report(guard, argv[0], report_fd=report_read, life_fd=life_write)
+    return _wait_for_report(guard, argv[0], report_fd=report_read, life_fd=life_write)
 
 
-def alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     """Whether a process, anybody's, exists and has not ended (a zombie has)."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
@@ -129,9 +131,9 @@ def alive(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
 
 
-def _await_report(
+def _wait_for_report(
     guard: subprocess.Popen[bytes], program: str, *, report_fd: int, life_fd: int
-) -> Child:
+) -> ChildProcess:
     try:
         lines = _read_to_end(report_fd).splitlines()
     finally:
@@ -142,8 +144,10 @@ def _await_report(
         os.close(life_fd)
         with suppress(subprocess.TimeoutExpired):
             guard.wait(_REPORT_TIMEOUT_S)
-        raise StartError(f"starting {failures[0] if failures else program + ': no process came'}")
-    return Child(guard, pid=pids[0], life_fd=life_fd)
+        raise ProcessStartError(
+            f"starting {failures[0] if failures else program + ': no process came'}"
+        )
+    return ChildProcess(guard, pid=pids[0], life_fd=life_fd)
 
 
 def _read_to_end(report_fd: int) -> str:
@@ -157,7 +161,7 @@ def _read_to_end(report_fd: int) -> str:
     return report.decode()
 
 
-def _stands_still(pid: int) -> bool:
+def _is_stopped(pid: int) -> bool:
     """Whether every thread is stopped; True where the system does not tell."""
     try:
         states = [

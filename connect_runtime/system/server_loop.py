@@ -1,4 +1,4 @@
-"""The event loop of a network server, and its limits on accepting connections."""
+"""The asyncio event loop of network servers, with limits on accepting connections."""
 
 from __future__ import annotations
 
@@ -14,30 +14,32 @@ from typing import Any, Protocol
 
 from connect_runtime.base import connection_limits
 
-BACKLOG = 1024
+LISTEN_BACKLOG = 1024
 """Connections that the kernel queues until they are accepted."""
-ACCEPTED_AT_ONCE = 8
+ACCEPTS_PER_ITERATION = 8
 """Connections accepted in one turn of the loop, so that a flood of new ones does not delay requests
 that have arrived."""
-SILENT_PER_S = 500
+SILENT_CONNECTIONS_PER_S = 500
 """Connections per second that are accepted from one client before it has sent anything."""
-HANDSHAKE_S = 10.0
+TLS_HANDSHAKE_TIMEOUT_S = 10.0
 """Deadline of a TLS handshake."""
-_TURNED_AWAY_AT_ONCE = 256
+_RESETS_PER_ITERATION = 256
 _RESET = struct.pack("ii", 1, 0)
 _TLS_HEADER = struct.Struct(">BHH")
 _TLS_HANDSHAKE = 22
 
 
-class Accepted(socket.socket):
+class AcceptedConnection(socket.socket):
     """An accepted connection: reports when it is closed, and can be closed by `cut` at any time."""
 
-    def __init__(self, accepted: socket.socket, host: str, on_close: Callable[[Accepted], None]):
+    def __init__(
+        self, accepted: socket.socket, host: str, on_close: Callable[[AcceptedConnection], None]
+    ):
         self.number = accepted.fileno()
         self.host = host
         self.abort: Callable[[], None] | None = None
         """Closes it once a protocol has it; None before that and during the TLS handshake."""
-        self._on_close: Callable[[Accepted], None] | None = on_close
+        self._on_close: Callable[[AcceptedConnection], None] | None = on_close
         super().__init__(accepted.family, accepted.type, accepted.proto, fileno=accepted.detach())
 
     def cut(self) -> None:
@@ -55,20 +57,20 @@ class Accepted(socket.socket):
             on_close(self)
 
 
-class Admission(Protocol):
+class ConnectionAdmission(Protocol):
     """Decides which connections a server holds, TLS handshakes included."""
 
-    def admit(self, accepted: Accepted) -> bool:
+    def admit(self, accepted: AcceptedConnection) -> bool:
         """Return whether the connection may stay. May close others."""
 
-    def leave(self, accepted: Accepted) -> None:
+    def leave(self, accepted: AcceptedConnection) -> None:
         """A connection was closed; also called for one that was not admitted."""
 
 
 class ServerLoop(asyncio.SelectorEventLoop):
     """`asyncio.Runner(loop_factory=ServerLoop)`."""
 
-    admission: Admission | None = None
+    admission: ConnectionAdmission | None = None
     """Of servers created from now on; None admits every connection."""
 
     async def create_server(self, *args: Any, **options: Any) -> asyncio.Server:
@@ -76,18 +78,18 @@ class ServerLoop(asyncio.SelectorEventLoop):
         kernel holds, and what is accepted at once."""
         opened: socket.socket = options["sock"]
         is_tls = options.get("ssl") is not None
-        options["sock"] = _Listening(
+        options["sock"] = _ListeningSocket(
             fileno=os.dup(opened.fileno()), is_tls=is_tls, admission=self.admission
         )
-        options["backlog"] = ACCEPTED_AT_ONCE
+        options["backlog"] = ACCEPTS_PER_ITERATION
         if is_tls:
-            options["ssl_handshake_timeout"] = HANDSHAKE_S
+            options["ssl_handshake_timeout"] = TLS_HANDSHAKE_TIMEOUT_S
         made = await super().create_server(*args, **options)
-        opened.listen(BACKLOG)
+        opened.listen(LISTEN_BACKLOG)
         return made
 
 
-class _Listening(socket.socket):
+class _ListeningSocket(socket.socket):
     """A listening socket that resets floods of silent connections before they cost anything."""
 
     def __init__(
@@ -95,11 +97,13 @@ class _Listening(socket.socket):
         *,
         fileno: int,
         is_tls: bool = False,
-        admission: Admission | None = None,
+        admission: ConnectionAdmission | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(fileno=fileno)
-        self._has_sent: Callable[[socket.socket], bool] = _has_sent_hello if is_tls else _has_sent
+        self._has_sent: Callable[[socket.socket], bool] = (
+            _has_received_client_hello if is_tls else _has_received_data
+        )
         self._admission = admission
         self._now_s = now_s
         self._accepted_counts: Counter[str] = Counter()
@@ -107,12 +111,12 @@ class _Listening(socket.socket):
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Raises `BlockingIOError` if no connection can be accepted now."""
-        for _ in range(_TURNED_AWAY_AT_ONCE):
+        for _ in range(_RESETS_PER_ITERATION):
             accepted, address = super().accept()
             if self._may_accept(accepted, address):
                 if self._admission is None:
                     return accepted, address
-                accepted = Accepted(accepted, str(address[0]), self._admission.leave)
+                accepted = AcceptedConnection(accepted, str(address[0]), self._admission.leave)
                 if self._admission.admit(accepted):
                     return accepted, address
             accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
@@ -124,27 +128,27 @@ class _Listening(socket.socket):
         if second != self._second:
             self._second = second
             self._accepted_counts.clear()
-        client = connection_limits.client_of(str(address[0]))
+        client = connection_limits.identify_client(str(address[0]))
         self._accepted_counts[client] += 1
-        return self._accepted_counts[client] <= SILENT_PER_S or self._has_sent(accepted)
+        return self._accepted_counts[client] <= SILENT_CONNECTIONS_PER_S or self._has_sent(accepted)
 
 
-def _has_sent(accepted: socket.socket) -> bool:
-    return _sent(accepted, 1) != b""
+def _has_received_data(accepted: socket.socket) -> bool:
+    return _peek_received(accepted, 1) != b""
 
 
-def _has_sent_hello(accepted: socket.socket) -> bool:
+def _has_received_client_hello(accepted: socket.socket) -> bool:
     """Whether a whole first record of TLS is there: a client's hello."""
-    head = _sent(accepted, _TLS_HEADER.size)
+    head = _peek_received(accepted, _TLS_HEADER.size)
     if len(head) < _TLS_HEADER.size:
         return False
     kind, _, length = _TLS_HEADER.unpack(head)
     whole = _TLS_HEADER.size + length
     is_hello: bool = kind == _TLS_HANDSHAKE and length > 0
-    return is_hello and len(_sent(accepted, whole)) == whole
+    return is_hello and len(_peek_received(accepted, whole)) == whole
 
 
-def _sent(accepted: socket.socket, size: int) -> bytes:
+def _peek_received(accepted: socket.socket, size: int) -> bytes:
     """As much of the first `size` bytes as has arrived; they remain to be read."""
     try:
         return accepted.recv(size, socket.MSG_PEEK | socket.MSG_DONTWAIT)

@@ -1,4 +1,8 @@
-"""Stop signals: the first asks for an orderly end, the second means now. SIGHUP: read again."""
+"""Handles stop and reload signals.
+
+The first SIGTERM or SIGINT requests an orderly stop, the second ends the process at once.
+SIGHUP requests a reload of the configuration.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from typing import Any
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-class Flag:
+class SignalFlag:
     """What handlers of signals set, and others look at now and then.
 
     An event would not do: its lock may be held where the handler interrupts, which then waits for
@@ -44,7 +48,7 @@ class StopSignals:
         wake: Callable[[], None] | None = None,
         exit_now: Callable[[int], object] = os._exit,
     ) -> None:
-        self.asked = Flag()
+        self.asked = SignalFlag()
         self.signal_number: int | None = None
         self._wake = wake
         self._exit_now = exit_now
@@ -78,7 +82,7 @@ class ReloadSignal:
     """
 
     def __init__(self) -> None:
-        self.asked = Flag()
+        self.asked = SignalFlag()
         self._previous: Any = None
         self._had_terminal = _has_terminal()
 

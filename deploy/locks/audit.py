@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 
 from deploy.locks import locked
+from deploy.locks.locked import Package
 
 OSV = "https://api.osv.dev/v1/querybatch"
 _TIMEOUT_S = 30.0
@@ -27,7 +28,7 @@ class NotAnsweredError(Exception):
     """The database could not be reached, or its answer says nothing."""
 
 
-def packages() -> Sequence[locked.Package]:
+def packages() -> Sequence[Package]:
     """Of all locks, each version once."""
     found = {
         each.purl: each
@@ -38,7 +39,7 @@ def packages() -> Sequence[locked.Package]:
 
 
 def find_vulnerabilities(
-    asked: Sequence[locked.Package], *, url: str = OSV
+    asked: Sequence[Package], *, url: str = OSV
 ) -> Mapping[str, Sequence[str]]:
     """Ids of vulnerabilities by package URL. Raises `NotAnsweredError`."""
     found: dict[str, Sequence[str]] = {}
@@ -52,9 +53,7 @@ def find_vulnerabilities(
     return found
 
 
-def _ask(
-    batch: Sequence[locked.Package], url: str
-) -> Sequence[Mapping[str, list[Mapping[str, object]]]]:
+def _ask(batch: Sequence[Package], url: str) -> Sequence[Mapping[str, list[Mapping[str, object]]]]:
     queries = [{"package": {"purl": each.purl}} for each in batch]
     request = urllib.request.Request(  # noqa: S310 - the scheme is ours
         url,

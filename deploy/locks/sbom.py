@@ -14,6 +14,7 @@ import uuid
 from typing import Any
 
 from deploy.locks import locked
+from deploy.locks.locked import Package
 
 _PROJECT = locked.DEVELOPMENT.with_name("pyproject.toml")
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "pkg:pypi/mm2")
@@ -50,7 +51,7 @@ def build_sbom() -> dict[str, Any]:
     }
 
 
-def _component(package: locked.Package, *, scope: str) -> dict[str, Any]:
+def _component(package: Package, *, scope: str) -> dict[str, Any]:
     """A lock allows several files of a version, of which one is installed: the hashes of all are
     properties, since CycloneDX takes those of a component for those of one file."""
     return {

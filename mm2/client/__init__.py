@@ -9,7 +9,15 @@ from __future__ import annotations
 from connect_runtime.base.ids import TopicPartition
 from mm2.client.mirror_client import MirrorClient
 from mm2.client.offset_translator import OffsetTranslator
-from mm2.client.outcomes import (
+from mm2.client.remote_cluster_utils import (
+    checkpoint_topics,
+    heartbeat_topics,
+    remote_topics,
+    replication_hops,
+    translate_offsets,
+    upstream_clusters,
+)
+from mm2.client.translation_outcomes import (
     Basis,
     BeyondEnd,
     Earlier,
@@ -22,15 +30,7 @@ from mm2.client.outcomes import (
     Unknown,
     offset_there,
 )
-from mm2.client.remote_clusters import (
-    checkpoint_topics,
-    heartbeat_topics,
-    remote_topics,
-    replication_hops,
-    translate_offsets,
-    upstream_clusters,
-)
-from mm2.core.offsets.checkpoints import OffsetAndMetadata
+from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 
 __all__ = [
     "Basis",

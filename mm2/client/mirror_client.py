@@ -1,4 +1,7 @@
-"""What stands on a cluster about mirrors to it (`MirrorClient` of MirrorMaker 2)."""
+"""`MirrorClient`: mirror topics, upstream clusters and checkpointed offsets found on one cluster.
+
+Python version of MirrorMaker 2's `MirrorClient`.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,20 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias, overload
 
-from connect_runtime.base import clock as base_clock
-from connect_runtime.base import ids
-from connect_runtime.system import clock as system_clock
-from mm2.client import checkpoint_reading, settings
-from mm2.cluster import state_topics
-from mm2.core import naming
-from mm2.core.offsets import checkpoints
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.base.timing import Clock
+from connect_runtime.system.clock import SystemClock
+from mm2.client import mirror_client_config
+from mm2.client.mirror_client_config import ClientProperties
+from mm2.kafka import checkpoint_reader
+from mm2.kafka.client_interfaces import StateTopics
+from mm2.offsets.checkpoint_rules import CheckpointTable, NamePredicate, OffsetAndMetadata
+from mm2.topics import naming
+from mm2.topics.naming import ReplicationPolicy
 
-_TIMEOUT_S = 60.0
+_REQUEST_TIMEOUT_S = 60.0
 
-GroupOffsets: TypeAlias = Mapping[ids.TopicPartition, checkpoints.OffsetAndMetadata]
+GroupOffsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
 """Where one group goes on, by partitions of the cluster asked."""
 
 
@@ -29,22 +35,25 @@ class MirrorClient:
 
     def __init__(
         self,
-        properties: settings.Properties,
+        properties: ClientProperties,
         *,
-        timeout_s: float = _TIMEOUT_S,
-        topics: state_topics.StateTopics | None = None,
-        clock: base_clock.Clock | None = None,
+        timeout_s: float = _REQUEST_TIMEOUT_S,
+        topics: StateTopics | None = None,
+        clock: Clock | None = None,
     ) -> None:
         """`properties` in Java's spelling: `bootstrap.servers`, `security.*`, `ssl.*`, `sasl.*`,
-        `replication.policy.*`; `settings` has the rest. Nothing is asked of the cluster yet.
+        `replication.policy.*`; `mirror_client_config` has the rest. Nothing is asked of the cluster
+        yet.
 
         `timeout_s` bounds each question that has no bound of its own. `topics` stands for the
         cluster where there is another way to it. Raises `FatalError` for wrong properties.
         """
-        self._clock = clock or system_clock.SystemClock()
+        self._clock = clock or SystemClock()
         self._timeout_s = timeout_s
-        self._policy = settings.policy(properties)
-        self._topics = topics or settings.state_topics(properties, clock=self._clock)
+        self._policy = mirror_client_config.build_replication_policy(properties)
+        self._topics = topics or mirror_client_config.open_topic_reader(
+            properties, clock=self._clock
+        )
 
     def __enter__(self) -> MirrorClient:
         return self
@@ -57,7 +66,7 @@ class MirrorClient:
         self._topics.close()
 
     @property
-    def replication_policy(self) -> naming.ReplicationPolicy:
+    def replication_policy(self) -> ReplicationPolicy:
         """How topics are named that were mirrored."""
         return self._policy
 
@@ -66,7 +75,9 @@ class MirrorClient:
 
         Told by mirrored heartbeats. None, where Java says -1: nothing comes from there.
         """
-        found = (hops(self._policy, topic, upstream_alias) for topic in self.heartbeat_topics())
+        found = (
+            count_hops(self._policy, topic, upstream_alias) for topic in self.heartbeat_topics()
+        )
         return min((each for each in found if each is not None), default=None)
 
     def heartbeat_topics(self) -> frozenset[str]:
@@ -79,7 +90,7 @@ class MirrorClient:
 
     def upstream_clusters(self) -> frozenset[str]:
         """Aliases of all clusters that heartbeats get here from, over any number of hops."""
-        found = (sources(self._policy, topic) for topic in self.heartbeat_topics())
+        found = (list_upstream_aliases(self._policy, topic) for topic in self.heartbeat_topics())
         return frozenset().union(*found)
 
     def remote_topics(self, source: str | None = None) -> frozenset[str]:
@@ -117,16 +128,18 @@ class MirrorClient:
         `remote_alias`, `TopicMissingError`.
         """
         if isinstance(group, str):
-            return _offsets(self._checkpoints(group.__eq__, remote_alias, timeout_s), group)
+            return _get_group_offsets(
+                self._checkpoints(group.__eq__, remote_alias, timeout_s), group
+            )
         matching = self._checkpoints(
             lambda name: group.fullmatch(name) is not None, remote_alias, timeout_s
         )
-        return {name: _offsets(matching, name) for name in matching.groups()}
+        return {name: _get_group_offsets(matching, name) for name in matching.groups()}
 
     def _checkpoints(
-        self, takes_group: checkpoints.TakesName, remote_alias: str, timeout_s: float
-    ) -> checkpoints.CheckpointTable:
-        return checkpoint_reading.read(
+        self, takes_group: NamePredicate, remote_alias: str, timeout_s: float
+    ) -> CheckpointTable:
+        return checkpoint_reader.read_checkpoints(
             self._topics,
             self._policy,
             remote_alias,
@@ -139,19 +152,24 @@ class MirrorClient:
         return frozenset(filter(is_wanted, self._topics.list_topics(self._timeout_s)))
 
 
-def hops(policy: naming.ReplicationPolicy, topic: str, alias: str) -> int | None:
+def count_hops(policy: ReplicationPolicy, topic: str, alias: str) -> int | None:
     """How many clusters ago `topic` was on `alias`; None: it was not."""
     return next(
-        (at for at, source in enumerate(_chain(policy, topic), start=1) if source == alias), None
+        (
+            at
+            for at, source in enumerate(_trace_upstream_aliases(policy, topic), start=1)
+            if source == alias
+        ),
+        None,
     )
 
 
-def sources(policy: naming.ReplicationPolicy, topic: str) -> frozenset[str]:
+def list_upstream_aliases(policy: ReplicationPolicy, topic: str) -> frozenset[str]:
     """Aliases of all clusters that `topic` came by."""
-    return frozenset(_chain(policy, topic))
+    return frozenset(_trace_upstream_aliases(policy, topic))
 
 
-def _chain(policy: naming.ReplicationPolicy, topic: str) -> list[str]:
+def _trace_upstream_aliases(policy: ReplicationPolicy, topic: str) -> list[str]:
     """Nearest first. Ends where one comes again: a policy that does not rename goes in circles."""
     found: list[str] = []
     upstream: str | None = topic
@@ -164,8 +182,8 @@ def _chain(policy: naming.ReplicationPolicy, topic: str) -> list[str]:
     return found
 
 
-def _offsets(table: checkpoints.CheckpointTable, group: str) -> GroupOffsets:
+def _get_group_offsets(table: CheckpointTable, group: str) -> GroupOffsets:
     return {
-        partition: checkpoints.OffsetAndMetadata(offset=point.downstream, metadata=point.metadata)
+        partition: OffsetAndMetadata(offset=point.downstream, metadata=point.metadata)
         for partition, point in sorted(table.group(group).items())
     }

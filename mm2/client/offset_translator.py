@@ -1,21 +1,357 @@
-"""Where offsets of one cluster are on the other: single ones, whole groups, and times.
+"""Translates offsets, consumer groups and timestamps between the two clusters of a flow.
 
-The cluster mirrored to is asked, and the source where it can be reached; `flow_link` says how.
+The target cluster is always asked, the source cluster if it can be reached. Records that the
+flow replicated are translated by the flow's offset map, or by MirrorMaker 2's offset syncs where
+Java replicated them. Records that came from the target are translated by the reverse flow's
+offset map, which is stored on the source cluster. Maps and offset syncs are read again for every
+question.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
 
-from connect_runtime.base import clock as base_clock
-from connect_runtime.base import ids
-from connect_runtime.kafka_client import errors as kafka_errors
-from connect_runtime.system import clock as system_clock
-from mm2.client import checkpoint_reading, clusters, flow_link, outcomes, settings
-from mm2.core.offsets import checkpoints, log_ends
+from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.base.timing import Clock
+from connect_runtime.kafka.client_errors import TopicMissingError
+from connect_runtime.system.clock import SystemClock
+from mm2.client import mirror_client_config, translation_outcomes
+from mm2.client.mirror_client_config import ClientProperties, TranslationCluster
+from mm2.client.translation_outcomes import (
+    Basis,
+    BeyondEnd,
+    Earlier,
+    Exact,
+    GroupPlaces,
+    NotReady,
+    Outcome,
+    Place,
+    TooOld,
+    Unknown,
+)
+from mm2.formats.primitive_types import MalformedRecordError
+from mm2.kafka import checkpoint_reader
+from mm2.kafka.checkpoint_reader import CheckpointWriteTimes
+from mm2.kafka.client_interfaces import TopicRecord, TopicTail
+from mm2.kafka.offset_map_reader import OffsetMapReader
+from mm2.offsets import translation
+from mm2.offsets.checkpoint_rules import CommittedPositions
+from mm2.offsets.log_bounds import LogBounds
+from mm2.offsets.offset_map import OffsetMap
+from mm2.offsets.offset_syncs import OffsetSyncStore
+from mm2.offsets.translation import EarlierOffset, ExactOffset, TranslatedOffset, Untranslated
+from mm2.topics import naming
+from mm2.topics.naming import ReplicationPolicy
 
-TIMEOUT_S = 60.0
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetMapWithSyncs:
+    """Partitions go by their names on the source. `syncs` None: they could not be read."""
+
+    known: OffsetMap
+    syncs: OffsetSyncStore | None = None
+
+    def translate(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
+        """See `TranslateOffset`. A map that the newest sync contradicts counts for nothing:
+        Java has mirrored since, perhaps another topic of that name."""
+        mine = self.known.partition(partition)
+        if self.syncs is None:
+            return translation.translate_to_target(mine, upstream)
+        by_syncs = self.syncs.translate(partition, upstream)
+        slots = self.syncs.slots(partition)
+        if slots and not translation.agrees_with_sync(mine, slots[0]):
+            return by_syncs
+        return translation.choose_closest(translation.translate_to_target(mine, upstream), by_syncs)
+
+    def translate_back(self, partition: TopicPartition, downstream: int) -> TranslatedOffset:
+        """`downstream` is an offset of the partition's mirror; see `translation`. Syncs are too
+        few to go back by."""
+        mine = self.known.partition(partition)
+        slots = self.syncs.slots(partition) if self.syncs is not None else ()
+        if slots and not translation.agrees_with_sync(mine, slots[0]):
+            return Untranslated.UNKNOWN
+        return translation.translate_to_source(mine, downstream)
+
+    def missing(self, partition: TopicPartition, upstream: int) -> int:
+        """How far `upstream` lies beyond what was copied, as far as was written down; 0 for what
+        was."""
+        copied_to = self.known.partition(partition).copied_to
+        return 0 if copied_to is None else max(0, upstream - copied_to)
+
+
+_LOG = logging.getLogger(__name__)
+
+
+class FlowOffsetReader:
+    """Of the flow from `source_alias` to the cluster `target`. One thread at a time."""
+
+    def __init__(
+        self,
+        target: TranslationCluster,
+        *,
+        source_alias: str,
+        syncs: tuple[TranslationCluster, str] | None = None,
+    ) -> None:
+        """`syncs`: the cluster and topic of the flow's offset syncs, None where unknown. Nothing is
+        asked of the clusters yet."""
+        self._target = target
+        self._topic = naming.offset_map_topic(source_alias)
+        self._map = OffsetMapReader(lambda: target.tail(self._topic), where="the target")
+        self._syncs = syncs
+        self._tail: TopicTail | None = None
+        self._table = OffsetSyncStore(keep_history=True)
+        self._there: set[str] = set()
+
+    def read(self, timeout_s: float) -> OffsetMap:
+        """The map as it stands now; empty where there is none. Raises `RetriableError` and
+        `FatalError`."""
+        if not self._exists(self._target, self._topic, timeout_s):
+            return OffsetMap()
+        return self._map.read(timeout_s)
+
+    def read_syncs(self, timeout_s: float) -> OffsetSyncStore | None:
+        """As they stand now; None: there are none, or we may not read them.
+
+        Raises `RetriableError` where their cluster does not answer.
+        """
+        if self._syncs is None:
+            return None
+        cluster, topic = self._syncs
+        try:
+            if not self._exists(cluster, topic, timeout_s):
+                return None
+            if self._tail is None:
+                self._table = OffsetSyncStore(keep_history=True)
+                self._tail = cluster.tail(topic)
+            for each in self._tail.read_to_end(timeout_s):
+                self._apply(each)
+        except FatalError as error:
+            self._close_syncs()
+            _LOG.warning("offset syncs are done without: %s", error)
+            return None
+        except ConnectError:
+            self._close_syncs()
+            raise
+        if not self._table.ready:
+            self._table.read_through()
+        return self._table
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._map.close()
+        self._close_syncs()
+
+    def _exists(self, cluster: TranslationCluster, topic: str, timeout_s: float) -> bool:
+        """Whoever reads what does not exist waits for it."""
+        if topic not in self._there and topic in cluster.topics.list_topics(timeout_s):
+            self._there.add(topic)
+        return topic in self._there
+
+    def _apply(self, record: TopicRecord) -> None:
+        where = f"{record.topic}: the record at offset {record.offset}"
+        try:
+            if record.key is not None:
+                self._table.apply(record.key, record.value)
+        except MalformedRecordError as error:
+            _LOG.warning("%s is no offset sync (%s); skipping it", where, error)
+
+    def _close_syncs(self) -> None:
+        tail, self._tail = self._tail, None
+        if tail is not None:
+            tail.close()
+
+
+T = TypeVar("T")
+TranslateOffset: TypeAlias = Callable[[TopicPartition, int], Outcome]
+
+SOURCE_TIMEOUT_S = 10.0
+"""A source that has not answered for so long is taken for lost."""
+SOURCE_RETRY_DELAY_S = 30.0
+"""So long it is not asked again."""
+_REVERSE_MAP_REQUIRED = (
+    "a flow back has to tell, whose map is on the source: its properties and the alias of the "
+    "cluster mirrored to have to be given, and it has to answer"
+)
+_UNTRANSLATED_REASONS: Mapping[Untranslated, str] = {
+    Untranslated.UNKNOWN: "nothing is known to have been copied of it",
+    Untranslated.NOT_READY: "what is known of it was not read yet",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowLink:
+    """The flow from the cluster `remote_alias`, `there`, to the one asked, `here`.
+
+    `there` None: nobody knows how to reach it. `alias` is what the flow calls `here`, "" where
+    nobody says: then topics that came from here are `Unknown`. `syncs_on_source`: where its offset
+    syncs are.
+    """
+
+    here: TranslationCluster
+    remote_alias: str
+    policy: ReplicationPolicy
+    there: TranslationCluster | None = None
+    alias: str = ""
+    syncs_on_source: bool = True
+
+
+class FlowLinkTranslator:
+    """What stands of a link's offsets, read again for every question. One thread at a time."""
+
+    def __init__(self, link: FlowLink, *, clock: Clock) -> None:
+        self._link = link
+        self._clock = clock
+        self._silent_until_s = float("-inf")
+        self.silent = ""
+        self._forward = FlowOffsetReader(
+            link.here, source_alias=link.remote_alias, syncs=_locate_offset_syncs(link)
+        )
+        self._opposite: FlowOffsetReader | None = None
+        if link.there is not None and link.alias:
+            self._opposite = FlowOffsetReader(link.there, source_alias=link.alias)
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        for each in (self._forward, self._opposite, self._link.here, self._link.there):
+            if each is not None:
+                each.close()
+
+    def ask_source(
+        self, ask: Callable[[TranslationCluster, float], T], timeout_s: float
+    ) -> T | None:
+        """None: nobody knows how to reach it, or it does not answer, and then `silent` says why."""
+        there = self._link.there
+        if there is None or self._clock.now_s() < self._silent_until_s:
+            return None
+        try:
+            found = ask(there, min(timeout_s, SOURCE_TIMEOUT_S))
+        except RetriableError as error:
+            self.silent = str(error)
+            self._silent_until_s = self._clock.now_s() + SOURCE_RETRY_DELAY_S
+            return None
+        self.silent = ""
+        return found
+
+    def on_target(self, partition: TopicPartition) -> TopicPartition:
+        """The partition of the cluster mirrored to that holds what this one of the source holds."""
+        return self._named(naming.topic_on_target, partition)
+
+    def on_source(self, partition: TopicPartition) -> TopicPartition:
+        """The way back of `on_target`."""
+        return self._named(naming.topic_on_source, partition)
+
+    def forwards(self, timeout_s: float) -> TranslateOffset:
+        """From the source to the cluster mirrored to, as all stands now."""
+        known = self._read_forward(timeout_s)
+        opposite = _LazyReverseOffsets(lambda: self._read_opposite(timeout_s))
+
+        def translate(partition: TopicPartition, offset: int) -> Outcome:
+            there = self.on_target(partition)
+            if not self._is_from(partition, self._link.alias):
+                return _translate_replicated(known, partition, offset, there=there)
+            if (other := opposite.get()) is None:
+                return Unknown(partition=there, why=_REVERSE_MAP_REQUIRED)
+            return _to_outcome(other.translate_back(there, offset), there)
+
+        return translate
+
+    def backwards(self, timeout_s: float) -> TranslateOffset:
+        """From the cluster mirrored to to the source, as all stands now."""
+        known = self._read_forward(timeout_s)
+        opposite = _LazyReverseOffsets(lambda: self._read_opposite(timeout_s))
+
+        def translate(partition: TopicPartition, offset: int) -> Outcome:
+            there = self.on_source(partition)
+            if self._is_from(partition, self._link.remote_alias):
+                return _to_outcome(known.translate_back(there, offset), there)
+            if (other := opposite.get()) is None:
+                return Unknown(partition=there, why=_REVERSE_MAP_REQUIRED)
+            return _translate_replicated(other, partition, offset, there=there)
+
+        return translate
+
+    def _is_from(self, partition: TopicPartition, alias: str) -> bool:
+        return alias != "" and self._link.policy.topic_source(partition.topic) == alias
+
+    def _named(self, name: Callable[..., str], partition: TopicPartition) -> TopicPartition:
+        link = self._link
+        topic = name(
+            link.policy,
+            partition.topic,
+            source_alias=link.remote_alias,
+            target_alias=link.alias,
+        )
+        return TopicPartition(topic, partition.partition)
+
+    def _read_forward(self, timeout_s: float) -> OffsetMapWithSyncs:
+        known = self._forward.read(timeout_s)
+        return OffsetMapWithSyncs(known=known, syncs=self._read_syncs(timeout_s))
+
+    def _read_syncs(self, timeout_s: float) -> OffsetSyncStore | None:
+        if not self._link.syncs_on_source:
+            return self._forward.read_syncs(timeout_s)
+        return self.ask_source(lambda _, left_s: self._forward.read_syncs(left_s), timeout_s)
+
+    def _read_opposite(self, timeout_s: float) -> OffsetMapWithSyncs | None:
+        opposite = self._opposite
+        if opposite is None:
+            return None
+        known = self.ask_source(lambda _, left_s: opposite.read(left_s), timeout_s)
+        return None if known is None else OffsetMapWithSyncs(known=known)
+
+
+class _LazyReverseOffsets:
+    """What is read when it is first needed, if ever."""
+
+    def __init__(self, read: Callable[[], OffsetMapWithSyncs | None]) -> None:
+        self._read = read
+        self._found: list[OffsetMapWithSyncs | None] = []
+
+    def get(self) -> OffsetMapWithSyncs | None:
+        if not self._found:
+            self._found.append(self._read())
+        return self._found[0]
+
+
+def _locate_offset_syncs(link: FlowLink) -> tuple[TranslationCluster, str] | None:
+    if not link.syncs_on_source:
+        return link.here, link.policy.offset_syncs_topic(link.remote_alias)
+    if link.there is None or not link.alias:
+        return None
+    return link.there, link.policy.offset_syncs_topic(link.alias)
+
+
+def _translate_replicated(
+    known: OffsetMapWithSyncs,
+    partition: TopicPartition,
+    offset: int,
+    *,
+    there: TopicPartition,
+) -> Outcome:
+    found = known.translate(partition, offset)
+    if isinstance(found, EarlierOffset) and known.missing(partition, offset):
+        return NotReady(partition=there, offset=found.downstream, again_max=found.again_max)
+    return _to_outcome(found, there)
+
+
+def _to_outcome(found: TranslatedOffset, there: TopicPartition) -> Outcome:
+    match found:
+        case ExactOffset():
+            return Exact(partition=there, offset=found.downstream)
+        case EarlierOffset():
+            return Earlier(partition=there, offset=found.downstream, again_max=found.again_max)
+        case Untranslated.TOO_OLD:
+            return TooOld(partition=there)
+        case _:
+            return Unknown(partition=there, why=_UNTRANSLATED_REASONS[found])
+
+
+TRANSLATION_TIMEOUT_S = 60.0
 
 
 class OffsetTranslator:
@@ -28,26 +364,26 @@ class OffsetTranslator:
 
     def __init__(
         self,
-        link: flow_link.Link,
+        link: FlowLink,
         *,
-        timeout_s: float = TIMEOUT_S,
-        clock: base_clock.Clock | None = None,
+        timeout_s: float = TRANSLATION_TIMEOUT_S,
+        clock: Clock | None = None,
     ) -> None:
         """`timeout_s` bounds each question. Nothing is asked of the clusters yet."""
         self._link = link
         self._timeout_s = timeout_s
-        self._clock = clock or system_clock.SystemClock()
-        self._offsets = flow_link.LinkOffsets(link, clock=self._clock)
+        self._clock = clock or SystemClock()
+        self._offsets = FlowLinkTranslator(link, clock=self._clock)
 
     @classmethod
     def connect(
         cls,
-        properties: settings.Properties,
+        properties: ClientProperties,
         remote_alias: str,
         *,
-        source_properties: settings.Properties | None = None,
+        source_properties: ClientProperties | None = None,
         alias: str = "",
-        timeout_s: float = TIMEOUT_S,
+        timeout_s: float = TRANSLATION_TIMEOUT_S,
     ) -> OffsetTranslator:
         """`properties` of the cluster mirrored to, as `MirrorClient` takes them, and
         `offset-syncs.topic.location` where the flow has it at its target.
@@ -55,16 +391,18 @@ class OffsetTranslator:
         `source_properties`: of the cluster `remote_alias`. `alias`: what the flow calls the cluster
         mirrored to. Raises `FatalError` for wrong properties.
         """
-        clock = system_clock.SystemClock()
-        link = flow_link.Link(
-            here=clusters.kafka(properties, clock=clock),
+        clock = SystemClock()
+        link = FlowLink(
+            here=mirror_client_config.connect_cluster(properties, clock=clock),
             there=None
             if source_properties is None
-            else clusters.kafka(source_properties, clock=clock),
-            policy=settings.policy({"source.cluster.alias": remote_alias, **properties}),
+            else mirror_client_config.connect_cluster(source_properties, clock=clock),
+            policy=mirror_client_config.build_replication_policy(
+                {"source.cluster.alias": remote_alias, **properties}
+            ),
             remote_alias=remote_alias,
             alias=alias,
-            syncs_on_source=settings.syncs_on_source(properties),
+            syncs_on_source=mirror_client_config.are_syncs_on_source(properties),
         )
         return cls(link, timeout_s=timeout_s, clock=clock)
 
@@ -83,84 +421,80 @@ class OffsetTranslator:
         """Why the source did not answer, the last time that it was asked; "" where it did."""
         return self._offsets.silent
 
-    def translate(self, topic: str, partition: int, offset: int) -> outcomes.Outcome:
+    def translate(self, topic: str, partition: int, offset: int) -> Outcome:
         """`topic` by its name on the source; `offset` is what a group there goes on from."""
-        asked = ids.TopicPartition(topic, partition)
+        asked = TopicPartition(topic, partition)
         outcome = self._offsets.forwards(self._timeout_s)(asked, offset)
-        waits = [asked] if isinstance(outcome, outcomes.NotReady) else []
-        return _within(outcome, offset, self._source_ends(waits).get(asked))
+        waits = [asked] if isinstance(outcome, NotReady) else []
+        return _check_log_end(outcome, offset, self._source_ends(waits).get(asked))
 
-    def translate_back(self, topic: str, partition: int, offset: int) -> outcomes.Outcome:
+    def translate_back(self, topic: str, partition: int, offset: int) -> Outcome:
         """`topic` by its name on the cluster asked; the outcome's offset is one of the source.
 
         What others wrote here has no place there: who stands in it goes on at what was copied next.
         """
-        asked = ids.TopicPartition(topic, partition)
+        asked = TopicPartition(topic, partition)
         outcome = self._offsets.backwards(self._timeout_s)(asked, offset)
         ends = self._link.here.logs.ends({asked}, self._timeout_s).done
-        return _within(outcome, offset, ends.get(asked))
+        return _check_log_end(outcome, offset, ends.get(asked))
 
-    def translate_timestamp(self, topic: str, partition: int, timestamp_ms: int) -> outcomes.Place:
+    def translate_timestamp(self, topic: str, partition: int, timestamp_ms: int) -> Place:
         """Where a group goes on that starts at the first record not older than `timestamp_ms`, UTC
         milliseconds; behind the last one where all are older.
 
         By the source's log. Where that does not answer, by the mirror's: nothing is missed, but
         nobody knows how much is read again.
         """
-        asked = ids.TopicPartition(topic, partition)
+        asked = TopicPartition(topic, partition)
         at = self._offsets.ask_source(
-            lambda there, left_s: _offset_at(there, asked, timestamp_ms, timeout_s=left_s),
+            lambda there, left_s: _find_offset_at_time(
+                there, asked, timestamp_ms, timeout_s=left_s
+            ),
             self._timeout_s,
         )
         if at is not None:
             outcome = self._offsets.forwards(self._timeout_s)(asked, at)
-            return outcomes.Place(
-                partition=asked, offset=at, outcome=outcome, basis=outcomes.Basis.TIME
-            )
+            return Place(partition=asked, offset=at, outcome=outcome, basis=Basis.TIME)
         outcome = self._at_time_here(self._offsets.on_target(asked), timestamp_ms)
-        return outcomes.Place(
-            partition=asked, offset=None, outcome=outcome, basis=outcomes.Basis.TIME_THERE
-        )
+        return Place(partition=asked, offset=None, outcome=outcome, basis=Basis.TIME_THERE)
 
-    def translate_timestamp_back(
-        self, topic: str, partition: int, timestamp_ms: int
-    ) -> outcomes.Place:
+    def translate_timestamp_back(self, topic: str, partition: int, timestamp_ms: int) -> Place:
         """The same of the cluster asked: where such a group goes on on the source."""
-        asked = ids.TopicPartition(topic, partition)
-        at = _offset_at(self._link.here, asked, timestamp_ms, timeout_s=self._timeout_s)
+        asked = TopicPartition(topic, partition)
+        at = _find_offset_at_time(self._link.here, asked, timestamp_ms, timeout_s=self._timeout_s)
         outcome = self._offsets.backwards(self._timeout_s)(asked, at)
-        return outcomes.Place(
-            partition=asked, offset=at, outcome=outcome, basis=outcomes.Basis.TIME
-        )
+        return Place(partition=asked, offset=at, outcome=outcome, basis=Basis.TIME)
 
-    def translate_group(self, group: str) -> outcomes.GroupPlaces:
+    def translate_group(self, group: str) -> GroupPlaces:
         """Where `group` of the source goes on here: by what it has committed, where the source
         answers, else by its last checkpoints.
 
         Raises `TopicMissingError` where there are no checkpoints either.
         """
         committed = self._offsets.ask_source(
-            lambda there, left_s: _positions(there, group, left_s), self._timeout_s
+            lambda there, left_s: _fetch_group_positions(there, group, left_s), self._timeout_s
         )
         if committed is None:
             return self._checkpointed(group)
         translate = self._offsets.forwards(self._timeout_s)
-        found = _of_group(group, committed, translate)
+        found = _translate_group(group, committed, translate)
         ends = self._source_ends(
-            each.partition for each in found.places if isinstance(each.outcome, outcomes.NotReady)
+            each.partition for each in found.places if isinstance(each.outcome, NotReady)
         )
-        return _group_within(found, ends)
+        return _check_group_log_ends(found, ends)
 
-    def translate_group_back(self, group: str) -> outcomes.GroupPlaces:
+    def translate_group_back(self, group: str) -> GroupPlaces:
         """Where `group` of the cluster asked goes on on the source, by what it has committed."""
-        committed = _positions(self._link.here, group, self._timeout_s)
-        found = _of_group(group, committed, self._offsets.backwards(self._timeout_s))
+        committed = _fetch_group_positions(self._link.here, group, self._timeout_s)
+        found = _translate_group(group, committed, self._offsets.backwards(self._timeout_s))
         partitions = {each.partition for each in found.places}
-        return _group_within(found, self._link.here.logs.ends(partitions, self._timeout_s).done)
+        return _check_group_log_ends(
+            found, self._link.here.logs.ends(partitions, self._timeout_s).done
+        )
 
     def _source_ends(
-        self, partitions: Iterable[ids.TopicPartition]
-    ) -> Mapping[ids.TopicPartition, log_ends.Ends]:
+        self, partitions: Iterable[TopicPartition]
+    ) -> Mapping[TopicPartition, LogBounds]:
         """Of those that the source tells of; it may not answer, or refuse us."""
         asked = set(partitions)
         if not asked:
@@ -170,21 +504,21 @@ class OffsetTranslator:
         )
         return {} if found is None else found.done
 
-    def _at_time_here(
-        self, mirror: ids.TopicPartition, timestamp_ms: int
-    ) -> outcomes.Earlier | outcomes.Unknown:
+    def _at_time_here(self, mirror: TopicPartition, timestamp_ms: int) -> Earlier | Unknown:
         try:
-            at = _offset_at(self._link.here, mirror, timestamp_ms, timeout_s=self._timeout_s)
-        except kafka_errors.TopicMissingError:
-            return outcomes.Unknown(partition=mirror, why="there is no such partition")
-        return outcomes.Earlier(partition=mirror, offset=at, again_max=None)
+            at = _find_offset_at_time(
+                self._link.here, mirror, timestamp_ms, timeout_s=self._timeout_s
+            )
+        except TopicMissingError:
+            return Unknown(partition=mirror, why="there is no such partition")
+        return Earlier(partition=mirror, offset=at, again_max=None)
 
-    def _checkpointed(self, group: str) -> outcomes.GroupPlaces:
+    def _checkpointed(self, group: str) -> GroupPlaces:
         """By the map at the checkpoint's source offset, or, where that knows nothing, at its own
         offset here. It is `Earlier` in any case: what the group has read since nobody knows."""
         link = self._link
-        times = checkpoint_reading.WrittenTimes()
-        table = checkpoint_reading.read(
+        times = CheckpointWriteTimes()
+        table = checkpoint_reader.read_checkpoints(
             link.here.topics,
             link.policy,
             link.remote_alias,
@@ -198,42 +532,42 @@ class OffsetTranslator:
         for place, point in sorted(table.group(group).items()):
             partition = self._offsets.on_source(place)
             outcome = translate(partition, point.upstream)
-            at = outcomes.offset_there(outcome)
+            at = translation_outcomes.offset_there(outcome)
             there = place if at is None else outcome.partition
             places.append(
-                outcomes.Place(
+                Place(
                     partition=partition,
                     offset=point.upstream,
-                    outcome=outcomes.Earlier(
+                    outcome=Earlier(
                         partition=there,
                         offset=point.downstream if at is None else at,
                         again_max=None,
                     ),
-                    basis=outcomes.Basis.CHECKPOINT,
+                    basis=Basis.CHECKPOINT,
                     metadata=point.metadata,
                     written_ms=times.of(group).get(place),
                 )
             )
-        return outcomes.GroupPlaces(
+        return GroupPlaces(
             group=group,
-            basis=outcomes.Basis.CHECKPOINT,
+            basis=Basis.CHECKPOINT,
             places=tuple(places),
             silent=self._offsets.silent,
         )
 
 
-def _of_group(
-    group: str, positions: checkpoints.Positions, translate: flow_link.Translate
-) -> outcomes.GroupPlaces:
-    return outcomes.GroupPlaces(
+def _translate_group(
+    group: str, positions: CommittedPositions, translate: TranslateOffset
+) -> GroupPlaces:
+    return GroupPlaces(
         group=group,
-        basis=outcomes.Basis.COMMITTED,
+        basis=Basis.COMMITTED,
         places=tuple(
-            outcomes.Place(
+            Place(
                 partition=partition,
                 offset=position.offset,
                 outcome=translate(partition, position.offset),
-                basis=outcomes.Basis.COMMITTED,
+                basis=Basis.COMMITTED,
                 metadata=position.metadata,
             )
             for partition, position in sorted(positions.items())
@@ -242,26 +576,28 @@ def _of_group(
     )
 
 
-def _within(outcome: outcomes.Outcome, offset: int, ends: log_ends.Ends | None) -> outcomes.Outcome:
+def _check_log_end(outcome: Outcome, offset: int, ends: LogBounds | None) -> Outcome:
     """`ends`: of the log that `offset` is of, None where unknown."""
     if ends is None or offset <= ends.high_watermark:
         return outcome
-    return outcomes.BeyondEnd(partition=outcome.partition, end=ends.high_watermark)
+    return BeyondEnd(partition=outcome.partition, end=ends.high_watermark)
 
 
-def _group_within(
-    found: outcomes.GroupPlaces, ends: Mapping[ids.TopicPartition, log_ends.Ends]
-) -> outcomes.GroupPlaces:
+def _check_group_log_ends(
+    found: GroupPlaces, ends: Mapping[TopicPartition, LogBounds]
+) -> GroupPlaces:
     places = tuple(
         dataclasses.replace(
-            each, outcome=_within(each.outcome, each.offset or 0, ends.get(each.partition))
+            each, outcome=_check_log_end(each.outcome, each.offset or 0, ends.get(each.partition))
         )
         for each in found.places
     )
     return dataclasses.replace(found, places=places)
 
 
-def _positions(cluster: clusters.Cluster, group: str, timeout_s: float) -> checkpoints.Positions:
+def _fetch_group_positions(
+    cluster: TranslationCluster, group: str, timeout_s: float
+) -> CommittedPositions:
     found = cluster.groups.positions([group], timeout_s)
     failure = found.first_failure()
     if failure is not None:
@@ -269,8 +605,8 @@ def _positions(cluster: clusters.Cluster, group: str, timeout_s: float) -> check
     return found.done[group]
 
 
-def _offset_at(
-    cluster: clusters.Cluster, partition: ids.TopicPartition, timestamp_ms: int, *, timeout_s: float
+def _find_offset_at_time(
+    cluster: TranslationCluster, partition: TopicPartition, timestamp_ms: int, *, timeout_s: float
 ) -> int:
     """The first not older; the end of what readers may see where there is none."""
     found = cluster.logs.offsets_at({partition: timestamp_ms}, timeout_s)

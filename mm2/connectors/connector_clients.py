@@ -1,85 +1,112 @@
-"""Clients of a mirror connector, as its own configuration says how to reach its clusters."""
+"""Kafka clients of the connectors and their tasks, built from connector configurations.
+
+Client ids are Java's where Java has the same client. Copy processes produce with the
+connector's target client properties and `producer.override.*`; the worker's own producer, which
+Java's source tasks write with, is not used for records.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Protocol
 
-from connect_runtime.api import errors
-from connect_runtime.base import clock as base_clock
-from connect_runtime.kafka_client import access as kafka_access
-from connect_runtime.wire.connection import store_files
-from mm2.cluster import (
-    admin,
-    flow_log_topics,
-    kafka_acls,
-    kafka_admin,
-    kafka_groups,
-    kafka_logs,
-    topic_reader,
+from connect_runtime.api.errors import ConfigError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.base.timing import Clock
+from connect_runtime.kafka import cluster_access
+from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.network import key_stores
+from mm2.config import client_keys, client_roles
+from mm2.config.client_roles import ClientRole
+from mm2.config.mirror_connector_config import (
+    MirrorCheckpointConfig,
+    MirrorConnectorConfig,
+    MirrorSourceConfig,
 )
-from mm2.connectors import operators
-from mm2.core import commands
-from mm2.core.configs import client_keys, connector_configs, roles
+from mm2.connectors.flow_ledger import FlowLedger, ReadJavaProgress
+from mm2.connectors.java_reverse_flow import JavaReverseFlow, ReverseFlowCluster
+from mm2.connectors.reverse_producer_ids import ReverseOffsetMapReader, ReverseProducerIds
+from mm2.copier import client_properties
+from mm2.copier.control_messages import ClusterAccess
+from mm2.kafka import operator_access
+from mm2.kafka.acl_client import KafkaAclAdmin
+from mm2.kafka.admin import KafkaAdmin
+from mm2.kafka.client_interfaces import (
+    AclAdmin,
+    Admin,
+    ConsumerGroups,
+    LogOffsets,
+    RecordWriter,
+    TopicTail,
+)
+from mm2.kafka.consumer_groups import KafkaGroups
+from mm2.kafka.flow_log import KafkaFlowLog
+from mm2.kafka.flow_log_topics import FlowLogTopics
+from mm2.kafka.log_offsets import KafkaLogOffsets
+from mm2.kafka.record_writer import KafkaRecordWriter
+from mm2.kafka.state_topic_reader import TopicReader
+from mm2.operator_commands import OperatorCommands
+from mm2.topics import naming, replication_loops
+from mm2.topics.replication_loops import OffsetSyncsLocation
 
 
-class MakeAdmin(Protocol):
-    """`admin_of`; tests have their own."""
+class AdminFactory(Protocol):
+    """`create_admin`; tests have their own."""
 
     def __call__(
         self,
-        common: connector_configs.Common,
-        role: roles.Role,
+        common: MirrorConnectorConfig,
+        role: ClientRole,
         *,
         use: str,
-        clock: base_clock.Clock,
-    ) -> admin.Admin: ...
+        clock: Clock,
+    ) -> Admin: ...
 
 
-def admin_of(
-    common: connector_configs.Common,
-    role: roles.Role,
+def create_admin(
+    common: MirrorConnectorConfig,
+    role: ClientRole,
     *,
     use: str,
-    clock: base_clock.Clock,
+    clock: Clock,
     task: int | str | None = None,
     gone: Callable[[], bool] = lambda: False,
-) -> kafka_admin.KafkaAdmin:
+) -> KafkaAdmin:
     """Administers the cluster of `role`; `use` is the end of its `client.id` in Java, `task` the
     number of whose it is. Once `gone`, its calls end soon.
 
     Nothing is asked of the cluster yet. Relative paths of certificates are below the working
     directory. Raises `FatalError` that names every setting that cannot be honoured.
     """
-    access, client_id = _access(common, role, use=use, task=task)
-    return kafka_admin.KafkaAdmin(access, client_id=client_id, clock=clock, gone=gone)
+    access, client_id = _build_access(common, role, use=use, task=task)
+    return KafkaAdmin(access, client_id=client_id, clock=clock, gone=gone)
 
 
-def acls_of(
-    common: connector_configs.Common,
-    role: roles.Role,
+def create_acl_admin(
+    common: MirrorConnectorConfig,
+    role: ClientRole,
     *,
     use: str,
-    clock: base_clock.Clock,
+    clock: Clock,
     gone: Callable[[], bool],
-) -> kafka_acls.KafkaAcls:
-    """As `admin_of`, of ACLs."""
-    access, client_id = _access(common, role, use=use, task=None)
-    return kafka_acls.KafkaAcls(access, client_id=client_id, clock=clock, gone=gone)
+) -> KafkaAclAdmin:
+    """As `create_admin`, of ACLs."""
+    access, client_id = _build_access(common, role, use=use, task=None)
+    return KafkaAclAdmin(access, client_id=client_id, clock=clock, gone=gone)
 
 
-def log_topics_of(
-    common: connector_configs.Common,
-    role: roles.Role,
-    cluster: admin.Admin,
+def create_flow_log_topics(
+    common: MirrorConnectorConfig,
+    role: ClientRole,
+    cluster: Admin,
     *,
     replication_factor: int | None,
-    clock: base_clock.Clock,
-) -> flow_log_topics.LogTopics:
+    clock: Clock,
+) -> FlowLogTopics:
     """Makes and checks a flow's own topics through `cluster`, which is that of `role`."""
-    access, _ = _access(common, role, use="", task=None)
-    return flow_log_topics.LogTopics(
+    access, _ = _build_access(common, role, use="", task=None)
+    return FlowLogTopics(
         target=cluster,
         where=access.where,
         bootstrap=",".join(access.bootstrap),
@@ -89,67 +116,485 @@ def log_topics_of(
     )
 
 
-def operator_of(common: connector_configs.Common) -> commands.Operator:
+def describe_operator(common: MirrorConnectorConfig) -> OperatorCommands:
     """Who reads the source and who administers the target, for telling people what to type."""
-    source, _ = _access(common, roles.SOURCE_CONSUMER, use="", task=None)
-    target, _ = _access(common, roles.TARGET_ADMIN, use="", task=None)
-    return operators.of(source=source, target=target, connector=common.name)
+    source, _ = _build_access(common, client_roles.SOURCE_CONSUMER, use="", task=None)
+    target, _ = _build_access(common, client_roles.TARGET_ADMIN, use="", task=None)
+    return operator_access.build_operator(source=source, target=target, connector=common.name)
 
 
-def groups_of(
-    common: connector_configs.Common,
-    role: roles.Role,
+def create_consumer_groups(
+    common: MirrorConnectorConfig,
+    role: ClientRole,
     *,
     use: str,
-    clock: base_clock.Clock,
+    clock: Clock,
     task: int | str | None = None,
     gone: Callable[[], bool],
-) -> kafka_groups.KafkaGroups:
-    """As `admin_of`, of consumer groups."""
-    access, client_id = _access(common, role, use=use, task=task)
-    return kafka_groups.KafkaGroups(access, client_id=client_id, clock=clock, gone=gone)
+) -> KafkaGroups:
+    """As `create_admin`, of consumer groups."""
+    access, client_id = _build_access(common, role, use=use, task=task)
+    return KafkaGroups(access, client_id=client_id, clock=clock, gone=gone)
 
 
-def logs_of(
-    common: connector_configs.Common,
-    role: roles.Role,
+def create_log_offsets(
+    common: MirrorConnectorConfig,
+    role: ClientRole,
     *,
     use: str,
-    clock: base_clock.Clock,
+    clock: Clock,
     task: int | str | None = None,
-) -> kafka_logs.KafkaLogs:
-    """As `admin_of`, of where partitions end."""
-    access, client_id = _access(common, role, use=use, task=task)
-    return kafka_logs.KafkaLogs(access, client_id=client_id, clock=clock)
+) -> KafkaLogOffsets:
+    """As `create_admin`, of where partitions end."""
+    access, client_id = _build_access(common, role, use=use, task=task)
+    return KafkaLogOffsets(access, client_id=client_id, clock=clock)
 
 
-def reader_of(
-    common: connector_configs.Common,
-    role: roles.Role,
+def create_topic_reader(
+    common: MirrorConnectorConfig,
+    role: ClientRole,
     *,
     use: str,
-    clock: base_clock.Clock,
+    clock: Clock,
     task: int | str | None = None,
     topic: str,
     partitions: int = 1,
-) -> topic_reader.TopicReader:
-    """As `admin_of`; reads a topic of so many partitions."""
-    access, client_id = _access(common, role, use=use, task=task)
-    return topic_reader.TopicReader(
+) -> TopicReader:
+    """As `create_admin`; reads a topic of so many partitions."""
+    access, client_id = _build_access(common, role, use=use, task=task)
+    return TopicReader(
         access, client_id=client_id, topics=[topic], partitions=partitions, clock=clock
     )
 
 
-def _access(
-    common: connector_configs.Common, role: roles.Role, *, use: str, task: int | str | None
-) -> tuple[kafka_access.Access, str]:
+def _build_access(
+    common: MirrorConnectorConfig, role: ClientRole, *, use: str, task: int | str | None
+) -> tuple[KafkaClusterAccess, str]:
     """With the `client.id`."""
     properties = dict(common.client(role, use, task=task))
-    if not properties.get(client_keys.BOOTSTRAP, "").strip():
-        raise errors.ConfigError(
-            f"connector {common.name}: {role.cluster_prefix}{client_keys.BOOTSTRAP} is missing; "
+    if not properties.get(client_keys.BOOTSTRAP_SERVERS, "").strip():
+        raise ConfigError(
+            f"connector {common.name}: {role.cluster_prefix}{client_keys.BOOTSTRAP_SERVERS} is "
+            "missing; "
             "name one broker at least, as host:port"
         )
     alias = common.source if role.side == "source" else common.target
-    access = kafka_access.parse(properties, files=store_files.below(Path()), name=alias)
-    return access, properties[roles.CLIENT_ID]
+    access = cluster_access.parse_cluster_access(
+        properties, files=key_stores.create_store_files(Path()), name=alias
+    )
+    return access, properties[client_roles.CLIENT_ID]
+
+
+class CheckpointClients(Protocol):
+    """Makes them, each anew; whoever asks for one closes it."""
+
+    def source_groups(self) -> ConsumerGroups: ...
+
+    def target_groups(self) -> ConsumerGroups: ...
+
+    def target_admin(self) -> Admin: ...
+
+    def target_logs(self) -> LogOffsets: ...
+
+    def offset_syncs(self) -> TopicTail:
+        """From the topic's beginning, on whichever cluster it is."""
+
+    def checkpoints(self) -> TopicTail: ...
+
+    def offset_map(self) -> TopicTail:
+        """Ours, on the target; there is none where only Java mirrors."""
+
+
+class KafkaCheckpointClients:
+    """With Java's client ids. Raises `FatalError` for settings that cannot be honoured."""
+
+    def __init__(
+        self,
+        config: MirrorCheckpointConfig,
+        *,
+        clock: Clock,
+        gone: Callable[[], bool],
+        task: int | str | None = None,
+    ) -> None:
+        """Once `gone`, nobody waits for answers about groups. `task`: see `connector_clients`."""
+        self._config = config
+        self._clock = clock
+        self._gone = gone
+        self._task = task
+
+    def source_groups(self) -> ConsumerGroups:
+        return self._groups(client_roles.SOURCE_ADMIN)
+
+    def target_groups(self) -> ConsumerGroups:
+        return self._groups(client_roles.TARGET_ADMIN)
+
+    def target_admin(self) -> Admin:
+        return create_admin(
+            self._config.common,
+            client_roles.TARGET_ADMIN,
+            use="checkpoint-target-admin",
+            clock=self._clock,
+            task=self._task,
+        )
+
+    def target_logs(self) -> LogOffsets:
+        return create_log_offsets(
+            self._config.common,
+            client_roles.TARGET_ADMIN,
+            use="checkpoint-target-logs",
+            clock=self._clock,
+            task=self._task,
+        )
+
+    def offset_syncs(self) -> TopicTail:
+        topic = self._config.syncs_topic
+        role = client_roles.SOURCE_CONSUMER if topic.on_source else client_roles.TARGET_CONSUMER
+        return self._tail(role, topic.name, use=f"offset-syncs-{topic.location}-consumer")
+
+    def checkpoints(self) -> TopicTail:
+        topic = self._config.checkpoints_topic
+        return self._tail(client_roles.TARGET_CONSUMER, topic, use="checkpoints-target-consumer")
+
+    def offset_map(self) -> TopicTail:
+        topic = naming.offset_map_topic(self._config.common.source)
+        return self._tail(client_roles.TARGET_CONSUMER, topic, use="offset-map-target-consumer")
+
+    def _groups(self, role: ClientRole) -> ConsumerGroups:
+        return create_consumer_groups(
+            self._config.common,
+            role,
+            use=f"checkpoint-{role.side}-admin",
+            clock=self._clock,
+            task=self._task,
+            gone=self._gone,
+        )
+
+    def _tail(self, role: ClientRole, topic: str, *, use: str) -> TopicTail:
+        return create_topic_reader(
+            self._config.common,
+            role,
+            use=use,
+            clock=self._clock,
+            task=self._task,
+            topic=topic,
+        )
+
+
+class CheckpointClientsFactory(Protocol):
+    """`KafkaCheckpointClients`; tests have their own."""
+
+    def __call__(
+        self,
+        config: MirrorCheckpointConfig,
+        *,
+        clock: Clock,
+        gone: Callable[[], bool],
+        task: int | str | None = None,
+    ) -> CheckpointClients: ...
+
+
+LEDGER_CLIENT_ID_SUFFIX = "mm2-ledger"
+REVERSE_FLOW_CLIENT_ID_SUFFIX = "mm2-opposite"
+
+
+class SourceTaskClients(Protocol):
+    """Makes them, each anew; whoever asks for one closes it."""
+
+    def admins(self) -> tuple[Admin, Admin]:
+        """The source's and the target's."""
+
+    def ledger(self, share: Collection[TopicPartition], java: ReadJavaProgress) -> FlowLedger:
+        """The flow's own topics on the target; not open yet."""
+
+    def opposite(self) -> ReverseProducerIds:
+        """Of the flow that leads back, whose map is on the source."""
+
+    def syncs(self) -> TopicTail:
+        """The offset-syncs topic, from its beginning. Not for a flow without."""
+
+    def sync_writer(self) -> RecordWriter:
+        """To that topic."""
+
+    def source(self) -> ClusterAccess:
+        """How the copies reach it."""
+
+    def target(self) -> ClusterAccess: ...
+
+    def operator(self) -> OperatorCommands: ...
+
+
+class KafkaSourceTaskClients:
+    """With Java's client ids, where Java has such a client. Raises `FatalError` for settings that
+    cannot be honoured."""
+
+    def __init__(
+        self,
+        config: MirrorSourceConfig,
+        *,
+        clock: Clock,
+        task: int | str,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._task = task
+
+    def admins(self) -> tuple[Admin, Admin]:
+        return self._admin(client_roles.SOURCE_ADMIN), self._admin(client_roles.TARGET_ADMIN)
+
+    def ledger(self, share: Collection[TopicPartition], java: ReadJavaProgress) -> FlowLedger:
+        flow = self._config.flow
+        factor = flow.replication_factor
+        log = KafkaFlowLog(
+            self._access(client_roles.TARGET_PRODUCER),
+            source_alias=flow.source,
+            client_id=self._named(client_roles.TARGET_PRODUCER, LEDGER_CLIENT_ID_SUFFIX)[
+                client_roles.CLIENT_ID
+            ],
+            target_admin=self._admin(client_roles.TARGET_ADMIN),
+            clock=self._clock,
+            replication_factor=None if factor < 0 else factor,
+        )
+        return FlowLedger(log, share=share, java=java)
+
+    def opposite(self) -> ReverseProducerIds:
+        flow = self._config.flow
+        topic = replication_loops.reverse_offset_map_topic(flow)
+        found = ReverseOffsetMapReader(
+            topic,
+            connect_admin=lambda: self._admin(client_roles.SOURCE_ADMIN),
+            connect_tail=lambda: create_topic_reader(
+                self._config.common,
+                client_roles.SOURCE_CONSUMER,
+                use=REVERSE_FLOW_CLIENT_ID_SUFFIX,
+                clock=self._clock,
+                task=self._task,
+                topic=topic,
+            ),
+            clock=self._clock,
+            flow=f"{flow.target}->{flow.source}",
+        )
+        return ReverseProducerIds(found, name=f"{flow.name}-{self._task}")
+
+    def syncs(self) -> TopicTail:
+        topic = self._config.syncs_topic
+        assert topic is not None, "the flow writes no offset syncs"
+        return create_topic_reader(
+            self._config.common,
+            client_roles.SOURCE_CONSUMER if topic.on_source else client_roles.TARGET_CONSUMER,
+            use=f"offset-syncs-{topic.location}-consumer",
+            clock=self._clock,
+            task=self._task,
+            topic=topic.name,
+        )
+
+    def sync_writer(self) -> RecordWriter:
+        topic = self._config.syncs_topic
+        assert topic is not None, "the flow writes no offset syncs"
+        role = client_roles.SOURCE_PRODUCER if topic.on_source else client_roles.TARGET_PRODUCER
+        name = self._named(role, f"offset-syncs-{topic.location}-producer")[client_roles.CLIENT_ID]
+        return KafkaRecordWriter(self._access(role), client_id=name, topic=topic.name)
+
+    def source(self) -> ClusterAccess:
+        properties = self._named(client_roles.SOURCE_CONSUMER, "replication-consumer")
+        return _build_copy_access(properties, self._config.flow.source)
+
+    def target(self) -> ClusterAccess:
+        """As Java's worker names the producer of a task's records."""
+        properties = client_roles.resolve_task_producer(self._config.common.props)
+        name = f"connector-producer-{self._config.common.name}-{self._task}"
+        properties.setdefault(client_roles.CLIENT_ID, name)
+        return _build_copy_access(properties, self._config.flow.target)
+
+    def operator(self) -> OperatorCommands:
+        return operator_access.build_operator(
+            source=self._access(client_roles.SOURCE_CONSUMER),
+            target=self._access(client_roles.TARGET_PRODUCER),
+            connector=self._config.common.name,
+        )
+
+    def _admin(self, role: ClientRole) -> KafkaAdmin:
+        return create_admin(
+            self._config.common,
+            role,
+            use=f"replication-{role.side}-admin",
+            clock=self._clock,
+            task=self._task,
+        )
+
+    def _named(self, role: ClientRole, use: str) -> dict[str, str]:
+        return dict(self._config.common.client(role, use, task=self._task))
+
+    def _access(self, role: ClientRole) -> KafkaClusterAccess:
+        common = self._config.common
+        alias = common.source if role.side == "source" else common.target
+        properties = client_roles.resolve_properties(common.props, role)
+        return cluster_access.parse_cluster_access(
+            properties, files=key_stores.create_store_files(Path()), name=alias
+        )
+
+
+def _build_copy_access(properties: dict[str, str], alias: str) -> ClusterAccess:
+    """Raises `ConfigError` for values that shape no connection."""
+    access = cluster_access.parse_cluster_access(
+        properties, files=key_stores.create_store_files(Path()), name=alias
+    )
+    taken = {
+        name: text
+        for name, text in properties.items()
+        if name in client_properties.COPY_CLIENT_PROPERTIES
+    }
+    for name, text in taken.items():
+        kind = client_keys.SUPPORTED_PROPERTIES[name]
+        try:
+            kind.parse((text,))
+        except ValueError:
+            raise ConfigError(
+                f"{name} of the client on {alias} is {text!r}; allowed: {kind.allowed}"
+            ) from None
+    return ClusterAccess(
+        alias=alias,
+        bootstrap=access.bootstrap,
+        security=access.security.to_dict(),
+        client_id=properties[client_roles.CLIENT_ID],
+        properties=taken,
+    )
+
+
+class SourceTaskClientsFactory(Protocol):
+    """`KafkaSourceTaskClients`; tests have their own."""
+
+    def __call__(
+        self,
+        config: MirrorSourceConfig,
+        *,
+        clock: Clock,
+        task: int | str,
+    ) -> SourceTaskClients: ...
+
+
+_TARGET_ADMIN_CLIENT_ID_SUFFIX = "replication-target-admin"
+_SOURCE_ADMIN_CLIENT_ID_SUFFIX = "replication-source-admin"
+_REVERSE_FLOW_CHECK_CLIENT_ID_SUFFIX = "mm2-way-back"
+
+
+class SourceConnectorClients(Protocol):
+    """Makes them, each anew; whoever asks for one closes it."""
+
+    def source_admin(self) -> Admin: ...
+
+    def target_admin(self) -> Admin: ...
+
+    def syncs_admin(self) -> Admin:
+        """Of the cluster that the offset-syncs topic is on. Not for a flow without."""
+
+    def source_acls(self) -> AclAdmin: ...
+
+    def target_acls(self) -> AclAdmin: ...
+
+    def log_topics(self, target: Admin) -> FlowLogTopics:
+        """Makes the flow's own topics through `target`."""
+
+    def ledger(self, share: Collection[TopicPartition]) -> FlowLedger:
+        """What the flow knows of these partitions; not open yet."""
+
+    def way_back(self, *, source: Admin, target: Admin) -> JavaReverseFlow:
+        """Asks through these, and readers of its own."""
+
+    def operator(self) -> OperatorCommands: ...
+
+
+class KafkaSourceConnectorClients:
+    """With Java's client ids. Raises `FatalError` for settings that cannot be honoured."""
+
+    def __init__(
+        self,
+        config: MirrorSourceConfig,
+        *,
+        clock: Clock,
+        gone: Callable[[], bool],
+    ) -> None:
+        """Once `gone`, nobody waits for answers."""
+        self._config = config
+        self._clock = clock
+        self._gone = gone
+
+    def source_admin(self) -> Admin:
+        return self._admin(client_roles.SOURCE_ADMIN, _SOURCE_ADMIN_CLIENT_ID_SUFFIX)
+
+    def target_admin(self) -> Admin:
+        return self._admin(client_roles.TARGET_ADMIN, _TARGET_ADMIN_CLIENT_ID_SUFFIX)
+
+    def syncs_admin(self) -> Admin:
+        topic = self._config.syncs_topic
+        assert topic is not None, "the flow writes no offset syncs"
+        role = client_roles.SOURCE_ADMIN if topic.on_source else client_roles.TARGET_ADMIN
+        return self._admin(role, f"offset-syncs-{topic.location}-admin")
+
+    def source_acls(self) -> AclAdmin:
+        return self._acls(client_roles.SOURCE_ADMIN, _SOURCE_ADMIN_CLIENT_ID_SUFFIX)
+
+    def target_acls(self) -> AclAdmin:
+        return self._acls(client_roles.TARGET_ADMIN, _TARGET_ADMIN_CLIENT_ID_SUFFIX)
+
+    def log_topics(self, target: Admin) -> FlowLogTopics:
+        factor = self._config.flow.replication_factor
+        return create_flow_log_topics(
+            self._config.common,
+            client_roles.TARGET_ADMIN,
+            target,
+            replication_factor=None if factor < 0 else factor,
+            clock=self._clock,
+        )
+
+    def ledger(self, share: Collection[TopicPartition]) -> FlowLedger:
+        clients = KafkaSourceTaskClients(self._config, clock=self._clock, task="offsets")
+        return clients.ledger(share, java=lambda _: {})
+
+    def way_back(self, *, source: Admin, target: Admin) -> JavaReverseFlow:
+        topic = self._config.syncs_topic
+        own = None
+        if topic is not None:
+            own = OffsetSyncsLocation(on_source=topic.on_source, topic=topic.name)
+        return JavaReverseFlow(
+            self._config.flow,
+            source=self._looked_at(source, client_roles.SOURCE_CONSUMER),
+            target=self._looked_at(target, client_roles.TARGET_CONSUMER),
+            syncs=own,
+            clock=self._clock,
+        )
+
+    def _looked_at(self, asked: Admin, role: ClientRole) -> ReverseFlowCluster:
+        def connect_tail(topic: str, partitions: int) -> TopicTail:
+            return create_topic_reader(
+                self._config.common,
+                role,
+                use=_REVERSE_FLOW_CHECK_CLIENT_ID_SUFFIX,
+                clock=self._clock,
+                topic=topic,
+                partitions=partitions,
+            )
+
+        return ReverseFlowCluster(asked=asked, connect_tail=connect_tail)
+
+    def operator(self) -> OperatorCommands:
+        return describe_operator(self._config.common)
+
+    def _admin(self, role: ClientRole, use: str) -> Admin:
+        return create_admin(self._config.common, role, use=use, clock=self._clock, gone=self._gone)
+
+    def _acls(self, role: ClientRole, use: str) -> AclAdmin:
+        return create_acl_admin(
+            self._config.common, role, use=use, clock=self._clock, gone=self._gone
+        )
+
+
+class SourceConnectorClientsFactory(Protocol):
+    """`KafkaSourceConnectorClients`; tests have their own."""
+
+    def __call__(
+        self,
+        config: MirrorSourceConfig,
+        *,
+        clock: Clock,
+        gone: Callable[[], bool],
+    ) -> SourceConnectorClients: ...

@@ -1,6 +1,6 @@
-"""The topics of Java's formats that mirror connectors keep: heartbeats, checkpoints, offset syncs.
+"""Creates MirrorMaker 2's internal topics: heartbeats, checkpoints and offset syncs.
 
-Each has one partition and is compacted (`MirrorUtils.createSinglePartitionCompactedTopic`).
+Each is compacted and has one partition (`MirrorUtils.createSinglePartitionCompactedTopic`).
 """
 
 from __future__ import annotations
@@ -9,20 +9,24 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from connect_runtime.base import errors
-from connect_runtime.kafka_client import errors as kafka_errors
-from mm2.cluster import admin
+from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
+from connect_runtime.kafka.client_errors import (
+    NotAuthorizedError,
+    TopicExistsError,
+    UnsupportedByBrokersError,
+)
+from mm2.kafka.client_interfaces import Admin, NewTopic
 
-CONFIGS = {"cleanup.policy": "compact"}
-ATTEMPT_S = 4.0
+INTERNAL_TOPIC_CONFIGS = {"cleanup.policy": "compact"}
+CREATE_ATTEMPT_TIMEOUT_S = 4.0
 """Of one attempt: shorter than a worker waits for a connector to stop."""
-AGAIN_S = 1.0
+CREATE_RETRY_DELAY_S = 1.0
 
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InternalTopic:
+class Mm2InternalTopic:
     """`replication_factor` -1 leaves it to the brokers; `factor_key` says it in configurations."""
 
     name: str
@@ -30,19 +34,19 @@ class InternalTopic:
     factor_key: str
 
     @property
-    def wanted(self) -> admin.NewTopic:
+    def wanted(self) -> NewTopic:
         factor = self.replication_factor
-        return admin.NewTopic(
+        return NewTopic(
             name=self.name,
             partitions=1,
             replication_factor=None if factor < 0 else factor,
-            configs=CONFIGS,
+            configs=INTERNAL_TOPIC_CONFIGS,
         )
 
 
-def create(
-    topic: InternalTopic,
-    cluster: admin.Admin,
+def create_topic(
+    topic: Mm2InternalTopic,
+    cluster: Admin,
     *,
     timeout_s: float,
     wait: Callable[[float], bool],
@@ -59,27 +63,27 @@ def create(
     logged = ""
     while True:
         try:
-            failure = cluster.create_topics([topic.wanted], min(timeout_s, ATTEMPT_S)).failed.get(
-                topic.name
-            )
-        except errors.RetriableError as error:
+            failure = cluster.create_topics(
+                [topic.wanted], min(timeout_s, CREATE_ATTEMPT_TIMEOUT_S)
+            ).failed.get(topic.name)
+        except RetriableError as error:
             failure = error
-        if not isinstance(failure, errors.RetriableError):
-            return _settle(topic, failure)
+        if not isinstance(failure, RetriableError):
+            return _handle_create_result(topic, failure)
         if str(failure) != logged:
             logged = str(failure)
             _LOG.warning("%s; retrying", failure)
         waits(f"{failure}; retrying")
-        if wait(AGAIN_S):
+        if wait(CREATE_RETRY_DELAY_S):
             return None
 
 
-def _settle(topic: InternalTopic, failure: errors.ConnectError | None) -> None:
+def _handle_create_result(topic: Mm2InternalTopic, failure: ConnectError | None) -> None:
     if failure is None:
         _LOG.info("created topic %s", topic.name)
-    elif isinstance(failure, kafka_errors.NotAuthorizedError | kafka_errors.UnsupportedError):
+    elif isinstance(failure, NotAuthorizedError | UnsupportedByBrokersError):
         _LOG.info("topic %s is not created: %s; it is taken to exist", topic.name, failure)
-    elif not isinstance(failure, kafka_errors.TopicExistsError):
-        raise errors.FatalError(
+    elif not isinstance(failure, TopicExistsError):
+        raise FatalError(
             f"{failure} ({topic.factor_key} is {topic.replication_factor})"
         ) from failure

@@ -1,12 +1,14 @@
-"""Kafka's compression codecs with their framings: of record batches v2 and of older wrappers alike.
+"""Kafka's compression codecs with their framings, for record batches v2 and older message sets.
 
-gzip: RFC 1952. snappy: the framing of xerial's `SnappyOutputStream` (magic, two versions, then
-blocks behind their i32 lengths), or one raw block, as some clients write it. lz4: frames of
-independent blocks (`KafkaLZ4BlockOutputStream`); message format v0 has a wrong header checksum,
-so it is never looked at. zstd: frames without a content size.
+- gzip: RFC 1952.
+- snappy: the framing of xerial's `SnappyOutputStream` (magic, two versions, then blocks after
+  their i32 lengths), or one raw block, as some clients write it.
+- lz4: frames of independent blocks (`KafkaLZ4BlockOutputStream`). Message format v0 has a wrong
+  header checksum, so the checksum is not verified.
+- zstd: frames without a content size.
 
-Contexts and buffers are costly to make and serve one call at a time, while copies of one process
-may run side by side: who needs one takes it out of a list of idle ones, and puts it back.
+Contexts and buffers are costly to create and serve one call at a time, while several copies may
+run in one process: each call takes an idle one from a list and puts it back.
 """
 
 from __future__ import annotations
@@ -20,47 +22,48 @@ import cramjam
 import zstandard
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
-NAMES = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
+CODEC_NAMES = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 
-OPENED_BYTES_MAX = 256 * 1024 * 1024
+DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
 """More than this is never unpacked, whatever the caller allows."""
 
-_SLICE = 512
+_ZSTD_SLICE_BYTES = 512
 """So much zstd data can unpack to 16 MB at most (a block of 4 bytes to 128 KB). What is longer is
 unpacked slice by slice, so that the limit is exceeded by no more than that."""
 
-_GZIP_FRAMED = 31
+_GZIP_WBITS = 31
 
-_XERIAL = b"\x82SNAPPY\x00"
-_XERIAL_HEAD = _XERIAL + struct.pack(">ii", 1, 1)
-_SNAPPY_BLOCK = 32 * 1024
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEAD = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_SNAPPY_BLOCK_BYTES = 32 * 1024
 _SIZE_BE = struct.Struct(">i")
 
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
-_LZ4_HEAD = _LZ4_MAGIC + b"\x60\x40\x82"
+_LZ4_FRAME_HEADER = _LZ4_MAGIC + b"\x60\x40\x82"
 """Version 1, independent blocks of up to 64 KB, and the checksum of just that."""
-_LZ4_BLOCK = 64 * 1024
-_LZ4_BLOCKS = {4: 64 * 1024, 5: 256 * 1024, 6: 1024 * 1024, 7: 4 * 1024 * 1024}
-_LZ4_PLAIN = 0x80000000
+_LZ4_BLOCK_BYTES = 64 * 1024
+_LZ4_BLOCK_SIZES = {4: 64 * 1024, 5: 256 * 1024, 6: 1024 * 1024, 7: 4 * 1024 * 1024}
+_LZ4_UNCOMPRESSED_FLAG = 0x80000000
 _SIZE_LE = struct.Struct("<I")
 
 
-class UnpackError(Exception):
+class DecompressionError(Exception):
     """Compressed records cannot be unpacked; the text says why."""
 
 
-class TooLargeError(UnpackError):
+class DecompressedTooLargeError(DecompressionError):
     """Compressed records unpack to more bytes than the caller allows."""
 
 
-def unpack(codec: int, data: memoryview, *, max_bytes: int = OPENED_BYTES_MAX) -> bytes:
-    """The plain bytes. Raises `UnpackError` if the data is damaged or the codec unknown, and
-    `TooLargeError` for more than `max_bytes`, before it has allocated much more than that."""
-    unpacker = _UNPACKERS.get(codec)
+def decompress(codec: int, data: memoryview, *, max_bytes: int = DECOMPRESSED_BYTES_MAX) -> bytes:
+    """The plain bytes. Raises `DecompressionError` if the data is damaged or the codec unknown, and
+    `DecompressedTooLargeError` for more than `max_bytes`, before it has allocated much more than
+    that."""
+    unpacker = _DECOMPRESSORS.get(codec)
     if unpacker is None:
-        raise UnpackError(f"it is compressed with codec {codec}, which is none of Kafka's")
+        raise DecompressionError(f"it is compressed with codec {codec}, which is none of Kafka's")
     try:
-        return unpacker(data, min(max_bytes, OPENED_BYTES_MAX))
+        return unpacker(data, min(max_bytes, DECOMPRESSED_BYTES_MAX))
     except (
         zlib.error,
         zstandard.ZstdError,
@@ -69,36 +72,36 @@ def unpack(codec: int, data: memoryview, *, max_bytes: int = OPENED_BYTES_MAX) -
         IndexError,
         ValueError,
     ) as error:
-        raise UnpackError(f"its {NAMES[codec]} data is damaged: {error}") from error
+        raise DecompressionError(f"its {CODEC_NAMES[codec]} data is damaged: {error}") from error
 
 
-def pack(codec: int, data: bytes | bytearray) -> bytes:
-    """As Kafka's producers write it. `codec` must be one of `NAMES`."""
-    return _PACKERS[codec](data)
+def compress(codec: int, data: bytes | bytearray) -> bytes:
+    """As Kafka's producers write it. `codec` must be one of `CODEC_NAMES`."""
+    return _COMPRESSORS[codec](data)
 
 
-Idle = TypeVar("Idle")
+Pooled = TypeVar("Pooled")
 
 
-def _taken(idle: list[Idle], make: Callable[[], Idle]) -> Idle:
+def _borrow_idle(idle: list[Pooled], make: Callable[[], Pooled]) -> Pooled:
     try:
         return idle.pop()
     except IndexError:  # asked for, not looked up before: another thread may have been faster
         return make()
 
 
-def _within(size: int, max_bytes: int) -> int:
+def _check_size(size: int, max_bytes: int) -> int:
     if size > max_bytes:
-        raise TooLargeError(f"it decompresses to more than {max_bytes} bytes")
+        raise DecompressedTooLargeError(f"it decompresses to more than {max_bytes} bytes")
     return size
 
 
-def _plain(data: memoryview, max_bytes: int) -> bytes:
-    _within(len(data), max_bytes)
+def _copy_uncompressed(data: memoryview, max_bytes: int) -> bytes:
+    _check_size(len(data), max_bytes)
     return bytes(data)
 
 
-class _Frame(Protocol):
+class _FrameDecompressor(Protocol):
     """One of the frames that compressed data consists of; RFC 1952 calls it a member."""
 
     @property
@@ -111,8 +114,8 @@ class _Frame(Protocol):
     def decompress(self, data: memoryview, /) -> bytes: ...
 
 
-def _of_frames(
-    data: memoryview, begin: Callable[[], _Frame], *, name: str, max_bytes: int
+def _decompress_frames(
+    data: memoryview, begin: Callable[[], _FrameDecompressor], *, name: str, max_bytes: int
 ) -> bytes:
     """Of any number and size; a cut-off end shows, since its frame never ends.
 
@@ -125,35 +128,35 @@ def _of_frames(
         frame = begin()
         while not frame.eof:
             if at >= end:
-                raise UnpackError(f"its {name} data is cut off")
-            given = data[at : at + _SLICE]
+                raise DecompressionError(f"its {name} data is cut off")
+            given = data[at : at + _ZSTD_SLICE_BYTES]
             out.append(frame.decompress(given))
-            size = _within(size + len(out[-1]), max_bytes)
+            size = _check_size(size + len(out[-1]), max_bytes)
             at += len(given) - len(frame.unused_data)
     return b"".join(out)
 
 
-def _ungzip(data: memoryview, max_bytes: int) -> bytes:
-    member = zlib.decompressobj(_GZIP_FRAMED)
+def _decompress_gzip(data: memoryview, max_bytes: int) -> bytes:
+    member = zlib.decompressobj(_GZIP_WBITS)
     plain = member.decompress(data, max_bytes + 1)
-    _within(len(plain), max_bytes)
+    _check_size(len(plain), max_bytes)
     if member.eof and not member.unused_data:
         return plain
 
-    def begin() -> _Frame:
-        return zlib.decompressobj(_GZIP_FRAMED)
+    def begin() -> _FrameDecompressor:
+        return zlib.decompressobj(_GZIP_WBITS)
 
-    return _of_frames(data, begin, name="gzip", max_bytes=max_bytes)
+    return _decompress_frames(data, begin, name="gzip", max_bytes=max_bytes)
 
 
-def _gzip(data: bytes | bytearray) -> bytes:
-    member = zlib.compressobj(wbits=_GZIP_FRAMED)
+def _compress_gzip(data: bytes | bytearray) -> bytes:
+    member = zlib.compressobj(wbits=_GZIP_WBITS)
     return member.compress(data) + member.flush()
 
 
-def _unsnappy(data: memoryview, max_bytes: int) -> bytes:
-    if data[: len(_XERIAL)] != _XERIAL:
-        _within(cramjam.snappy.decompress_raw_len(data), max_bytes)
+def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
+    if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
+        _check_size(cramjam.snappy.decompress_raw_len(data), max_bytes)
         return bytes(cramjam.snappy.decompress_raw(data))
     at, size, end = len(_XERIAL_HEAD), 0, len(data)
     out: list[bytes] = []
@@ -161,24 +164,24 @@ def _unsnappy(data: memoryview, max_bytes: int) -> bytes:
         (length,) = _SIZE_BE.unpack_from(data, at)
         at += 4
         if not 0 <= length <= end - at:
-            raise UnpackError(f"its snappy data has a block of {length} bytes")
+            raise DecompressionError(f"its snappy data has a block of {length} bytes")
         block = data[at : at + length]
-        size = _within(size + cramjam.snappy.decompress_raw_len(block), max_bytes)
+        size = _check_size(size + cramjam.snappy.decompress_raw_len(block), max_bytes)
         out.append(bytes(cramjam.snappy.decompress_raw(block)))
         at += length
     return out[0] if len(out) == 1 else b"".join(out)
 
 
-def _snappy(data: bytes | bytearray) -> bytes:
+def _compress_snappy(data: bytes | bytearray) -> bytes:
     out: list[bytes] = [_XERIAL_HEAD]
-    for block in _blocks(data, _SNAPPY_BLOCK):
+    for block in _split_blocks(data, _SNAPPY_BLOCK_BYTES):
         packed = bytes(cramjam.snappy.compress_raw(block))
         out += (_SIZE_BE.pack(len(packed)), packed)
     return b"".join(out)
 
 
-def _unlz4(data: memoryview, max_bytes: int) -> bytes:
-    at, block_max, checked = _lz4_header(data)
+def _decompress_lz4(data: memoryview, max_bytes: int) -> bytes:
+    at, block_max, checked = _parse_lz4_header(data)
     size, end = 0, len(data)
     out: list[bytes] = []
     while at < end:
@@ -186,35 +189,35 @@ def _unlz4(data: memoryview, max_bytes: int) -> bytes:
         at += 4
         if length == 0:
             return out[0] if len(out) == 1 else b"".join(out)
-        plain, length = bool(length & _LZ4_PLAIN), length & ~_LZ4_PLAIN
+        plain, length = bool(length & _LZ4_UNCOMPRESSED_FLAG), length & ~_LZ4_UNCOMPRESSED_FLAG
         if length > end - at:
             break
         block = data[at : at + length]
-        out.append(bytes(block) if plain else _lz4_block(block, block_max))
-        size = _within(size + len(out[-1]), max_bytes)
+        out.append(bytes(block) if plain else _decompress_lz4_block(block, block_max))
+        size = _check_size(size + len(out[-1]), max_bytes)
         at += length + checked
-    raise UnpackError("its lz4 data is cut off")
+    raise DecompressionError("its lz4 data is cut off")
 
 
-def _lz4_header(data: memoryview) -> tuple[int, int, int]:
+def _parse_lz4_header(data: memoryview) -> tuple[int, int, int]:
     """(where the blocks begin, how large one may be, bytes of checksum behind each)."""
     if data[:4] != _LZ4_MAGIC:
-        raise UnpackError("its lz4 data does not begin with a frame")
+        raise DecompressionError("its lz4 data does not begin with a frame")
     flags, block = data[4], data[5]
     if flags >> 6 != 1 or not flags & 0x20 or flags & 0x03:
-        raise UnpackError(f"its lz4 frame has flags {flags:#x}, which Kafka does not write")
-    block_max = _LZ4_BLOCKS.get(block >> 4 & 7)
+        raise DecompressionError(f"its lz4 frame has flags {flags:#x}, which Kafka does not write")
+    block_max = _LZ4_BLOCK_SIZES.get(block >> 4 & 7)
     if block_max is None:
-        raise UnpackError(f"its lz4 frame names the unknown block size {block:#x}")
+        raise DecompressionError(f"its lz4 frame names the unknown block size {block:#x}")
     return (15 if flags & 0x08 else 7), block_max, (4 if flags & 0x10 else 0)
 
 
-_LZ4_ROOMS: dict[int, list[bytearray]] = {size: [] for size in _LZ4_BLOCKS.values()}
+_LZ4_BUFFERS: dict[int, list[bytearray]] = {size: [] for size in _LZ4_BLOCK_SIZES.values()}
 
 
-def _lz4_block(block: memoryview, block_max: int) -> bytes:
-    idle = _LZ4_ROOMS[block_max]
-    room = _taken(idle, lambda: bytearray(block_max))
+def _decompress_lz4_block(block: memoryview, block_max: int) -> bytes:
+    idle = _LZ4_BUFFERS[block_max]
+    room = _borrow_idle(idle, lambda: bytearray(block_max))
     try:
         size = cramjam.lz4.decompress_block_into(block, room, output_len=block_max)
         return bytes(memoryview(room)[:size])
@@ -222,62 +225,62 @@ def _lz4_block(block: memoryview, block_max: int) -> bytes:
         idle.append(room)
 
 
-def _lz4(data: bytes | bytearray) -> bytes:
-    out: list[bytes] = [_LZ4_HEAD]
-    for block in _blocks(data, _LZ4_BLOCK):
+def _compress_lz4(data: bytes | bytearray) -> bytes:
+    out: list[bytes] = [_LZ4_FRAME_HEADER]
+    for block in _split_blocks(data, _LZ4_BLOCK_BYTES):
         packed = bytes(cramjam.lz4.compress_block(block, store_size=False))
         if len(packed) < len(block):
             out += (_SIZE_LE.pack(len(packed)), packed)
         else:
-            out += (_SIZE_LE.pack(len(block) | _LZ4_PLAIN), bytes(block))
+            out += (_SIZE_LE.pack(len(block) | _LZ4_UNCOMPRESSED_FLAG), bytes(block))
     out.append(bytes(4))
     return b"".join(out)
 
 
-_UNZSTD: list[zstandard.ZstdDecompressor] = []
-_PACKING_ZSTD: list[zstandard.ZstdCompressor] = []
+_ZSTD_DECOMPRESSORS: list[zstandard.ZstdDecompressor] = []
+_ZSTD_COMPRESSORS: list[zstandard.ZstdCompressor] = []
 
 
-def _unzstd(data: memoryview, max_bytes: int) -> bytes:
-    _within(zstandard.frame_content_size(data), max_bytes)  # -1 if the frame does not state it
-    context = _taken(_UNZSTD, zstandard.ZstdDecompressor)
+def _decompress_zstd(data: memoryview, max_bytes: int) -> bytes:
+    _check_size(zstandard.frame_content_size(data), max_bytes)  # -1 if the frame does not state it
+    context = _borrow_idle(_ZSTD_DECOMPRESSORS, zstandard.ZstdDecompressor)
     try:
-        if len(data) <= _SLICE:
+        if len(data) <= _ZSTD_SLICE_BYTES:
             frame = context.decompressobj()
             plain = frame.decompress(data)
-            _within(len(plain), max_bytes)
+            _check_size(len(plain), max_bytes)
             if frame.eof and not frame.unused_data:
                 return plain
-        return _of_frames(data, context.decompressobj, name="zstd", max_bytes=max_bytes)
+        return _decompress_frames(data, context.decompressobj, name="zstd", max_bytes=max_bytes)
     finally:
-        _UNZSTD.append(context)
+        _ZSTD_DECOMPRESSORS.append(context)
 
 
-def _zstd(data: bytes | bytearray) -> bytes:
-    context = _taken(_PACKING_ZSTD, zstandard.ZstdCompressor)
+def _compress_zstd(data: bytes | bytearray) -> bytes:
+    context = _borrow_idle(_ZSTD_COMPRESSORS, zstandard.ZstdCompressor)
     try:
         return context.compress(data)
     finally:
-        _PACKING_ZSTD.append(context)
+        _ZSTD_COMPRESSORS.append(context)
 
 
-def _blocks(data: bytes | bytearray, size: int) -> Iterator[memoryview]:
+def _split_blocks(data: bytes | bytearray, size: int) -> Iterator[memoryview]:
     view = memoryview(data)
     for at in range(0, len(view), size):
         yield view[at : at + size]
 
 
-_UNPACKERS: dict[int, Callable[[memoryview, int], bytes]] = {
-    NONE: _plain,
-    GZIP: _ungzip,
-    SNAPPY: _unsnappy,
-    LZ4: _unlz4,
-    ZSTD: _unzstd,
+_DECOMPRESSORS: dict[int, Callable[[memoryview, int], bytes]] = {
+    NONE: _copy_uncompressed,
+    GZIP: _decompress_gzip,
+    SNAPPY: _decompress_snappy,
+    LZ4: _decompress_lz4,
+    ZSTD: _decompress_zstd,
 }
-_PACKERS: dict[int, Callable[[bytes | bytearray], bytes]] = {
+_COMPRESSORS: dict[int, Callable[[bytes | bytearray], bytes]] = {
     NONE: bytes,
-    GZIP: _gzip,
-    SNAPPY: _snappy,
-    LZ4: _lz4,
-    ZSTD: _zstd,
+    GZIP: _compress_gzip,
+    SNAPPY: _compress_snappy,
+    LZ4: _compress_lz4,
+    ZSTD: _compress_zstd,
 }

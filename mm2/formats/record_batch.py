@@ -1,4 +1,4 @@
-"""Record batches of format v2, read and re-stamped in place; records inside stay unopened.
+"""Record batches of format v2: reads headers and re-stamps batches in place, without decoding.
 
 Layout (big-endian, KIP-98; `org.apache.kafka.common.record.DefaultRecordBatch`):
 
@@ -7,8 +7,7 @@ Layout (big-endian, KIP-98; `org.apache.kafka.common.record.DefaultRecordBatch`)
     27 base timestamp i64 | 35 max timestamp i64 | 43 producer id i64 | 51 producer epoch i16
     53 base sequence i32 | 57 record count i32 | 61 records
 
-Formats before v2 have the magic byte at the same place and are told apart by it
-(`message_sets`).
+Formats before v2 have the magic byte at the same place (see `record_sets`).
 """
 
 from __future__ import annotations
@@ -99,7 +98,7 @@ def crc_matches(batch: memoryview, header: BatchHeader) -> bool:
     return bool(crc32c.crc32c(batch[CRC_START:]) == header.crc)
 
 
-def stamp(batch: memoryview, *, attributes: int, producer: tuple[int, int, int]) -> int:
+def stamp_producer(batch: memoryview, *, attributes: int, producer: tuple[int, int, int]) -> int:
     """Re-stamp a batch in place for producing: base offset 0, our attributes and producer; CRC
     redone.
 
@@ -123,7 +122,7 @@ def next_sequence(sequence: int, count: int) -> int:
     return (sequence + count) & SEQUENCE_MASK
 
 
-def control_type(batch: memoryview) -> int:
+def read_control_type(batch: memoryview) -> int:
     """ABORT_MARKER or COMMIT_MARKER of a control batch (its one record's key: version i16, type
     i16).
 

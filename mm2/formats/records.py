@@ -1,4 +1,4 @@
-"""Records of batches in format v2: opened, and written again.
+"""Decodes and encodes the records inside batches of format v2.
 
 A record (`org.apache.kafka.common.record.DefaultRecord`, KIP-98; varints are zigzag):
 
@@ -6,8 +6,8 @@ A record (`org.apache.kafka.common.record.DefaultRecord`, KIP-98; varints are zi
     offset delta varint | key length varint, key | value length varint, value
     header count varint | headers: name length varint, name, value length varint, value
 
-What begins with the key length is the record's *body*: neither where a record stands nor when it
-was written changes it, so it moves from batch to batch as it is.
+From the key length on it is the record's *body*. The body depends neither on the offset nor on
+the timestamp, so it moves from batch to batch unchanged.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from typing import NamedTuple
 
 import crc32c
 
-from mm2.formats import compression, record_batch, varints
+from mm2.formats import compression, primitive_types, record_batch
+from mm2.formats.record_batch import BatchHeader
 
-_SMALL = 1 << 14
+_PRECOMPUTED_VARINTS = 1 << 14
 _new = tuple.__new__
 """Past the named tuple's own constructor, which costs as much as the rest of a record."""
-_FAR = 1 << 62
+_FAR_TIMESTAMP = 1 << 62
 """A timestamp below this and a difference below this make one of 64 bits."""
-_PRODUCER_NONE = (-1, -1, -1)
+_NO_PRODUCER = (-1, -1, -1)
 
-OPENED_RECORDS_MAX = 1_000_000
+DECODED_RECORDS_MAX = 1_000_000
 """More records than this are not opened at once: each takes about 200 bytes more than its own, and
 4 us. Producers fill batches by bytes, and reach it only with tiny records in hugely compressed
-ones. `DecodedBatch` reads such a batch part by part."""
+ones. `BatchDecoder` reads such a batch part by part."""
 
-_SHORTEST = 7
+_RECORD_BYTES_MIN = 7
 """Bytes of a record with neither key, value nor headers, with its length."""
 
 
@@ -41,7 +42,7 @@ class MalformedRecordsError(Exception):
     text says why."""
 
 
-class Record(NamedTuple):
+class BatchRecord(NamedTuple):
     """One record: its offset and timestamp (ms) as readers see them, and its body."""
 
     offset: int
@@ -49,102 +50,104 @@ class Record(NamedTuple):
     body: bytes
 
 
-def _as_long(value: int) -> int:
+def _wrap_int64(value: int) -> int:
     """Where a sum leaves 64 bits, it goes on at the other end, as Java's does."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def _varint(value: int) -> bytes:
+def _encode_varint(value: int) -> bytes:
     out = bytearray()
-    varints.append_signed(out, _as_long(value))
+    primitive_types.append_varint(out, _wrap_int64(value))
     return bytes(out)
 
 
-_VARINTS = tuple(_varint(value) for value in range(_SMALL))
+_VARINTS = tuple(_encode_varint(value) for value in range(_PRECOMPUTED_VARINTS))
 
 
-def _signed(value: int) -> bytes:
-    return _VARINTS[value] if 0 <= value < _SMALL else _varint(value)
+def _encode_cached_varint(value: int) -> bytes:
+    return _VARINTS[value] if 0 <= value < _PRECOMPUTED_VARINTS else _encode_varint(value)
 
 
-def open_batch(
-    header: record_batch.BatchHeader,
+def decode_batch(
+    header: BatchHeader,
     batch: memoryview,
     *,
-    max_bytes: int = compression.OPENED_BYTES_MAX,
-) -> list[Record]:
+    max_bytes: int = compression.DECOMPRESSED_BYTES_MAX,
+) -> list[BatchRecord]:
     """All records of a batch, with their offsets and the timestamps that readers see.
 
-    Raises `MalformedRecordsError` and `compression.UnpackError`, among them
-    `compression.TooLargeError` if the records are larger than `max_bytes`.
+    Raises `MalformedRecordsError` and `DecompressionError`, among them
+    `DecompressedTooLargeError` if the records are larger than `max_bytes`.
     """
     codec = header.attributes & record_batch.CODEC_MASK
-    data = compression.unpack(codec, batch[record_batch.HEADER_BYTES :], max_bytes=max_bytes)
-    found = split(
+    data = compression.decompress(codec, batch[record_batch.HEADER_BYTES :], max_bytes=max_bytes)
+    found = decode_records(
         data,
         count=header.record_count,
         base_offset=header.base_offset,
         base_timestamp=header.base_timestamp,
     )
-    return _as_readers_see(found, header)
+    return _apply_log_append_time(found, header)
 
 
-def _as_readers_see(found: list[Record], header: record_batch.BatchHeader) -> list[Record]:
+def _apply_log_append_time(found: list[BatchRecord], header: BatchHeader) -> list[BatchRecord]:
     """Under LogAppendTime every record has the batch's largest timestamp (`DefaultRecordBatch`)."""
     if found and found[-1].offset > header.last_offset:
         raise MalformedRecordsError(f"a record stands behind the batch's end {header.last_offset}")
     if header.attributes & record_batch.LOG_APPEND_TIME:
         time_ms = header.max_timestamp
-        return [Record(offset, time_ms, body) for offset, _, body in found]
+        return [BatchRecord(offset, time_ms, body) for offset, _, body in found]
     return found
 
 
-class DecodedBatch:
+class BatchDecoder:
     """A batch whose records are unpacked and are read from the first to the last, in parts.
 
     `left` records are not read yet, and `size` bytes are held, fewer as more is read. Raises as
-    `open_batch`.
+    `decode_batch`.
     """
 
     def __init__(
         self,
-        header: record_batch.BatchHeader,
+        header: BatchHeader,
         batch: memoryview,
         *,
-        max_bytes: int = compression.OPENED_BYTES_MAX,
+        max_bytes: int = compression.DECOMPRESSED_BYTES_MAX,
     ) -> None:
         codec = header.attributes & record_batch.CODEC_MASK
         packed = batch[record_batch.HEADER_BYTES :]
-        self._data = compression.unpack(codec, packed, max_bytes=max_bytes)
+        self._data = compression.decompress(codec, packed, max_bytes=max_bytes)
         self._header = header
         self._at = 0
         self._before = -1
         self.size = len(self._data)
-        self.left = _plausible_count(header.record_count, self._data)
+        self.left = _check_record_count(header.record_count, self._data)
 
-    def read(self, count: int, *, max_bytes: int = sys.maxsize) -> list[Record]:
+    def read(self, count: int, *, max_bytes: int = sys.maxsize) -> list[BatchRecord]:
         """The next records: as many as `count`, and as `max_bytes` allow if they are of about the
         same size; one at least while any are left."""
         header = self._header
         average = max(1, (self.size - self._at) // max(1, self.left))
         count = min(count, self.left, max(1, max_bytes // average))
-        found: list[Record] = []
+        found: list[BatchRecord] = []
         base = (header.base_offset, header.base_timestamp)
         place = (self._at, self._before)
-        self._at, self._before, far = _parse(self._data, found, count=count, base=base, place=place)
+        self._at, self._before, far = _parse_records(
+            self._data, found, count=count, base=base, place=place
+        )
         self.left -= len(found)
         if not self.left:
-            _expect_end(self._data, self._at)
+            _check_end(self._data, self._at)
         if not self.left or self._at > len(self._data) // 2:
             self._data = self._data[self._at :]
             self._at, self.size = 0, len(self._data)
-        found = _with_timestamps_of_64_bits(found, far=far, base_timestamp=header.base_timestamp)
-        return _as_readers_see(found, header)
+        found = _wrap_timestamps(found, far=far, base_timestamp=header.base_timestamp)
+        return _apply_log_append_time(found, header)
 
 
-def only_record(header: record_batch.BatchHeader, batch: memoryview) -> Record | None:
+def decode_single_record(header: BatchHeader, batch: memoryview) -> BatchRecord | None:
     """The record of an uncompressed batch that has just one, as producers write it; None where it
-    must be looked at more closely (`open_batch`)."""
+    must be looked at more closely (`decode_batch`)."""
     data = bytes(batch[record_batch.HEADER_BYTES :])
     try:
         size, at = data[0], 1
@@ -153,60 +156,66 @@ def only_record(header: record_batch.BatchHeader, batch: memoryview) -> Record |
                 return None
             size = size & 0x7F | data[1] << 7
             at = 2
-        plain = data[at : at + 3] == _FIRST and not size & 1 and at + (size >> 1) == len(data)
+        plain = (
+            data[at : at + 3] == _FIRST_RECORD_PREFIX
+            and not size & 1
+            and at + (size >> 1) == len(data)
+        )
     except IndexError:
         return None
-    return _new(Record, (header[0], header[7], data[at + 3 :])) if plain else None
+    return _new(BatchRecord, (header[0], header[7], data[at + 3 :])) if plain else None
 
 
-_FIRST = bytes(3)
+_FIRST_RECORD_PREFIX = bytes(3)
 """Attributes, timestamp delta and offset delta of a batch's first record."""
 
 
-def split(data: bytes, *, count: int, base_offset: int, base_timestamp: int) -> list[Record]:
+def decode_records(
+    data: bytes, *, count: int, base_offset: int, base_timestamp: int
+) -> list[BatchRecord]:
     """The `count` records that stand in plain bytes. Raises `MalformedRecordsError`."""
-    count = _plausible_count(count, data)
-    if count > OPENED_RECORDS_MAX:
-        raise MalformedRecordsError(too_many(count))
-    found: list[Record] = []
-    at, _, far = _parse(data, found, count=count, base=(base_offset, base_timestamp))
-    _expect_end(data, at)
-    return _with_timestamps_of_64_bits(found, far=far, base_timestamp=base_timestamp)
+    count = _check_record_count(count, data)
+    if count > DECODED_RECORDS_MAX:
+        raise MalformedRecordsError(explain_too_many_records(count))
+    found: list[BatchRecord] = []
+    at, _, far = _parse_records(data, found, count=count, base=(base_offset, base_timestamp))
+    _check_end(data, at)
+    return _wrap_timestamps(found, far=far, base_timestamp=base_timestamp)
 
 
-def _plausible_count(count: int, data: bytes) -> int:
-    if not 0 <= count <= len(data) // _SHORTEST:
+def _check_record_count(count: int, data: bytes) -> int:
+    if not 0 <= count <= len(data) // _RECORD_BYTES_MIN:
         raise MalformedRecordsError(f"{count} records cannot stand in {len(data)} bytes")
     return count
 
 
-def _expect_end(data: bytes, at: int) -> None:
+def _check_end(data: bytes, at: int) -> None:
     if at != len(data):
         raise MalformedRecordsError(f"{len(data) - at} bytes are left behind the last record")
 
 
-def _with_timestamps_of_64_bits(
-    found: list[Record], *, far: bool, base_timestamp: int
-) -> list[Record]:
-    if far or not 0 <= base_timestamp < _FAR:
-        return [each._replace(timestamp=_as_long(each.timestamp)) for each in found]
+def _wrap_timestamps(
+    found: list[BatchRecord], *, far: bool, base_timestamp: int
+) -> list[BatchRecord]:
+    if far or not 0 <= base_timestamp < _FAR_TIMESTAMP:
+        return [each._replace(timestamp=_wrap_int64(each.timestamp)) for each in found]
     return found
 
 
-def too_many(count: int) -> str:
-    return f"it holds {count} records, and {OPENED_RECORDS_MAX} are opened at once at most"
+def explain_too_many_records(count: int) -> str:
+    return f"it holds {count} records, and {DECODED_RECORDS_MAX} are opened at once at most"
 
 
-_FROM_THE_START = (0, -1)
+_PARSE_START = (0, -1)
 
 
-def _parse(
+def _parse_records(
     data: bytes,
-    found: list[Record],
+    found: list[BatchRecord],
     *,
     count: int,
     base: tuple[int, int],
-    place: tuple[int, int] = _FROM_THE_START,
+    place: tuple[int, int] = _PARSE_START,
 ) -> tuple[int, int, bool]:
     """Fill `found` with `count` records.
 
@@ -215,14 +224,14 @@ def _parse(
     from the base. Raises `MalformedRecordsError`.
     """
     try:
-        return _split(data, found, count=count, base=base, place=place)
+        return _parse_records_unchecked(data, found, count=count, base=base, place=place)
     except (IndexError, ValueError) as error:
         raise MalformedRecordsError(f"record {len(found)} is cut off or garbled") from error
 
 
-def _split(
+def _parse_records_unchecked(
     data: bytes,
-    found: list[Record],
+    found: list[BatchRecord],
     *,
     count: int,
     base: tuple[int, int],
@@ -237,7 +246,7 @@ def _split(
         raw = data[at]
         at += 1
         if raw >= 0x80:
-            raw, at = varints.read_unsigned(data, at - 1)
+            raw, at = primitive_types.read_unsigned_varint(data, at - 1)
         end = at + (raw >> 1)
         if raw & 1 or end > whole:
             raise MalformedRecordsError(f"record {len(found)} claims an impossible length")
@@ -250,8 +259,8 @@ def _split(
             if raw < 0x80:
                 raw = raw << 7 | low & 0x7F
             else:
-                raw, at = varints.read_unsigned(data, at - 2)
-                far = far or raw >= _FAR
+                raw, at = primitive_types.read_unsigned_varint(data, at - 2)
+                far = far or raw >= _FAR_TIMESTAMP
         timestamp = base_timestamp + (raw >> 1 ^ -(raw & 1))
         raw = data[at]
         at += 1
@@ -261,16 +270,16 @@ def _split(
             if raw < 0x80:
                 raw = raw << 7 | low & 0x7F
             else:
-                raw, at = varints.read_unsigned(data, at - 2)
+                raw, at = primitive_types.read_unsigned_varint(data, at - 2)
         if raw & 1 or raw <= before or at > end:
             raise MalformedRecordsError(f"record {len(found)} claims an impossible place or length")
         before = raw
-        found.append(_new(Record, (base_offset + (raw >> 1), timestamp, data[at:end])))
+        found.append(_new(BatchRecord, (base_offset + (raw >> 1), timestamp, data[at:end])))
         at = end
     return at, before, far
 
 
-def build(records: Sequence[Record], *, codec: int, sparse: bool = False) -> bytearray:
+def encode_batch(records: Sequence[BatchRecord], *, codec: int, sparse: bool = False) -> bytearray:
     """A batch of at least one record, of no producer, its CRC right.
 
     Dense: the offsets count from 0, whatever those of the records are. `sparse`: they are kept,
@@ -285,15 +294,19 @@ def build(records: Sequence[Record], *, codec: int, sparse: bool = False) -> byt
         if delta:
             if timestamp > newest:
                 newest = timestamp
-            behind = b"\0" + _signed(delta)
+            behind = b"\0" + _encode_cached_varint(delta)
         else:
             behind = b"\0\0"
-        behind += _VARINTS[place] if place < _SMALL else _varint(place)
+        behind += _VARINTS[place] if place < _PRECOMPUTED_VARINTS else _encode_varint(place)
         size = len(behind) + len(body)
-        parts += (_VARINTS[size] if size < _SMALL else _varint(size), behind, body)
+        parts += (
+            _VARINTS[size] if size < _PRECOMPUTED_VARINTS else _encode_varint(size),
+            behind,
+            body,
+        )
     last = records[-1].offset - base_offset if sparse else len(records) - 1
-    return _assembled(
-        compression.pack(codec, b"".join(parts)),
+    return _assemble_batch(
+        compression.compress(codec, b"".join(parts)),
         base_offset=base_offset if sparse else 0,
         attributes=codec,
         last=last,
@@ -302,7 +315,7 @@ def build(records: Sequence[Record], *, codec: int, sparse: bool = False) -> byt
     )
 
 
-def _assembled(
+def _assemble_batch(
     data: bytes,
     *,
     base_offset: int,
@@ -323,7 +336,7 @@ def _assembled(
         attributes,
         last,
         *timestamps,
-        *_PRODUCER_NONE,
+        *_NO_PRODUCER,
         count,
     )
     memoryview(batch)[record_batch.HEADER_BYTES :] = data  # a bytearray would copy it first
@@ -334,7 +347,7 @@ def _assembled(
 # Bodies
 
 
-class Fields(NamedTuple):
+class RecordFields(NamedTuple):
     """What a record says; a header's value may be None, and names may repeat."""
 
     key: bytes | None
@@ -342,12 +355,12 @@ class Fields(NamedTuple):
     headers: tuple[tuple[bytes, bytes | None], ...] = ()
 
 
-def read_body(body: bytes) -> Fields:
+def decode_body(body: bytes) -> RecordFields:
     """Raises `MalformedRecordsError`."""
     try:
         key, at = _read_sized(body, 0)
         value, at = _read_sized(body, at)
-        count, at = varints.read_signed(body, at)
+        count, at = primitive_types.read_varint(body, at)
         if not 0 <= count <= len(body):
             raise MalformedRecordsError(f"it claims {count} headers")
         headers = []
@@ -361,22 +374,26 @@ def read_body(body: bytes) -> Fields:
         raise MalformedRecordsError("a record is cut off or garbled") from error
     if at != len(body):
         raise MalformedRecordsError(f"{len(body) - at} bytes are left behind its headers")
-    return Fields(key, value, tuple(headers))
+    return RecordFields(key, value, tuple(headers))
 
 
-def write_body(fields: Fields) -> bytes:
-    parts = [_sized(fields.key), _sized(fields.value), _signed(len(fields.headers))]
+def encode_body(fields: RecordFields) -> bytes:
+    parts = [
+        _encode_sized(fields.key),
+        _encode_sized(fields.value),
+        _encode_cached_varint(len(fields.headers)),
+    ]
     for name, content in fields.headers:
-        parts += (_sized(name), _sized(content))
+        parts += (_encode_sized(name), _encode_sized(content))
     return b"".join(parts)
 
 
-def _sized(content: bytes | None) -> bytes:
-    return b"\x01" if content is None else _signed(len(content)) + content
+def _encode_sized(content: bytes | None) -> bytes:
+    return b"\x01" if content is None else _encode_cached_varint(len(content)) + content
 
 
 def _read_sized(data: bytes, at: int) -> tuple[bytes | None, int]:
-    size, at = varints.read_signed(data, at)
+    size, at = primitive_types.read_varint(data, at)
     if size < 0:
         return None, at
     end = at + size

@@ -1,7 +1,7 @@
-"""A class-data archive for the JVMs of the sandbox: brokers start a second sooner with it.
+"""A class-data sharing (CDS) archive for the sandbox's JVMs: brokers start a second faster.
 
-It is made once for each Java and set of jars, from a broker that starts and stops (five seconds),
-and kept beside the jars. A JVM ignores an archive that does not fit, and everything works without.
+Made once for each Java and set of jars, from a broker that starts and stops (five seconds), and
+kept beside the jars. A JVM ignores an archive that does not fit and works without it.
 """
 
 from __future__ import annotations
@@ -14,48 +14,51 @@ from pathlib import Path
 
 from connect_runtime.system import java
 from mm2.sandbox import (
-    artefacts,
     broker,
-    failures,
-    jvm,
-    ports,
-    properties,
-    releases,
-    runners,
-    storage,
+    broker_settings,
+    java_server,
+    kafka_jars,
+    kafka_releases,
+    port_reservation,
 )
+from mm2.sandbox.broker import BrokerSpec, KafkaBroker
+from mm2.sandbox.java_server import LocalRunner
+from mm2.sandbox.kafka_releases import KafkaRelease
+from mm2.sandbox.sandbox_errors import SandboxError
 
 _STOP_TIMEOUT_S = 60.0
 
 
-def flags(jars: Path, release: releases.Release = releases.NEWEST) -> tuple[str, ...]:
+def ensure_archive(
+    jars: Path, release: KafkaRelease = kafka_releases.NEWEST_RELEASE
+) -> tuple[str, ...]:
     """JVM flags for programs that run from `jars`; makes the archive if there is none yet.
 
     Brokers with a ZooKeeper do without: they are up in little more than a second.
     """
     if release.zookeeper:
         return ()
-    path = _path(jars)
+    path = _archive_path(jars)
     try:
         if not path.exists():
-            with artefacts.locked(path.with_suffix(".lock"), say=artefacts.to_stderr):
+            with kafka_jars.hold_lock(path.with_suffix(".lock"), say=kafka_jars.print_to_stderr):
                 if not path.exists():
-                    _make(path, jars, release=release)
+                    _make_archive(path, jars, release=release)
         return (f"-XX:SharedArchiveFile={path}",) if path.stat().st_size else ()
     except OSError:
         return ()  # a cache that cannot be written to
 
 
-def _path(jars: Path) -> Path:
+def _archive_path(jars: Path) -> Path:
     """Named after the jars' sizes and times and after the Java, both of which the JVM checks."""
     stamp = jars.with_name(jars.name + ".verified")
     jars_key = hashlib.sha256(stamp.read_bytes() if stamp.exists() else b"").hexdigest()[:12]
-    found = java.find()
+    found = java.find_java()
     java_key = hashlib.sha256(f"{found.program}\n{found.banner}".encode()).hexdigest()[:12]
     return jars.with_name(f"{jars.name}.{jars_key}.{java_key}.jsa")
 
 
-def _make(path: Path, jars: Path, *, release: releases.Release) -> None:
+def _make_archive(path: Path, jars: Path, *, release: KafkaRelease) -> None:
     jars_key = path.name.removeprefix(jars.name + ".").split(".")[0]
     for old in path.parent.glob(f"{jars.name}.*.jsa"):
         if not old.name.startswith(f"{jars.name}.{jars_key}."):
@@ -64,7 +67,7 @@ def _make(path: Path, jars: Path, *, release: releases.Release) -> None:
     try:
         fresh = work / "archive.jsa"
         flag = f"-XX:ArchiveClassesAtExit={fresh}"
-        _run_broker(work / "broker-1", jars, release=release, flag=flag)
+        _run_archiving_broker(work / "broker-1", jars, release=release, flag=flag)
         if not fresh.exists():
             fresh.touch()  # this Java makes none: remembered as an empty file
         fresh.replace(path)
@@ -72,27 +75,27 @@ def _make(path: Path, jars: Path, *, release: releases.Release) -> None:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _run_broker(folder: Path, jars: Path, *, release: releases.Release, flag: str) -> None:
+def _run_archiving_broker(folder: Path, jars: Path, *, release: KafkaRelease, flag: str) -> None:
     with ExitStack() as cleanup:
-        client, controller = (ports.reserve() for _ in range(2))
+        client, controller = (port_reservation.reserve_port() for _ in range(2))
         cleanup.callback(client.release)
         cleanup.callback(controller.release)
-        settings = release.defaults(1) | properties.addresses(
+        settings = release.defaults(1) | broker_settings.make_kraft_addresses(
             1, client_port=client.port, controller_ports={1: controller.port}
         )
-        spec = broker.BrokerSpec(
+        spec = BrokerSpec(
             node_id=1,
             folder=folder,
-            runner=runners.Here(jars),
+            runner=LocalRunner(jars),
             settings=settings | {"log.dirs": str(folder / "data")},
-            jvm=(*jvm.TEST_FLAGS, flag),
+            jvm=(*java_server.TEST_JVM_FLAGS, flag),
             serving=release.serving.format(node_id=1),
         )
-        training = broker.Broker(spec)
+        training = KafkaBroker(spec)
         cleanup.callback(training.kill)
         try:
-            storage.format_all([training], cluster_id=storage.new_cluster_id())
+            broker.format_storage([training], cluster_id=broker.make_cluster_id())
             training.start()
-        except failures.SandboxError:
+        except SandboxError:
             return  # whoever starts a broker next meets the same, and says so
         training.stop(timeout_s=_STOP_TIMEOUT_S)

@@ -1,9 +1,10 @@
-"""Brokers in containers of Apache Kafka's own image, through testcontainers.
+"""Runs brokers in containers of Apache Kafka's own image, through testcontainers.
 
-Containers share this machine's network, and the cluster's folder under the same name: settings,
-addresses, logs and certificates are those of brokers that run here. So the daemon must be this
-machine's own. Whatever outlives this process is removed by testcontainers' reaper, a container of
-its own: an image more, and gone where TESTCONTAINERS_RYUK_DISABLED is set.
+Containers share this machine's network and see the cluster's folder under the same path, so
+settings, addresses, logs and certificates are the same as for brokers that run directly here.
+The daemon must therefore be the local one. Containers that outlive this process are removed by
+testcontainers' reaper, which is another container and image, and which does not run if
+TESTCONTAINERS_RYUK_DISABLED is set.
 """
 
 from __future__ import annotations
@@ -16,53 +17,55 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from connect_runtime.base import errors
-from connect_runtime.system import polling
-from mm2.sandbox import failures, releases, runners
+from connect_runtime.base.errors import FatalError
+from connect_runtime.system import clock
+from mm2.sandbox.java_server import RunningProgram
+from mm2.sandbox.kafka_releases import KafkaRelease
+from mm2.sandbox.sandbox_errors import SandboxError
 
-_SCRIPTS = "/opt/kafka/bin"
-_POLL_S = 0.1
+_KAFKA_SCRIPTS = "/opt/kafka/bin"
+_CONTAINER_POLL_INTERVAL_S = 0.1
 _KILL_S = 20.0
-_INTO_FILE = 'exec "$@" >>"$0" 2>&1'
-_STATUS_OF_A_LOST_ONE = 255
-_OF_ITS_OWN = frozenset({"Docker Desktop"})
-_LOCAL = "http+docker://"
+_LOG_TO_FILE = 'exec "$@" >>"$0" 2>&1'
+_LOST_CONTAINER_STATUS = 255
+_VIRTUAL_MACHINE_DAEMONS = frozenset({"Docker Desktop"})
+_LOCAL_SOCKET_PREFIX = "http+docker://"
 """How the client calls a daemon that is reached by a socket of this machine."""
 
 
-def image(release: releases.Release) -> str:
+def find_image(release: KafkaRelease) -> str:
     """`apache/kafka:4.3.1`; raises `SandboxError` for releases that have no image."""
     if release.zookeeper:
-        raise failures.SandboxError(
+        raise SandboxError(
             f"Kafka {release.version} in a container: Apache publishes images since 3.7; "
             "leave out --in-containers, then it runs on this machine"
         )
     return f"apache/kafka:{release.version}"
 
 
-def check() -> None:
+def check_daemon() -> None:
     """Raises `SandboxError`, saying what to do, when no container could be started here."""
-    _daemon().close()
+    _connect_to_daemon().close()
 
 
-def fetch(name: str, *, report: Callable[[str], None] = lambda line: None) -> None:
+def pull_image(name: str, *, report: Callable[[str], None] = lambda line: None) -> None:
     """Have the daemon fetch an image that it does not have; raises `SandboxError`."""
-    with closing(_daemon()) as daemon:
-        with suppress(Exception):  # see `_daemon`
+    with closing(_connect_to_daemon()) as daemon:
+        with suppress(Exception):  # see `_connect_to_daemon`
             daemon.images.get(name)
             return
         report(f"fetching the image {name} (some hundred MB, once)")
         try:
             daemon.images.pull(name)
-        except Exception as error:  # see `_daemon`
-            raise failures.SandboxError(
-                f"the Docker daemon has no {name} and cannot fetch it ({_first_line(error)}): "
+        except Exception as error:  # see `_connect_to_daemon`
+            raise SandboxError(
+                f"the Docker daemon has no {name} and cannot fetch it ({_error_line(error)}): "
                 f"docker pull {name}"
             ) from error
 
 
 @dataclass(frozen=True, slots=True)
-class InContainers:
+class ContainerRunner:
     """Each program in a container of its own; `folder`, an absolute path, is in all of them."""
 
     image: str
@@ -70,18 +73,18 @@ class InContainers:
     features: Path | None = None
 
     def broker(self, settings: Path, *, flags: tuple[str, ...]) -> list[str]:
-        return [*_environment(flags), f"{_SCRIPTS}/kafka-server-start.sh", str(settings)]
+        return [*_make_environment(flags), f"{_KAFKA_SCRIPTS}/kafka-server-start.sh", str(settings)]
 
     def storage_tool(self, *arguments: str, flags: tuple[str, ...]) -> list[str]:
-        return [*_environment(flags), f"{_SCRIPTS}/kafka-storage.sh", *arguments]
+        return [*_make_environment(flags), f"{_KAFKA_SCRIPTS}/kafka-storage.sh", *arguments]
 
-    def start(self, argv: Sequence[str], *, output: IO[bytes], cwd: Path) -> runners.Program:
+    def start(self, argv: Sequence[str], *, output: IO[bytes], cwd: Path) -> RunningProgram:
         folder = str(self.folder)
         container = (
-            _library()
+            _import_testcontainers()
             .DockerContainer(self.image)
             .with_volume_mapping(folder, folder, "rw")
-            .with_command(["-c", _INTO_FILE, output.name, *argv])
+            .with_command(["-c", _LOG_TO_FILE, output.name, *argv])
             .with_kwargs(
                 entrypoint=["/bin/sh"],
                 network_mode="host",
@@ -91,16 +94,16 @@ class InContainers:
         )
         try:
             container.start()
-        except Exception as error:  # see `_daemon`; whatever came of it is removed
+        except Exception as error:  # see `_connect_to_daemon`; whatever came of it is removed
             with suppress(Exception):
                 container.stop()
-            raise failures.SandboxError(
-                f"starting a container of {self.image}: {_first_line(error)}"
+            raise SandboxError(
+                f"starting a container of {self.image}: {_error_line(error)}"
             ) from error
-        return _Contained(container)
+        return _ContainerProgram(container)
 
 
-class _Contained:
+class _ContainerProgram:
     """The program of one container; the container is removed once its end was seen."""
 
     def __init__(self, container: Any) -> None:
@@ -119,7 +122,7 @@ class _Contained:
         except Exception as error:
             if not _is_gone(error):
                 raise
-            self._status = _STATUS_OF_A_LOST_ONE
+            self._status = _LOST_CONTAINER_STATUS
             return self._status
         state = wrapped.attrs["State"]
         if state["Status"] in {"exited", "dead"}:
@@ -128,8 +131,10 @@ class _Contained:
         return self._status
 
     def wait(self, timeout_s: float) -> int | None:
-        polling.until(
-            lambda: self.poll() is not None, timeout_s=timeout_s, interval_s=min(timeout_s, _POLL_S)
+        clock.wait_until(
+            lambda: self.poll() is not None,
+            timeout_s=timeout_s,
+            interval_s=min(timeout_s, _CONTAINER_POLL_INTERVAL_S),
         )
         return self._status
 
@@ -145,34 +150,36 @@ class _Contained:
         self.signal(signal.SIGKILL)
         status = self.wait(_KILL_S)
         if status is None:
-            raise errors.FatalError(
+            raise FatalError(
                 f"container {self._container.get_container_id()} is still there {_KILL_S:.0f} s "
                 "after SIGKILL"
             )
         return status
 
 
-def _daemon() -> Any:
+def _connect_to_daemon() -> Any:
     """A client of the daemon, which answers: to be closed."""
-    library = _library()
+    library = _import_testcontainers()
     try:
         client = library.DockerClient().client
         system = str(client.info().get("OperatingSystem", ""))
     except Exception as error:  # requests, docker and urllib3 all raise their own
-        raise failures.SandboxError(
-            f"no Docker daemon answers ({_first_line(error)}): start it, or leave out "
+        raise SandboxError(
+            f"no Docker daemon answers ({_error_line(error)}): start it, or leave out "
             "--in-containers"
         ) from error
-    if system in _OF_ITS_OWN or not client.api.base_url.startswith(_LOCAL):
+    if system in _VIRTUAL_MACHINE_DAEMONS or not client.api.base_url.startswith(
+        _LOCAL_SOCKET_PREFIX
+    ):
         client.close()
-        raise failures.SandboxError(
+        raise SandboxError(
             f"the Docker daemon ({system}) runs on a machine of its own, whose network and folders "
             "are not these: leave out --in-containers"
         )
     return client
 
 
-def _environment(flags: tuple[str, ...]) -> list[str]:
+def _make_environment(flags: tuple[str, ...]) -> list[str]:
     """What Kafka's scripts take from the environment: our JVM flags instead of theirs."""
     return [
         "env",
@@ -187,16 +194,16 @@ def _is_gone(error: Exception) -> bool:
     return getattr(getattr(error, "response", None), "status_code", None) == 404
 
 
-def _first_line(error: Exception) -> str:
+def _error_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
-def _library() -> Any:
+def _import_testcontainers() -> Any:
     """testcontainers is there only for those who ask for containers."""
     try:
         from testcontainers.core import container, docker_client
     except ImportError as error:
-        raise failures.SandboxError(
+        raise SandboxError(
             "brokers in containers need testcontainers: pip install 'mm2[containers]'"
         ) from error
 

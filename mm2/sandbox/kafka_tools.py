@@ -1,7 +1,7 @@
 """Kafka's own command-line tools, run from the sandbox's jars against one of its clusters.
 
-Names are those of the scripts in Kafka's `bin` without `kafka-` and `.sh`. The newest release's
-tools serve all brokers that a sandbox can run.
+Names are those of the scripts in Kafka's `bin` without `kafka-` and `.sh`. The tools of the
+newest release work with all brokers that a sandbox can run.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mm2.sandbox import failures, jvm
+from mm2.sandbox import java_server
+from mm2.sandbox.sandbox_errors import SandboxError
 
-_TOOLS = "org.apache.kafka.tools."
-_SERVERS = "--bootstrap-server"
-_CONFIG = "--command-config"
-_QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-_HELP = frozenset({"--help", "-h", "--version"})
+_TOOLS_PACKAGE = "org.apache.kafka.tools."
+_BOOTSTRAP_OPTION = "--bootstrap-server"
+_CONFIG_OPTION = "--command-config"
+_QUIET_FLAG = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
+_HELP_OPTIONS = frozenset({"--help", "-h", "--version"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
+class KafkaTool:
     """`needs_cluster`: it takes `--bootstrap-server`. With `subcommand_first` that option belongs
     behind the tool's first argument. `logs`: its log is part of what it prints."""
 
@@ -33,7 +34,7 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ToolTarget:
     """The cluster that a tool is to use. `config` is its client properties file, None where
     `bootstrap` is enough."""
 
@@ -41,78 +42,88 @@ class Target:
     config: Path | None
 
 
-def _tool(class_name: str, summary: str) -> Tool:
-    return Tool(main_class=_TOOLS + class_name, summary=summary)
+def _make_tool(class_name: str, summary: str) -> KafkaTool:
+    return KafkaTool(main_class=_TOOLS_PACKAGE + class_name, summary=summary)
 
 
-TOOLS: Mapping[str, Tool] = {
-    "acls": _tool("AclCommand", "List, add and remove ACLs."),
-    "broker-api-versions": _tool("BrokerApiVersionsCommand", "Show the APIs that brokers support."),
-    "client-metrics": _tool("ClientMetricsCommand", "Manage subscriptions to client metrics."),
-    "cluster": Tool(
-        main_class=_TOOLS + "ClusterTool",
+TOOLS: Mapping[str, KafkaTool] = {
+    "acls": _make_tool("AclCommand", "List, add and remove ACLs."),
+    "broker-api-versions": _make_tool(
+        "BrokerApiVersionsCommand", "Show the APIs that brokers support."
+    ),
+    "client-metrics": _make_tool("ClientMetricsCommand", "Manage subscriptions to client metrics."),
+    "cluster": KafkaTool(
+        main_class=_TOOLS_PACKAGE + "ClusterTool",
         summary="Show the cluster id; list and unregister brokers.",
         subcommand_first=True,
     ),
-    "configs": Tool(
+    "configs": KafkaTool(
         main_class="kafka.admin.ConfigCommand",
         summary="Show and change configs of topics, brokers, users and clients.",
     ),
-    "connect-mirror-maker": Tool(
+    "connect-mirror-maker": KafkaTool(
         main_class="org.apache.kafka.connect.mirror.MirrorMaker",
         summary="Run Java's MirrorMaker 2 with a properties file.",
         needs_cluster=False,
         logs=True,
     ),
-    "console-consumer": _tool("consumer.ConsoleConsumer", "Print the records of a topic."),
-    "console-producer": _tool("ConsoleProducer", "Send the lines of stdin as records."),
-    "console-share-consumer": _tool(
+    "console-consumer": _make_tool("consumer.ConsoleConsumer", "Print the records of a topic."),
+    "console-producer": _make_tool("ConsoleProducer", "Send the lines of stdin as records."),
+    "console-share-consumer": _make_tool(
         "consumer.ConsoleShareConsumer", "Print records as a member of a share group."
     ),
-    "consumer-groups": _tool(
+    "consumer-groups": _make_tool(
         "consumer.group.ConsumerGroupCommand", "List, describe, reset and delete consumer groups."
     ),
-    "consumer-perf-test": _tool("ConsumerPerformance", "Measure how fast a topic is consumed."),
-    "delegation-tokens": _tool("DelegationTokenCommand", "Manage delegation tokens."),
-    "delete-records": _tool("DeleteRecordsCommand", "Delete the records before an offset."),
-    "dump-log": Tool(
-        main_class=_TOOLS + "DumpLogSegments",
+    "consumer-perf-test": _make_tool(
+        "ConsumerPerformance", "Measure how fast a topic is consumed."
+    ),
+    "delegation-tokens": _make_tool("DelegationTokenCommand", "Manage delegation tokens."),
+    "delete-records": _make_tool("DeleteRecordsCommand", "Delete the records before an offset."),
+    "dump-log": KafkaTool(
+        main_class=_TOOLS_PACKAGE + "DumpLogSegments",
         summary="Print the batches and records of log segment files.",
         needs_cluster=False,
     ),
-    "e2e-latency": _tool("EndToEndLatency", "Measure latency from producer to consumer."),
-    "features": _tool("FeatureCommand", "Show and change feature levels."),
-    "get-offsets": _tool("GetOffsetShell", "Show the offsets of partitions."),
-    "groups": _tool("GroupsCommand", "List groups of every type."),
-    "leader-election": _tool("LeaderElectionCommand", "Elect preferred or unclean leaders."),
-    "log-dirs": _tool("LogDirsCommand", "Show the size of partitions on disk."),
-    "metadata-quorum": _tool("MetadataQuorumCommand", "Describe the KRaft quorum."),
-    "producer-perf-test": _tool("ProducerPerformance", "Measure how fast a topic is produced to."),
-    "reassign-partitions": _tool(
+    "e2e-latency": _make_tool("EndToEndLatency", "Measure latency from producer to consumer."),
+    "features": _make_tool("FeatureCommand", "Show and change feature levels."),
+    "get-offsets": _make_tool("GetOffsetShell", "Show the offsets of partitions."),
+    "groups": _make_tool("GroupsCommand", "List groups of every type."),
+    "leader-election": _make_tool("LeaderElectionCommand", "Elect preferred or unclean leaders."),
+    "log-dirs": _make_tool("LogDirsCommand", "Show the size of partitions on disk."),
+    "metadata-quorum": _make_tool("MetadataQuorumCommand", "Describe the KRaft quorum."),
+    "producer-perf-test": _make_tool(
+        "ProducerPerformance", "Measure how fast a topic is produced to."
+    ),
+    "reassign-partitions": _make_tool(
         "reassign.ReassignPartitionsCommand", "Move partitions between brokers."
     ),
-    "share-consumer-perf-test": _tool(
+    "share-consumer-perf-test": _make_tool(
         "ShareConsumerPerformance", "Measure how fast a share group consumes."
     ),
-    "share-groups": _tool(
+    "share-groups": _make_tool(
         "consumer.group.ShareGroupCommand", "List, describe, reset and delete share groups."
     ),
-    "streams-application-reset": _tool("StreamsResetter", "Reset a Kafka Streams application."),
-    "streams-groups": _tool(
+    "streams-application-reset": _make_tool(
+        "StreamsResetter", "Reset a Kafka Streams application."
+    ),
+    "streams-groups": _make_tool(
         "streams.StreamsGroupCommand", "List, describe, reset and delete streams groups."
     ),
-    "topics": _tool("TopicCommand", "List, describe, create, alter and delete topics."),
-    "transactions": _tool("TransactionsCommand", "List, describe and abort transactions."),
-    "verifiable-consumer": _tool("VerifiableConsumer", "Consume; print each event as JSON."),
-    "verifiable-producer": _tool("VerifiableProducer", "Produce numbers; print each ack as JSON."),
-    "verifiable-share-consumer": _tool(
+    "topics": _make_tool("TopicCommand", "List, describe, create, alter and delete topics."),
+    "transactions": _make_tool("TransactionsCommand", "List, describe and abort transactions."),
+    "verifiable-consumer": _make_tool("VerifiableConsumer", "Consume; print each event as JSON."),
+    "verifiable-producer": _make_tool(
+        "VerifiableProducer", "Produce numbers; print each ack as JSON."
+    ),
+    "verifiable-share-consumer": _make_tool(
         "VerifiableShareConsumer", "Consume in a share group; print each event as JSON."
     ),
 }
 """By name, in alphabetical order."""
 
 
-def find(name: str) -> str:
+def find_tool(name: str) -> str:
     """The name in `TOOLS` of `topics`, `kafka-topics` or `kafka-topics.sh`.
 
     Raises `SandboxError` with the nearest name for any other.
@@ -122,23 +133,29 @@ def find(name: str) -> str:
         return short
     near = difflib.get_close_matches(short, TOOLS, n=1)
     hint = f"did you mean '{near[0]}'?" if near else "mm2 sandbox kafka --help lists them"
-    raise failures.SandboxError(f"'{name}' is not one of Kafka's tools; {hint}")
+    raise SandboxError(f"'{name}' is not one of Kafka's tools; {hint}")
 
 
-def needs_target(name: str, arguments: Sequence[str]) -> bool:
+def needs_cluster_options(name: str, arguments: Sequence[str]) -> bool:
     """Whether the cluster must be filled in: not where the tool uses none, help is asked for, or
     the arguments name brokers themselves."""
     named = any(each.startswith(("--bootstrap-", "--broker-list")) for each in arguments)
-    return TOOLS[name].needs_cluster and not named and _HELP.isdisjoint(arguments)
+    return TOOLS[name].needs_cluster and not named and _HELP_OPTIONS.isdisjoint(arguments)
 
 
-def command(name: str, arguments: Sequence[str], *, target: Target | None, jars: Path) -> list[str]:
+def make_tool_command(
+    name: str, arguments: Sequence[str], *, target: ToolTarget | None, jars: Path
+) -> list[str]:
     """The command line of a tool, with the cluster's address and client properties filled in."""
     tool = TOOLS[name]
     given = list(arguments)
     if target is not None:
         at = 1 if tool.subcommand_first else 0
-        config = [] if target.config is None or _CONFIG in given else [_CONFIG, str(target.config)]
-        given[at:at] = [_SERVERS, target.bootstrap, *config]
-    flags = jvm.TEST_FLAGS if tool.logs else (*jvm.TEST_FLAGS, _QUIET)
-    return jvm.command(tool.main_class, *given, jars=jars, flags=flags)
+        config = (
+            []
+            if target.config is None or _CONFIG_OPTION in given
+            else [_CONFIG_OPTION, str(target.config)]
+        )
+        given[at:at] = [_BOOTSTRAP_OPTION, target.bootstrap, *config]
+    flags = java_server.TEST_JVM_FLAGS if tool.logs else (*java_server.TEST_JVM_FLAGS, _QUIET_FLAG)
+    return java_server.make_java_command(tool.main_class, *given, jars=jars, flags=flags)

@@ -1,4 +1,4 @@
-"""Reads partitions with an ordinary consumer, in bounded memory: the eyes of the proof."""
+"""Reads partitions with an ordinary consumer, in bounded memory: the input of the proof."""
 
 from __future__ import annotations
 
@@ -7,54 +7,58 @@ from typing import Any, Self
 
 import confluent_kafka
 
-from connect_runtime.base import clock as base_clock
-from connect_runtime.base import deadline, ids
-from connect_runtime.kafka_client import translate_errors
-from connect_runtime.system import clock as system_clock
-from mm2.sandbox import clients, record
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.base.timing import Clock, Deadline
+from connect_runtime.kafka import client_errors
+from connect_runtime.system.clock import SystemClock
+from mm2.sandbox import sandbox_clients
+from mm2.sandbox.log_records import RecordChunk
+from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
 
 READ_COMMITTED = "read_committed"
 READ_UNCOMMITTED = "read_uncommitted"
 
-_CHUNK_RECORDS = 1_000
-_QUEUE_KB = 16_384
-_STALL_S = 30.0
-_WAIT_S = 0.2
-_ANSWER_S = 30.0
+_READ_CHUNK_RECORDS = 1_000
+_CONSUMER_QUEUE_KB = 16_384
+_STALL_TIMEOUT_S = 30.0
+_POLL_TIMEOUT_S = 0.2
+_REQUEST_TIMEOUT_S = 30.0
 
 
-class LogReader:
+class ConsumerLogReader:
     """Reads one cluster, partition by partition, with one consumer. One thread."""
 
     def __init__(
         self,
-        properties: clients.Properties,
+        properties: ClientProperties,
         *,
         alias: str,
         isolation: str = READ_COMMITTED,
-        now: base_clock.Clock | None = None,
-        stall_s: float = _STALL_S,
+        now: Clock | None = None,
+        stall_s: float = _STALL_TIMEOUT_S,
     ) -> None:
-        self._clients = clients.Clients(properties, alias=alias)
-        self._clock = now or system_clock.SystemClock()
+        self._clients = SandboxClients(properties, alias=alias)
+        self._clock = now or SystemClock()
         self._stall_s = stall_s
         self._consumer = self._clients.consumer(
             f"proof-{alias}",
             isolation_level=isolation,
-            queued_max_messages_kbytes=_QUEUE_KB,
+            queued_max_messages_kbytes=_CONSUMER_QUEUE_KB,
             fetch_wait_max_ms=50,
         )
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has; 0 when there is no such topic."""
         doing = f"looking up topic {topic}"
-        metadata = self._asked(doing, lambda: self._consumer.list_topics(topic, timeout=_ANSWER_S))
+        metadata = self._asked(
+            doing, lambda: self._consumer.list_topics(topic, timeout=_REQUEST_TIMEOUT_S)
+        )
         found = metadata.topics[topic]
-        if found.error is not None and not translate_errors.is_missing_topic(found.error):
+        if found.error is not None and not client_errors.is_missing_topic(found.error):
             raise self._clients.explain(found.error, doing)
         return len(found.partitions)
 
-    def read(self, partition: ids.TopicPartition) -> Iterator[record.Chunk]:
+    def read(self, partition: TopicPartition) -> Iterator[RecordChunk]:
         """Chunks of records from the log start to what is the end (by isolation level) now.
 
         One partition at a time. Raises when nothing comes for 30 s, or the cluster refuses.
@@ -78,30 +82,30 @@ class LogReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _chunks(self, partition: ids.TopicPartition, end: int) -> Iterator[record.Chunk]:
+    def _chunks(self, partition: TopicPartition, end: int) -> Iterator[RecordChunk]:
         stalled = self._stalled_after()
         finished = False
         while not finished:
             records, finished = self._taken(partition, self._some_messages(), end)
             if records:
-                yield _chunk(records)
+                yield _make_chunk(records)
                 stalled = self._stalled_after()
             elif stalled.passed(self._clock.now_s()):
                 raise self._clients.overdue(f"reading {partition} up to offset {end}")
 
-    def _stalled_after(self) -> deadline.Deadline:
-        return deadline.Deadline.after(self._stall_s, now_s=self._clock.now_s())
+    def _stalled_after(self) -> Deadline:
+        return Deadline.after(self._stall_s, now_s=self._clock.now_s())
 
     def _some_messages(self) -> list[Any]:
         """What has arrived, at once; only the first message is waited for.
 
         Waiting for a full chunk would hold a thousand records of 5 MB in memory.
         """
-        messages: list[Any] = self._consumer.consume(_CHUNK_RECORDS, timeout=0)
-        return messages or self._consumer.consume(1, timeout=_WAIT_S)
+        messages: list[Any] = self._consumer.consume(_READ_CHUNK_RECORDS, timeout=0)
+        return messages or self._consumer.consume(1, timeout=_POLL_TIMEOUT_S)
 
     def _taken(
-        self, partition: ids.TopicPartition, messages: Sequence[Any], end: int
+        self, partition: TopicPartition, messages: Sequence[Any], end: int
     ) -> tuple[list[Any], bool]:
         """Those below `end`, and whether it was reached."""
         records: list[Any] = []
@@ -109,27 +113,29 @@ class LogReader:
             error = message.error()
             if error is None:
                 records.append(message)
-            elif error.code() == translate_errors.PARTITION_EOF:
+            elif error.code() == client_errors.PARTITION_EOF:
                 # The log may end with markers of transactions, which no consumer sees.
                 if message.offset() >= end:
                     return records, True
-            elif not (error.retriable() or translate_errors.is_retriable(error)):
+            elif not (error.retriable() or client_errors.is_retriable(error)):
                 raise self._clients.explain(error, f"reading {partition}")
         if not records or records[-1].offset() < end - 1:
             return records, False
         return [message for message in records if message.offset() < end], True
 
-    def bounds(self, partition: ids.TopicPartition) -> tuple[int, int]:
+    def bounds(self, partition: TopicPartition) -> tuple[int, int]:
         """First offset and end; with read_committed the end is the last stable offset."""
         place = confluent_kafka.TopicPartition(partition.topic, partition.partition)
         doing = f"looking up the ends of {partition}"
         start, end = self._asked(
-            doing, lambda: self._consumer.get_watermark_offsets(place, timeout=_ANSWER_S)
+            doing, lambda: self._consumer.get_watermark_offsets(place, timeout=_REQUEST_TIMEOUT_S)
         )
         return int(start), int(end)
 
     def _asked(self, doing: str, question: Callable[[], Any]) -> Any:
-        return clients.repeated(lambda: self._ask_once(doing, question), timeout_s=_ANSWER_S)
+        return sandbox_clients.retry_until_answered(
+            lambda: self._ask_once(doing, question), timeout_s=_REQUEST_TIMEOUT_S
+        )
 
     def _ask_once(self, doing: str, question: Callable[[], Any]) -> Any:
         try:
@@ -141,12 +147,12 @@ class LogReader:
         return answer
 
 
-def _chunk(messages: Sequence[Any]) -> record.Chunk:
+def _make_chunk(messages: Sequence[Any]) -> RecordChunk:
     contents = [
         (message.key(), message.value(), message.headers(), message.timestamp())
         for message in messages
     ]
     keys = sum(len(content[0]) for content in contents if content[0])
-    return record.Chunk(
+    return RecordChunk(
         [message.offset() for message in messages], contents, keys + sum(map(len, messages))
     )

@@ -1,8 +1,8 @@
-"""A real standalone Spark cluster on this machine, from the Spark inside the pyspark package.
+"""A standalone Spark cluster on this machine, from the Spark inside the pyspark package.
 
-Each worker has a loopback address of its own, 127.0.0.1 and up, so that Spark sees as many hosts.
-Everything ends with the process that started it. `secret` turns on authentication and encryption
-between master, workers and applications.
+Each worker has its own loopback address, 127.0.0.1 and up, so that Spark sees as many hosts.
+Everything ends with the process that started it. `secret` turns on authentication and
+encryption between master, workers and applications.
 """
 
 from __future__ import annotations
@@ -18,21 +18,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from connect_runtime.base import amounts
-from connect_runtime.system import java, polling, processes
-from mm2.pipeline import run_directory
-from mm2.pipeline.spark import jvm
-from mm2.sandbox import failures, ports, properties
+from connect_runtime.base import plurals
+from connect_runtime.system import clock, java, processes
+from connect_runtime.system.processes import ChildProcess
+from mm2.copier import run_directory
+from mm2.copier.run_directory import RunDirectory
+from mm2.copier.spark import jvm
+from mm2.sandbox import broker_settings, port_reservation
+from mm2.sandbox.port_reservation import PortReservation
+from mm2.sandbox.sandbox_errors import SandboxError
 
-_DAEMON_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+_DAEMON_JVM_FLAGS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _DAEMON_MEMORY = "256m"
-_MASTER = "org.apache.spark.deploy.master.Master"
-_WORKER = "org.apache.spark.deploy.worker.Worker"
-_KIND = "mm2-spark-cluster-"
-_EXECUTOR = b"ExecutorBackend"
+_MASTER_CLASS = "org.apache.spark.deploy.master.Master"
+_WORKER_CLASS = "org.apache.spark.deploy.worker.Worker"
+_FOLDER_PREFIX = "mm2-spark-cluster-"
+_EXECUTOR_CLASS = b"ExecutorBackend"
 _START_S = 120.0
-_ASK_S = 2.0
-_TAIL_CHARS = 3000
+_REQUEST_TIMEOUT_S = 2.0
+_LOG_TAIL_CHARS = 3000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +49,10 @@ class SparkClusterSpec:
     secret: str | None = field(default=None, repr=False)
 
 
-class Daemon:
+class SparkDaemon:
     """The process of a master or a worker."""
 
-    def __init__(self, child: processes.Child, *, host: str, log: Path) -> None:
+    def __init__(self, child: ChildProcess, *, host: str, log: Path) -> None:
         self._child = child
         self.host = host
         self.log = log
@@ -63,7 +67,9 @@ class Daemon:
 
     def executor_pids(self) -> list[int]:
         """The JVMs of the executors that run on this worker now."""
-        return [pid for pid in children(self.pid) if _EXECUTOR in _command(pid)]
+        return [
+            pid for pid in list_child_pids(self.pid) if _EXECUTOR_CLASS in _read_command_line(pid)
+        ]
 
     def kill(self) -> None:
         """SIGKILL to the worker and its executors at once, as when a machine loses power."""
@@ -80,32 +86,32 @@ class SparkCluster:
 
     def __init__(self, spec: SparkClusterSpec | None = None, *, folder: Path | None = None) -> None:
         self.spec = spec or SparkClusterSpec()
-        self._own_folder: run_directory.RunDirectory | None = None
+        self._own_folder: RunDirectory | None = None
         if folder is None:
-            self._own_folder = run_directory.make(_KIND)
+            self._own_folder = run_directory.create(_FOLDER_PREFIX)
             folder = self._own_folder.path
         self.folder = folder
-        self._ports: list[ports.Reservation] = []
-        self.master: Daemon | None = None
-        self.workers: list[Daemon] = []
+        self._ports: list[PortReservation] = []
+        self.master: SparkDaemon | None = None
+        self.workers: list[SparkDaemon] = []
         self.url = ""
         self.state_url = ""
 
     def start(self) -> Self:
         """Start everything and wait until all workers are registered. Raises SandboxError."""
-        java.find()
+        java.find_java()
         port, web = self._port(), self._port()
         self.url = f"spark://127.0.0.1:{port}"
         self.state_url = f"http://127.0.0.1:{web}/json/"
         arguments = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web)]
-        self.master = self._start("master", _MASTER, arguments)
+        self.master = self._start("master", _MASTER_CLASS, arguments)
         self._await(lambda: self._state() is not None, "the master")
         for _ in range(self.spec.workers):
             self.launch_worker()
         self.await_workers(self.spec.workers)
         return self
 
-    def launch_worker(self) -> Daemon:
+    def launch_worker(self) -> SparkDaemon:
         """Start one more worker, on the next loopback address, without waiting for it."""
         number = len(self.workers) + 1
         host = f"127.0.0.{number}"
@@ -115,13 +121,13 @@ class SparkCluster:
             *("--work-dir", str(self.folder / f"worker-{number}" / "work")),
             self.url,
         ]
-        worker = self._start(f"worker-{number}", _WORKER, arguments, host=host)
+        worker = self._start(f"worker-{number}", _WORKER_CLASS, arguments, host=host)
         self.workers.append(worker)
         return worker
 
     def await_workers(self, count: int) -> None:
         """Wait until that many workers are registered and alive. Raises SandboxError."""
-        self._await(lambda: self.alive_workers() == count, amounts.counted(count, "worker"))
+        self._await(lambda: self.alive_workers() == count, plurals.format_count(count, "worker"))
 
     def alive_workers(self) -> int:
         """Workers that the master believes in."""
@@ -148,28 +154,28 @@ class SparkCluster:
         self.close()
 
     def _port(self) -> int:
-        self._ports.append(ports.reserve())
+        self._ports.append(port_reservation.reserve_port())
         return self._ports[-1].port
 
     def _start(
         self, name: str, main_class: str, arguments: list[str], *, host: str = "127.0.0.1"
-    ) -> Daemon:
+    ) -> SparkDaemon:
         folder = self.folder / name
         folder.mkdir(parents=True)
         settings = folder / "spark.properties"
         settings.touch(mode=0o600)
-        settings.write_text(properties.render(self._properties()))
+        settings.write_text(broker_settings.render_properties(self._properties()))
         log = folder / "daemon.log"
-        home = jvm.spark_home()
+        home = jvm.find_spark_home()
         argv = [str(home / "bin" / "spark-class"), main_class]
         with log.open("ab") as output:
-            child = processes.start(
+            child = processes.start_process(
                 [*argv, "--properties-file", str(settings), *arguments],
                 output=output,
-                env=_environment(home, folder),
+                env=_make_environment(home, folder),
                 cwd=folder,
             )
-        return Daemon(child, host=host, log=log)
+        return SparkDaemon(child, host=host, log=log)
 
     def _properties(self) -> dict[str, str]:
         if self.spec.secret is None:
@@ -183,7 +189,7 @@ class SparkCluster:
     def _state(self) -> dict[str, object] | None:
         """What the master's web page says as JSON; None while it does not answer."""
         try:
-            with urllib.request.urlopen(self.state_url, timeout=_ASK_S) as answer:  # noqa: S310
+            with urllib.request.urlopen(self.state_url, timeout=_REQUEST_TIMEOUT_S) as answer:  # noqa: S310
                 state: dict[str, object] = json.load(answer)
                 return state
         except (urllib.error.URLError, OSError, ValueError):
@@ -191,33 +197,33 @@ class SparkCluster:
 
     def _await(self, condition: Callable[[], bool], what: str) -> None:
         daemons = [*self.workers, *([self.master] if self.master else [])]
-        polling.until(
+        clock.wait_until(
             lambda: condition() or not all(daemon.running for daemon in daemons),
             timeout_s=_START_S,
         )
         if not condition():
             logs = "\n".join(
-                f"{daemon.log}: …{daemon.log.read_text(errors='replace')[-_TAIL_CHARS:]}"
+                f"{daemon.log}: …{daemon.log.read_text(errors='replace')[-_LOG_TAIL_CHARS:]}"
                 for daemon in daemons
             )
-            raise failures.SandboxError(
+            raise SandboxError(
                 f"starting the Spark cluster {self.url}: {what} did not come up in {_START_S:.0f} s"
                 f"\n{logs}"
             )
 
 
-def _environment(home: Path, folder: Path) -> dict[str, str]:
+def _make_environment(home: Path, folder: Path) -> dict[str, str]:
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith("SPARK_")},
         "SPARK_HOME": str(home),
         "SPARK_CONF_DIR": str(folder),
         "SPARK_LOCAL_DIRS": str(folder / "local"),
         "SPARK_DAEMON_MEMORY": _DAEMON_MEMORY,
-        "SPARK_DAEMON_JAVA_OPTS": _DAEMON_JVM,
+        "SPARK_DAEMON_JAVA_OPTS": _DAEMON_JVM_FLAGS,
     }
 
 
-def children(pid: int) -> list[int]:
+def list_child_pids(pid: int) -> list[int]:
     """The processes that a process has started and that are still there."""
     with suppress(OSError):
         listed = Path(f"/proc/{pid}/task").iterdir()
@@ -227,7 +233,7 @@ def children(pid: int) -> list[int]:
     return []
 
 
-def _command(pid: int) -> bytes:
+def _read_command_line(pid: int) -> bytes:
     """The arguments of a process; empty when it has ended."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_bytes()

@@ -1,7 +1,7 @@
-"""The one process that `mm2 sandbox up` leaves behind: it owns the brokers of a sandbox.
+"""The process that `mm2 sandbox up` leaves running: it owns the brokers of a sandbox.
 
-Started as `python -m mm2.sandbox.supervisor FOLDER`. It detaches, starts what `request.json` asks
-for, says so in `state.json`, and waits for SIGTERM. Brokers die with it, however it ends.
+Started as `python -m mm2.sandbox.supervisor FOLDER`. It detaches, starts what `request.json`
+asks for, reports in `state.json`, and waits for SIGTERM. Brokers die with it, however it ends.
 """
 
 from __future__ import annotations
@@ -14,55 +14,66 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from connect_runtime.system import polling
-from mm2.sandbox import cluster, failures, state
+from connect_runtime.system import clock
+from mm2.sandbox import sandbox_cluster, sandbox_state
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from mm2.sandbox.sandbox_errors import SandboxError
+from mm2.sandbox.sandbox_state import (
+    BrokerFacts,
+    ClusterFacts,
+    SandboxFolder,
+    SandboxState,
+    ZooKeeperFacts,
+)
 
-FIRST_PORT = 19092
+FIRST_BROKER_PORT = 19092
 """Where the first broker of the first cluster listens if it can; the next cluster 100 further."""
 
-_LOOK_EVERY_S = 1.0
-_FOREVER_S = float("inf")
+_WATCH_INTERVAL_S = 1.0
+_WAIT_FOREVER_S = float("inf")
 
 
-class _Stopped(BaseException):
+class _StopSignalled(BaseException):
     """SIGTERM or SIGINT came. Not an `Exception`: nothing but `main` may catch it."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    home = state.Home(Path(arguments[0]))
-    lock = home.take_lock(state.SUPERVISOR_LOCK)
+    home = SandboxFolder(Path(arguments[0]))
+    lock = home.take_lock(sandbox_state.SUPERVISOR_LOCK)
     if lock is None:
-        raise failures.SandboxError(f"another supervisor already runs in {home.folder}")
+        raise SandboxError(f"another supervisor already runs in {home.folder}")
     detached_pid = os.fork()
     if detached_pid:
-        state.note_pid(lock, detached_pid)  # now, so that whoever waits for us finds the right one
+        sandbox_state.write_lock_owner(
+            lock, detached_pid
+        )  # now, so that whoever waits for us finds the right one
         os._exit(0)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _stop)
+        signal.signal(number, _raise_stop)
     _Supervisor(home).run()
     return 0
 
 
 class _Supervisor:
-    def __init__(self, home: state.Home) -> None:
+    def __init__(self, home: SandboxFolder) -> None:
         self._home = home
-        self._clusters: list[cluster.Cluster] = []
+        self._clusters: list[SandboxCluster] = []
 
     def run(self) -> None:
         try:
-            self._home.write_state(state.State(phase="starting", pid=os.getpid()))
+            self._home.write_state(SandboxState(phase="starting", pid=os.getpid()))
             self._start()
             ready = self._ready()
             for facts in ready.clusters:
                 self._home.write_client_properties(facts)
             self._home.write_state(ready)
-            _log(f"ready: {', '.join(each.name for each in self._clusters)}")
+            _print_log_line(f"ready: {', '.join(each.name for each in self._clusters)}")
             self._watch()
-        except _Stopped:
-            _log("asked to stop")
-        except failures.SandboxError as error:
-            _log(f"failed: {error}")
-            self._home.write_state(state.State(phase="failed", pid=os.getpid(), error=str(error)))
+        except _StopSignalled:
+            _print_log_line("asked to stop")
+        except SandboxError as error:
+            _print_log_line(f"failed: {error}")
+            self._home.write_state(SandboxState(phase="failed", pid=os.getpid(), error=str(error)))
             return
         finally:
             for each in self._clusters:
@@ -74,24 +85,24 @@ class _Supervisor:
         request = self._home.read_request()
         for index, name in enumerate(request.names):
             self._clusters.append(
-                cluster.Cluster(
+                SandboxCluster(
                     name,
                     brokers=request.brokers,
                     settings=request.settings,
                     users=() if request.secure else None,
                     folder=self._home.clusters / name,
-                    port=FIRST_PORT + 100 * index,
+                    port=FIRST_BROKER_PORT + 100 * index,
                     kafka_version=request.kafka_version,
                     in_containers=request.in_containers,
                 )
             )
-        cluster.start_all(self._clusters)
+        sandbox_cluster.start_clusters(self._clusters)
 
-    def _ready(self) -> state.State:
-        return state.State(
+    def _ready(self) -> SandboxState:
+        return SandboxState(
             phase="ready",
             pid=os.getpid(),
-            clusters=tuple(_facts(each) for each in self._clusters),
+            clusters=tuple(_describe_cluster(each) for each in self._clusters),
         )
 
     def _watch(self) -> None:
@@ -103,20 +114,22 @@ class _Supervisor:
                 for server in each.servers():
                     if not server.running and (each.name, server.name) not in reported:
                         reported.add((each.name, server.name))
-                        _log(f"{server.name} of {each.name} has ended; its log: {server.log_path}")
+                        _print_log_line(
+                            f"{server.name} of {each.name} has ended; its log: {server.log_path}"
+                        )
             return not self._home.clusters.exists()
 
-        polling.until(look, timeout_s=_FOREVER_S, interval_s=_LOOK_EVERY_S)
+        clock.wait_until(look, timeout_s=_WAIT_FOREVER_S, interval_s=_WATCH_INTERVAL_S)
 
 
-def _facts(each: cluster.Cluster) -> state.ClusterFacts:
+def _describe_cluster(each: SandboxCluster) -> ClusterFacts:
     keeper = each.zookeeper
-    return state.ClusterFacts(
+    return ClusterFacts(
         name=each.name,
         kafka_version=each.release.version,
         properties=each.client_properties(),
         brokers=tuple(
-            state.BrokerFacts(
+            BrokerFacts(
                 node_id=node,
                 address=each.addresses[node],
                 preferred_port=each.preferred_ports[node],
@@ -127,17 +140,17 @@ def _facts(each: cluster.Cluster) -> state.ClusterFacts:
         ),
         zookeeper=None
         if keeper is None
-        else state.ZooKeeperFacts(pid=keeper.pid, log=str(keeper.log_path)),
+        else ZooKeeperFacts(pid=keeper.pid, log=str(keeper.log_path)),
     )
 
 
-def _stop(number: int, frame: FrameType | None) -> None:
+def _raise_stop(number: int, frame: FrameType | None) -> None:
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, signal.SIG_IGN)  # what follows is short and must not be cut
-    raise _Stopped
+    raise _StopSignalled
 
 
-def _log(line: str) -> None:
+def _print_log_line(line: str) -> None:
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
 

@@ -1,7 +1,8 @@
 """The ZooKeeper that brokers before KRaft need: one process for each sandbox cluster.
 
-It comes from the jars of its brokers. It forces nothing to disk: what a killed process has given
-to the operating system is there for the next one, and a machine's crash ends the sandbox anyway.
+It runs from the jars of its brokers. It does not sync to disk: what a killed process has
+handed to the operating system is there for the next one, and a crash of the machine ends the
+sandbox anyway.
 """
 
 from __future__ import annotations
@@ -10,20 +11,22 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
-from connect_runtime.system import polling
-from mm2.sandbox import failures, jvm, properties, runners, server
+from connect_runtime.system import clock
+from mm2.sandbox import broker_settings, java_server
+from mm2.sandbox.java_server import JavaServer, LocalRunner
+from mm2.sandbox.sandbox_errors import SandboxError
 
-_SERVING = "PrepRequestProcessor (sid:0) started"
-_SESSIONS = "SessionTracker dump:"
-_TICK_MS = 1000
-_ANSWER_TIMEOUT_S = 5.0
-_FLAGS = ("-Xmx96m", *jvm.TEST_FLAGS[1:], "-Dzookeeper.forceSync=no")
+_READY_TEXT = "PrepRequestProcessor (sid:0) started"
+_SESSIONS_HEADING = "SessionTracker dump:"
+_ZOOKEEPER_TICK_MS = 1000
+_DUMP_TIMEOUT_S = 5.0
+_ZOOKEEPER_JVM_FLAGS = ("-Xmx96m", *java_server.TEST_JVM_FLAGS[1:], "-Dzookeeper.forceSync=no")
 
 SESSION_TIMEOUT_MS = 4000
 """How long ZooKeeper remembers a killed broker, which may register again only afterwards."""
 
 
-class ZooKeeper(server.Server):
+class ZooKeeper(JavaServer):
     """Not thread-safe; it is down until `start`. `port` is where it listens on this machine."""
 
     def __init__(self, folder: Path, *, jars: Path, port: int) -> None:
@@ -31,9 +34,9 @@ class ZooKeeper(server.Server):
             "ZooKeeper",
             folder,
             log_name="zookeeper.log",
-            runner=runners.Here(jars),
+            runner=LocalRunner(jars),
             # It answers a moment after it says so, and until then that it does not serve.
-            started=lambda text: _SERVING in text and _SESSIONS in self._dump(),
+            started=lambda text: _READY_TEXT in text and _SESSIONS_HEADING in self._dump(),
         )
         self._jars = jars
         self._port = port
@@ -41,16 +44,16 @@ class ZooKeeper(server.Server):
     @property
     def address(self) -> str:
         """What brokers connect to."""
-        return f"{properties.HOST}:{self._port}"
+        return f"{broker_settings.LOOPBACK_HOST}:{self._port}"
 
     def prepare(self) -> None:
-        server.write_settings(
+        java_server.write_settings_file(
             self._properties_path,
             {
                 "dataDir": str(self.folder / "data"),
                 "clientPort": str(self._port),
-                "clientPortAddress": properties.HOST,
-                "tickTime": str(_TICK_MS),
+                "clientPortAddress": broker_settings.LOOPBACK_HOST,
+                "tickTime": str(_ZOOKEEPER_TICK_MS),
                 "maxClientCnxns": "0",
                 "admin.enableServer": "false",
                 "4lw.commands.whitelist": "dump",
@@ -58,11 +61,11 @@ class ZooKeeper(server.Server):
         )
 
     def command(self) -> list[str]:
-        return jvm.command(
+        return java_server.make_java_command(
             "org.apache.zookeeper.server.quorum.QuorumPeerMain",
             str(self._properties_path),
             jars=self._jars,
-            flags=_FLAGS,
+            flags=_ZOOKEEPER_JVM_FLAGS,
         )
 
     def await_forgotten(self, node_id: int) -> None:
@@ -74,8 +77,8 @@ class ZooKeeper(server.Server):
             return
         timeout_s = 3 * SESSION_TIMEOUT_MS / 1000
         registration = f"/brokers/ids/{node_id}"
-        if not polling.until(lambda: registration not in self._dump(), timeout_s=timeout_s):
-            raise failures.SandboxError(
+        if not clock.wait_until(lambda: registration not in self._dump(), timeout_s=timeout_s):
+            raise SandboxError(
                 f"starting broker {node_id}: {registration} is still registered at the ZooKeeper "
                 f"in {self.folder} after {timeout_s:.0f} s; does another process run that broker?"
             )
@@ -83,8 +86,8 @@ class ZooKeeper(server.Server):
     def _dump(self) -> set[str]:
         """ZooKeeper's sessions, and the paths that exist only while these do; empty: no answer."""
         text = b""
-        address = (properties.HOST, self._port)
-        with suppress(OSError), socket.create_connection(address, _ANSWER_TIMEOUT_S) as stream:
+        address = (broker_settings.LOOPBACK_HOST, self._port)
+        with suppress(OSError), socket.create_connection(address, _DUMP_TIMEOUT_S) as stream:
             stream.sendall(b"dump")
             while block := stream.recv(65536):
                 text += block

@@ -6,19 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.bench import (
-    contest,
-    contestants,
-    latency,
-    log_counts,
-    places,
-    producing,
-    relay,
-    results,
-    rows,
-    throughput,
-    workloads,
-)
+from tests.bench import latency, log_counts, producing, relay, results, workloads
+from tests.bench.contest import FailedError, Running
+from tests.bench.contestants import Contestant, Flow
+from tests.bench.latency import Way
+from tests.bench.places import Cleaner, Clusters
+from tests.bench.results import Copy, Results, Trickle
+from tests.bench.rows import AnyRow, Row
+from tests.bench.throughput import Throughput, Watch
+from tests.bench.workloads import Produced
 from tests.support import eventually, kafka
 
 Say = Callable[[str], None]
@@ -31,10 +27,10 @@ _MIRROR_TOPIC_S = 60.0
 class Options:
     """`latency_s` 0: latency is not measured. Nor is it in the `warm_up_s` before."""
 
-    rows: Sequence[rows.AnyRow]
+    rows: Sequence[AnyRow]
     rounds: int
     latency_s: float
-    contestants: Sequence[contestants.Contestant]
+    contestants: Sequence[Contestant]
     warm_up_s: float = 5.0
 
 
@@ -44,22 +40,22 @@ class Benchmark:
     def __init__(
         self,
         options: Options,
-        clusters: places.Clusters,
+        clusters: Clusters,
         *,
-        measured: results.Results,
+        measured: Results,
         folder: Path,
         say: Say,
     ) -> None:
-        self.produced: list[workloads.Produced] = []
+        self.produced: list[Produced] = []
         self._measured = measured
         self._options = options
         self._clusters = clusters
         self._folder = folder
         self._say = say
-        self._cleaners = [places.Cleaner(each) for each in clusters.both]
+        self._cleaners = [Cleaner(each) for each in clusters.both]
         self._runs = 0
 
-    def run(self, row: rows.Row) -> None:
+    def run(self, row: Row) -> None:
         """Produce once, then all rounds."""
         for workload in row.workloads:
             self._say(f"producing {workload.records:,} records of {workload.record_bytes} B")
@@ -87,8 +83,8 @@ class Benchmark:
 
     def _mirror(
         self,
-        contestant: contestants.Contestant,
-        produced: workloads.Produced,
+        contestant: Contestant,
+        produced: Produced,
         number: int,
         *,
         latency_s: float = 0.0,
@@ -99,16 +95,14 @@ class Benchmark:
         topics = (produced.workload.topic, *([trickle] if latency_s else []))
         if latency_s:
             self._make_topic(trickle)
-        copied = results.Copy(
-            contestant=contestant.key, topic=produced.workload.topic, round=number
-        )
-        with contest.Running(
+        copied = Copy(contestant=contestant.key, topic=produced.workload.topic, round=number)
+        with Running(
             contestant,
             self._flow(topics),
             self._folder,
             one_core=produced.workload.one_core,
         ) as running:
-            watch = throughput.Watch(
+            watch = Watch(
                 running,
                 produced,
                 target=self._clusters.target,
@@ -119,7 +113,7 @@ class Benchmark:
                 if latency_s:
                     mirrored = running.flow.mirrored(trickle)
                     self._trickle(contestant.key, number, topic=trickle, mirrored=mirrored)
-            except contest.FailedError as failed:
+            except FailedError as failed:
                 copied = replace(copied, fault=str(failed))
                 self._say(failed.log)
         # Counted when nobody writes any more: what was doubled at the end is seen, too.
@@ -129,7 +123,7 @@ class Benchmark:
 
     def _trickle(self, key: str, number: int, *, topic: str, mirrored: str) -> None:
         """Latency at a steady rate; a failure is a fault of the contestant's."""
-        taken = results.Trickle(contestant=key, round=number)
+        taken = Trickle(contestant=key, round=number)
         clusters = self._clusters
         target = clusters.source if mirrored == topic else clusters.target
         try:
@@ -139,7 +133,7 @@ class Benchmark:
                 f"topic {mirrored} is there",
             )
             measured = latency.measure(
-                latency.Way(
+                Way(
                     source=clusters.source.client_properties(),
                     target=target.client_properties(),
                     topic=topic,
@@ -163,13 +157,13 @@ class Benchmark:
 
     # The floors
 
-    def _relay(self, produced: workloads.Produced, number: int) -> None:
+    def _relay(self, produced: Produced, number: int) -> None:
         self._clean()
         workload = produced.workload
         data = producing.data_folder(self._clusters.source)
         relayed = relay.measure(data, workload.topic, partitions=workload.partitions)
         cpu_s_per_gb = relayed.cpu_s / (produced.size / 1e9)
-        copied = results.Copy(
+        copied = Copy(
             contestant=results.RELAY,
             topic=workload.topic,
             round=number,
@@ -188,12 +182,12 @@ class Benchmark:
 
     # Around a run
 
-    def _note(self, one: results.Copy | results.Trickle) -> None:
+    def _note(self, one: Copy | Trickle) -> None:
         self._measured.add(one)
         self._say(_told(one))
 
-    def _flow(self, topics: tuple[str, ...]) -> contestants.Flow:
-        return contestants.Flow(
+    def _flow(self, topics: tuple[str, ...]) -> Flow:
+        return Flow(
             source=f"east{self._runs}",
             target=f"west{self._runs}",
             source_properties=self._clusters.source_properties,
@@ -214,7 +208,7 @@ class Benchmark:
                 self._say("a broker is still busy with what was before")
 
 
-def _measured(copied: results.Copy, figures: throughput.Throughput) -> results.Copy:
+def _measured(copied: Copy, figures: Throughput) -> Copy:
     return replace(
         copied,
         bytes_s=figures.bytes_s,
@@ -226,12 +220,12 @@ def _measured(copied: results.Copy, figures: throughput.Throughput) -> results.C
     )
 
 
-def _told(one: results.Copy | results.Trickle) -> str:
+def _told(one: Copy | Trickle) -> str:
     """One line for people who wait."""
     head = f"round {one.round}, {one.contestant}"
     if one.fault:
         return f"{head}: FAULT: {one.fault}"
-    if isinstance(one, results.Trickle):
+    if isinstance(one, Trickle):
         return f"{head}: p50 {one.p50_ms:.2f} ms, p99 {one.p99_ms:.2f} ms, p99.9 {one.p999_ms:.2f}"
     said = [
         f"{value:.4g} {unit}"

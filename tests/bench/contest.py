@@ -10,8 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from connect_runtime.system import clock, processes
-from tests.bench import contestants, process_tree
+from connect_runtime.system import processes
+from connect_runtime.system.clock import SystemClock
+from tests.bench.contestants import Contestant, Flow
+from tests.bench.process_tree import ProcessTree
 
 _STOP_S = 20.0
 _LOG_TAIL_CHARS = 3_000
@@ -21,7 +23,7 @@ _ON_ONE_CORE = (
     "os.execvp(sys.argv[1], sys.argv[1:])"
 )
 
-_CLOCK = clock.SystemClock()
+_CLOCK = SystemClock()
 
 
 class FailedError(Exception):
@@ -40,8 +42,8 @@ class Running:
 
     def __init__(
         self,
-        contestant: contestants.Contestant,
-        flow: contestants.Flow,
+        contestant: Contestant,
+        flow: Flow,
         folder: Path,
         *,
         one_core: bool = False,
@@ -55,8 +57,8 @@ class Running:
             argv = [sys.executable, "-c", _ON_ONE_CORE, *argv]
         self.started_s = _CLOCK.now_s()
         with self._log_path.open("wb") as output:
-            self._child = processes.start(argv, output=output, cwd=folder)
-        self.tree = process_tree.ProcessTree(self._child.pid)
+            self._child = processes.start_process(argv, output=output, cwd=folder)
+        self.tree = ProcessTree(self._child.pid)
 
     @property
     def log_tail(self) -> str:
@@ -92,7 +94,7 @@ class Running:
 
     def _end(self, family: Sequence[int]) -> None:
         for pid in family:
-            if processes.alive(pid):
+            if processes.is_alive(pid):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 

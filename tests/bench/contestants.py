@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from mm2.sandbox import artefacts, jvm, properties
+from mm2.sandbox import broker_settings, java_server, kafka_jars
 
 _MIRROR_MAKER = "org.apache.kafka.connect.mirror.MirrorMaker"
 
@@ -96,8 +96,10 @@ class JavaMirrorMaker:
 
     def command(self, flow: Flow, folder: Path) -> list[str]:
         path = folder / "mm2.properties"
-        path.write_text(properties.render(self.properties(flow)))
-        return jvm.command(_MIRROR_MAKER, str(path), jars=artefacts.jars(), flags=self.flags)
+        path.write_text(broker_settings.render_properties(self.properties(flow)))
+        return java_server.make_java_command(
+            _MIRROR_MAKER, str(path), jars=kafka_jars.ensure_jars(), flags=self.flags
+        )
 
     def properties(self, flow: Flow) -> dict[str, str]:
         """All of the `mm2.properties`."""
@@ -178,7 +180,7 @@ class Mm2Properties:
     def command(self, flow: Flow, folder: Path) -> list[str]:
         path = folder / "mm2.properties"
         own = {"mm2.spark.engine": self.engine}
-        path.write_text(properties.render(self.like.properties(flow) | own))
+        path.write_text(broker_settings.render_properties(self.like.properties(flow) | own))
         return _mm2_run(path)
 
 

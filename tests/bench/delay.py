@@ -15,12 +15,12 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from connect_runtime.system import clock
+from connect_runtime.system.clock import SystemClock
 
 _HOST = "127.0.0.1"
 _LINE_BYTES = 256 << 20
 _READ_BYTES = 1 << 20
-_CLOCK = clock.SystemClock()
+_CLOCK = SystemClock()
 
 
 @dataclass(slots=True, eq=False)

@@ -16,7 +16,7 @@ from kio.schema.types import BrokerId, TopicName
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i8, i16, i32, i64
 
-from tests.bench import asked
+from tests.bench.asked import Connection
 
 _LATEST = i64(-1)
 _NOT_YET = {
@@ -36,7 +36,7 @@ class Ends:
 
     def __init__(self, bootstrap: str, topic: str, *, partitions: int) -> None:
         self._question = _question(topic, partitions)
-        self._connections = [asked.Connection(address) for address in bootstrap.split(",")]
+        self._connections = [Connection(address) for address in bootstrap.split(",")]
 
     def now(self) -> dict[int, int]:
         """By partition; 0 where there is no such partition yet. `OSError` when nobody answers."""
@@ -54,7 +54,7 @@ class Ends:
             connection.close()
 
 
-def _answer(connection: asked.Connection) -> dict[int, int]:
+def _answer(connection: Connection) -> dict[int, int]:
     answer = connection.answer()
     _, read = _read_header(answer, 0)
     parsed, _ = _read_response(answer, read)

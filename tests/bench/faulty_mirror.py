@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.bench import contestants
+from tests.bench.contestants import Flow
 from tests.support import kafka
+from tests.support.kafka import Outgoing
 
 _ROOT = Path(__file__).parents[2]
 _BEGIN = (
@@ -28,7 +29,7 @@ class FaultyMirror:
     title: str = "a faulty mirror"
     settings: tuple[str, ...] = ()
 
-    def command(self, flow: contestants.Flow, folder: Path) -> list[str]:
+    def command(self, flow: Flow, folder: Path) -> list[str]:
         (topic,) = flow.topics
         given = {
             "source": dict(flow.source_properties),
@@ -48,7 +49,7 @@ def mirror(mistake: str, *, source: Any, target: Any, topic: str, mirror: str) -
         kafka.create_topic(target, mirror, partitions=len(there))
     done = {number: len(records) for number, records in kafka.read_topic(target, mirror).items()}
     outgoing = [
-        kafka.Outgoing(value=each.value, partition=number)
+        Outgoing(value=each.value, partition=number)
         for number, records in there.items()
         for each in records[done[number] :]
     ]
@@ -58,7 +59,7 @@ def mirror(mistake: str, *, source: Any, target: Any, topic: str, mirror: str) -
         case "doubles":
             outgoing.append(outgoing[-1])
         case "makes-up":
-            outgoing.append(kafka.Outgoing(value=b"mine", partition=0))
+            outgoing.append(Outgoing(value=b"mine", partition=0))
     kafka.produce(target, mirror, outgoing)
 
 

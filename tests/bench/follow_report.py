@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.bench import figures, markdown, promises, results
+from tests.bench import figures, markdown
+from tests.bench.figures import Spread
+from tests.bench.promises import Expectation
+from tests.bench.results import Following, Rereading, Results
 
 TITLES = {"java": "Java MirrorMaker 2", "mm2-inline": "mm2 run, inline"}
 _JAVA, _OURS = TITLES
@@ -14,7 +17,7 @@ CASES = {
     "compacted": "a compacted topic",
     "live": "consumers that read while records come",
 }
-_FOLLOWED: dict[str, Callable[[results.Following], float | None]] = {
+_FOLLOWED: dict[str, Callable[[Following], float | None]] = {
     "one that moves is on the target after, s": lambda one: one.one_s,
     "all that move: checkpoints after, s": lambda one: one.moved_s,
     "on the target after, s": lambda one: one.synced_s,
@@ -24,7 +27,7 @@ _FOLLOWED: dict[str, Callable[[results.Following], float | None]] = {
     "peak memory, MB": lambda one: None if one.peak_bytes is None else one.peak_bytes / 1e6,
     "load of the machine": lambda one: one.load,
 }
-_READ: dict[str, Callable[[results.Rereading], float | None]] = {
+_READ: dict[str, Callable[[Rereading], float | None]] = {
     "groups": lambda one: one.groups,
     "without a checkpoint": lambda one: one.untold,
     "records again, median": lambda one: one.median,
@@ -45,7 +48,7 @@ _ABOUT_READING = (
 )
 
 
-def render(measured: results.Results) -> str:
+def render(measured: Results) -> str:
     """Both tables, and what was expected; "" if nothing was measured."""
     parts = []
     for setting in _settings(measured):
@@ -77,7 +80,7 @@ def render(measured: results.Results) -> str:
     return "\n\n".join(parts)
 
 
-def brief(measured: results.Results) -> str:
+def brief(measured: Results) -> str:
     """A line for each figure of groups, and one for each kind of traffic."""
     lines = []
     for setting in _settings(measured):
@@ -92,13 +95,13 @@ def brief(measured: results.Results) -> str:
     return markdown.table(head, lines) if lines else ""
 
 
-def expectations(measured: results.Results) -> list[promises.Expectation]:
+def expectations(measured: Results) -> list[Expectation]:
     """Seconds, not minutes; for no more than Java takes; and nothing is read again."""
     found = []
     for setting in _settings(measured):
         one = measured.of_followings(_OURS, setting, lambda each: each.one_s)
         found.append(
-            promises.Expectation(
+            Expectation(
                 text=f"{_said(setting)}: one that moves is on the target within 15 s",
                 actual=None if one is None else one.median,
                 met=one is not None and one.median <= 15.0,
@@ -115,7 +118,7 @@ def expectations(measured: results.Results) -> list[promises.Expectation]:
             times = figures.ratio(theirs, ours)
             if theirs is not None:
                 found.append(
-                    promises.Expectation(
+                    Expectation(
                         text=f"{_said(setting)}: {what} than with Java",
                         actual=times,
                         met=times is not None and times >= 1.0,
@@ -125,7 +128,7 @@ def expectations(measured: results.Results) -> list[promises.Expectation]:
         total = measured.of_rereadings(_OURS, case, lambda each: each.total)
         if any(each.case == case for each in measured.rereadings):
             found.append(
-                promises.Expectation(
+                Expectation(
                     text=f"no group reads a record again: {said}",
                     actual=None if total is None else total.high,
                     met=total is not None and total.high == 0,
@@ -136,15 +139,15 @@ def expectations(measured: results.Results) -> list[promises.Expectation]:
 
 
 def _cell(
-    measured: results.Results,
+    measured: Results,
     key: str,
     setting: tuple[int, int],
-    pick: Callable[[results.Following], float | None],
+    pick: Callable[[Following], float | None],
 ) -> str:
     return figures.with_range(measured.of_followings(key, setting, pick))
 
 
-def _median(spread: figures.Spread | None) -> str:
+def _median(spread: Spread | None) -> str:
     return "-" if spread is None else figures.number(spread.median)
 
 
@@ -153,5 +156,5 @@ def _said(setting: tuple[int, int]) -> str:
     return f"{groups:,} groups of {partitions} partitions"
 
 
-def _settings(measured: results.Results) -> list[tuple[int, int]]:
+def _settings(measured: Results) -> list[tuple[int, int]]:
     return list(dict.fromkeys(each.setting for each in measured.followings))

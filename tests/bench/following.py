@@ -14,19 +14,15 @@ from pathlib import Path
 import confluent_kafka
 from confluent_kafka import admin as library
 
-from connect_runtime.system import clock, polling
-from tests.bench import (
-    contest,
-    contestants,
-    figures,
-    log_counts,
-    machine,
-    places,
-    producing,
-    results,
-    rows,
-)
+from connect_runtime.system import clock
+from connect_runtime.system.clock import SystemClock
+from tests.bench import figures, log_counts, machine, producing, rows
+from tests.bench.contest import FailedError, Running
+from tests.bench.contestants import Contestant, Flow, JavaMirrorMaker, Mm2Properties
+from tests.bench.places import Clusters, Place
+from tests.bench.results import Following, Results
 from tests.support import kafka
+from tests.support.kafka import Outgoing, Properties
 
 Say = Callable[[str], None]
 
@@ -37,9 +33,9 @@ _TUNING = {
     "sync.group.offsets.interval.seconds": str(INTERVAL_S),
     "emit.heartbeats.enabled": "false",
 }
-JAVA = contestants.JavaMirrorMaker(key="java", title="Java MirrorMaker 2", tuning=_TUNING)
-OURS = contestants.Mm2Properties(like=JAVA, engine="inline")
-WHO: tuple[contestants.Contestant, ...] = (JAVA, OURS)
+JAVA = JavaMirrorMaker(key="java", title="Java MirrorMaker 2", tuning=_TUNING)
+OURS = Mm2Properties(like=JAVA, engine="inline")
+WHO: tuple[Contestant, ...] = (JAVA, OURS)
 
 _TOPIC = "followed"
 _FIRST = 10
@@ -53,15 +49,15 @@ _LOOK_EVERY_S = 0.5
 _LAG_MAX = 101
 """A sync of Java's may be so far behind what it has copied."""
 _UPSTREAM = struct.Struct(">hq")
-_CLOCK = clock.SystemClock()
+_CLOCK = SystemClock()
 
 
 def run(
     row: rows.Following,
     *,
-    who: Sequence[contestants.Contestant] = WHO,
+    who: Sequence[Contestant] = WHO,
     rounds: int,
-    measured: results.Results,
+    measured: Results,
     folder: Path,
     say: Say,
 ) -> None:
@@ -71,7 +67,7 @@ def run(
         for contestant in [*who[shift:], *who[:shift]]:
             where = folder / f"groups-{contestant.key}-{number}"
             where.mkdir()
-            with places.Clusters(places.Place()) as clusters:
+            with Clusters(Place()) as clusters:
                 found = _Follow(row, contestant, clusters, folder=where, number=number).run(say)
             measured.add(found)
             say(told(found))
@@ -83,8 +79,8 @@ class _Follow:
     def __init__(
         self,
         row: rows.Following,
-        contestant: contestants.Contestant,
-        clusters: places.Clusters,
+        contestant: Contestant,
+        clusters: Clusters,
         *,
         folder: Path,
         number: int,
@@ -99,7 +95,7 @@ class _Follow:
         self._folder = folder
         self._number = number
         self._groups = [f"group-{each:05}" for each in range(row.groups)]
-        self._flow = contestants.Flow(
+        self._flow = Flow(
             source="a",
             target="b",
             source_properties=self._source,
@@ -109,9 +105,9 @@ class _Follow:
         self._mirror = self._flow.mirrored(_TOPIC)
         self._sent = 0
 
-    def run(self, say: Say) -> results.Following:
+    def run(self, say: Say) -> Following:
         row = self._row
-        blank = results.Following(
+        blank = Following(
             contestant=self._contestant.key,
             round=self._number,
             groups=row.groups,
@@ -123,15 +119,13 @@ class _Follow:
         commit(self._at_source, self._groups, _TOPIC, partitions=row.partitions, offset=_FIRST)
         say(f"{row.groups} groups are there")
         try:
-            with contest.Running(self._contestant, self._flow, self._folder) as running:
+            with Running(self._contestant, self._flow, self._folder) as running:
                 return self._measured(running, blank, say)
-        except contest.FailedError as failed:
+        except FailedError as failed:
             say(failed.log)
             return dataclasses.replace(blank, fault=str(failed))
 
-    def _measured(
-        self, running: contest.Running, blank: results.Following, say: Say
-    ) -> results.Following:
+    def _measured(self, running: Running, blank: Following, say: Say) -> Following:
         seen = Published(self._target, f"{self._flow.source}.checkpoints.internal")
         most, lone = self._groups[:-_LONE], self._groups[-_LONE:]
         partitions = self._row.partitions
@@ -143,7 +137,7 @@ class _Follow:
             idle_cpu_s = self._idle(running)
             self._send(300)
             self._await(running, "all records", self._mirrored)
-            polling.until(lambda: False, timeout_s=_QUIET_S, interval_s=_QUIET_S)
+            clock.wait_until(lambda: False, timeout_s=_QUIET_S, interval_s=_QUIET_S)
             cpu_s = running.tree.cpu_s()
             commit(self._at_source, most, _TOPIC, partitions=partitions, offset=self._sent)
             moved_at_s = _CLOCK.now_s()
@@ -170,14 +164,14 @@ class _Follow:
             peak_bytes=float(running.peak_bytes),
         )
 
-    def _idle(self, running: contest.Running) -> float:
+    def _idle(self, running: Running) -> float:
         """CPU-seconds a minute while no group moves."""
-        polling.until(lambda: False, timeout_s=_QUIET_S, interval_s=_QUIET_S)
+        clock.wait_until(lambda: False, timeout_s=_QUIET_S, interval_s=_QUIET_S)
         before, at_s = running.tree.cpu_s(), _CLOCK.now_s()
-        polling.until(lambda: False, timeout_s=_IDLE_S, interval_s=_IDLE_S)
+        clock.wait_until(lambda: False, timeout_s=_IDLE_S, interval_s=_IDLE_S)
         return (running.tree.cpu_s() - before) * 60.0 / (_CLOCK.now_s() - at_s)
 
-    def _one(self, running: contest.Running, group: str, *, at_least: int) -> float:
+    def _one(self, running: Running, group: str, *, at_least: int) -> float:
         commit(self._at_source, [group], _TOPIC, partitions=self._row.partitions, offset=self._sent)
         moved_at_s = _CLOCK.now_s()
         self._await_on_target(running, [group], at_least=at_least)
@@ -190,7 +184,7 @@ class _Follow:
             self._source,
             _TOPIC,
             [
-                kafka.Outgoing(value=b"%d" % number, partition=partition)
+                Outgoing(value=b"%d" % number, partition=partition)
                 for number in range(each)
                 for partition in range(self._row.partitions)
             ],
@@ -205,9 +199,7 @@ class _Follow:
         step = max(1, len(groups) // _SAMPLE)
         return [*groups[::step], groups[-1]]
 
-    def _await_on_target(
-        self, running: contest.Running, groups: Sequence[str], *, at_least: int
-    ) -> None:
+    def _await_on_target(self, running: Running, groups: Sequence[str], *, at_least: int) -> None:
         """Whoever is there is asked about no more."""
         left = set(groups)
 
@@ -220,12 +212,12 @@ class _Follow:
         self._await(running, "groups on the target", all_there)
 
     def _await_checkpoints(
-        self, running: contest.Running, seen: Published, offset: int, wanted: int
+        self, running: Running, seen: Published, offset: int, wanted: int
     ) -> None:
         try:
             self._await(running, "all checkpoints", lambda: seen.count(offset) >= wanted)
-        except contest.FailedError as failed:
-            raise contest.FailedError(
+        except FailedError as failed:
+            raise FailedError(
                 f"{failed}: {seen.count(offset):,} of {wanted:,} were there", failed.log
             ) from failed
 
@@ -244,8 +236,8 @@ class _Follow:
                     return f"{group} is at {sorted(set(offsets))}, not at {least} to {most}"
         return ""
 
-    def _await(self, running: contest.Running, what: str, condition: Callable[[], bool]) -> None:
-        """Raises `contest.FailedError`."""
+    def _await(self, running: Running, what: str, condition: Callable[[], bool]) -> None:
+        """Raises `FailedError`."""
         look_s = _CLOCK.now_s()
 
         def holds() -> bool:
@@ -257,7 +249,7 @@ class _Follow:
             return condition()
 
         limit_s = self._row.limit_s
-        if not polling.until(holds, timeout_s=limit_s, interval_s=_LOOK_EVERY_S):
+        if not clock.wait_until(holds, timeout_s=limit_s, interval_s=_LOOK_EVERY_S):
             raise running.failure(f"no sign of {what} within {limit_s:.0f} s")
 
 
@@ -265,7 +257,7 @@ class Published:
     """The checkpoints topic, read on: for how many places of groups a checkpoint of an offset of
     the source was written. Other threads of the library fetch; little is done of each record."""
 
-    def __init__(self, client: kafka.Properties, topic: str) -> None:
+    def __init__(self, client: Properties, topic: str) -> None:
         self._found: dict[int, set[bytes]] = {}
         self._topic = topic
         self._assigned = False
@@ -341,7 +333,7 @@ def _chunks(names: Iterable[str]) -> list[list[str]]:
     return [listed[at : at + _AT_ONCE] for at in range(0, len(listed), _AT_ONCE)]
 
 
-def told(one: results.Following) -> str:
+def told(one: Following) -> str:
     """One line for people who wait."""
     head = f"round {one.round}, {one.contestant}, {one.groups} groups of {one.partitions}"
     if one.fault or one.one_s is None or one.synced_s is None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.bench import figures, markdown, promises, results
+from tests.bench import figures, markdown, results
+from tests.bench.figures import Spread
+from tests.bench.promises import Expectation
+from tests.bench.results import Rebalance, Results
 
 TITLES = {
     results.CONNECT_OF["java"]: "Java Connect",
@@ -17,7 +20,7 @@ _CHANGES = {
     "kill": "one of three is killed",
     "bounce": "one of three is stopped, and started again",
 }
-_Pick = Callable[[results.Rebalance], float | None]
+_Pick = Callable[[Rebalance], float | None]
 _COLUMNS: dict[str, _Pick] = {
     "all run again after, s": lambda one: one.all_run_s,
     "downtime of all tasks, s": lambda one: one.downtime_s,
@@ -36,7 +39,7 @@ _ABOUT = (
 )
 
 
-def render(measured: results.Results) -> str:
+def render(measured: Results) -> str:
     """A table for each setting, and what was expected; "" if nothing was measured."""
     if not measured.rebalances:
         return ""
@@ -47,7 +50,7 @@ def render(measured: results.Results) -> str:
     return "\n\n".join(parts)
 
 
-def brief(measured: results.Results) -> str:
+def brief(measured: Results) -> str:
     """A line for each setting and change: seconds, and tasks that were stopped without need."""
     keys = _contestants(measured)
     head = ["tasks keep running when … (medians)"]
@@ -64,7 +67,7 @@ def brief(measured: results.Results) -> str:
     return markdown.table(head, lines) if lines else ""
 
 
-def expectations(measured: results.Results) -> list[promises.Expectation]:
+def expectations(measured: Results) -> list[Expectation]:
     """Of ours: soon without a delay; and nothing stopped without need, but for `eager`."""
     found = []
     for setting in _settings(measured) if _OURS in _contestants(measured) else ():
@@ -82,10 +85,8 @@ def expectations(measured: results.Results) -> list[promises.Expectation]:
     return found
 
 
-def _at_most(
-    most: float, actual: figures.Spread | None, text: str, *, unit: str
-) -> promises.Expectation:
-    return promises.Expectation(
+def _at_most(most: float, actual: Spread | None, text: str, *, unit: str) -> Expectation:
+    return Expectation(
         text=text,
         actual=None if actual is None else actual.median,
         met=actual is not None and actual.median <= most,
@@ -93,7 +94,7 @@ def _at_most(
     )
 
 
-def _table(measured: results.Results, setting: tuple[int, str, int]) -> str:
+def _table(measured: Results, setting: tuple[int, str, int]) -> str:
     lines = []
     for change, said in _CHANGES.items():
         for key in _contestants(measured):
@@ -111,16 +112,16 @@ def _said(setting: tuple[int, str, int]) -> str:
     return f"{tasks} tasks, {protocol}, {rests}"
 
 
-def _settings(measured: results.Results) -> list[tuple[int, str, int]]:
+def _settings(measured: Results) -> list[tuple[int, str, int]]:
     return list(dict.fromkeys(each.setting for each in measured.rebalances))
 
 
-def _contestants(measured: results.Results) -> list[str]:
+def _contestants(measured: Results) -> list[str]:
     there = {each.contestant for each in measured.rebalances}
     return [key for key in TITLES if key in there]
 
 
 def _of(
-    measured: results.Results, key: str, setting: tuple[int, str, int], *, change: str, pick: _Pick
-) -> figures.Spread | None:
+    measured: Results, key: str, setting: tuple[int, str, int], *, change: str, pick: _Pick
+) -> Spread | None:
     return measured.of_rebalances(key, setting, change, pick=pick)

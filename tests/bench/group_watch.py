@@ -20,9 +20,11 @@ from kio.schema.types import GroupId
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i16, i32
 
-from connect_runtime.system import clock
-from tests.bench import asked, task_runs
+from connect_runtime.system.clock import SystemClock
+from tests.bench.asked import Connection
+from tests.bench.task_runs import Item, Said
 from tests.support import kafka
+from tests.support.kafka import Properties
 
 PARTITIONS = 5
 _AT_ONCE = 1000
@@ -30,7 +32,7 @@ _WAIT_S = 0.02
 _TASK = "status-task-"
 _CONNECTOR = "status-connector-"
 _STABLE = "Stable"
-_CLOCK = clock.SystemClock()
+_CLOCK = SystemClock()
 
 _read_header = entity_reader(ResponseHeader)
 _read_response = entity_reader(response.DescribeGroupsResponse)
@@ -38,7 +40,7 @@ _write_header = entity_writer(RequestHeader)
 _write_request = entity_writer(request.DescribeGroupsRequest)
 
 
-def make_topic(client: kafka.Properties, topic: str) -> None:
+def make_topic(client: Properties, topic: str) -> None:
     """A status topic whose records bear the broker's time."""
     settings = {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"}
     kafka.create_topic(client, topic, partitions=PARTITIONS, config=settings)
@@ -50,15 +52,15 @@ class Watch:
     `generation` is the newest that was ever said. Use it in a `with`, and `look` again and again.
     """
 
-    def __init__(self, client: kafka.Properties, group_id: str, *, topic: str) -> None:
-        self.said: list[task_runs.Said] = []
+    def __init__(self, client: Properties, group_id: str, *, topic: str) -> None:
+        self.said: list[Said] = []
         self.noticed_ms: int | None = None
         self.generation = 0
         self._members: frozenset[str] = frozenset()
         self._stands = ""
         self._quiet_since_s = _CLOCK.now_s()
         self._question = _question(group_id)
-        self._coordinator = asked.Connection(client["bootstrap.servers"])
+        self._coordinator = Connection(client["bootstrap.servers"])
         config = kafka.client_config(
             client, group_id="bench-watch", enable_auto_commit=False, fetch_wait_max_ms=10
         )
@@ -116,13 +118,13 @@ class Watch:
                 self.noticed_ms = _CLOCK.wall_ms()
 
 
-def said(key: bytes, value: bytes | None, *, at_ms: int) -> task_runs.Said | None:
+def said(key: bytes, value: bytes | None, *, at_ms: int) -> Said | None:
     """None for a record that is not about a connector or a task."""
     item = _item(key.decode())
     if item is None:
         return None
     told: Mapping[str, Any] = json.loads(value or b"{}")
-    return task_runs.Said(
+    return Said(
         item=item,
         state=told.get("state"),
         worker=told.get("worker_id", ""),
@@ -131,12 +133,12 @@ def said(key: bytes, value: bytes | None, *, at_ms: int) -> task_runs.Said | Non
     )
 
 
-def _item(key: str) -> task_runs.Item | None:
+def _item(key: str) -> Item | None:
     if key.startswith(_CONNECTOR):
-        return task_runs.Item(key.removeprefix(_CONNECTOR))
+        return Item(key.removeprefix(_CONNECTOR))
     if key.startswith(_TASK):
         connector, _, task = key.removeprefix(_TASK).rpartition("-")
-        return task_runs.Item(connector, int(task))
+        return Item(connector, int(task))
     return None
 
 

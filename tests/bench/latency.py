@@ -22,8 +22,9 @@ from typing import Any
 
 import confluent_kafka
 
-from connect_runtime.system import clock
-from tests.bench import figures, script, workloads
+from connect_runtime.system.clock import SystemClock
+from tests.bench import figures, workloads
+from tests.bench.script import Script
 from tests.support import kafka
 
 _HEAD = struct.Struct(">QI")  # when it was sent, monotonic ns; its number
@@ -31,7 +32,7 @@ _READY = "ready"
 _READY_S = 30.0
 _SILENCE_S = 10.0
 _GRACE_S = 40.0
-_CLOCK = clock.SystemClock()
+_CLOCK = SystemClock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +83,9 @@ def measure(way: Way, *, seconds: float, warm_up_s: float, per_second: float) ->
     )
     with tempfile.TemporaryDirectory(prefix="mm2-bench-") as name:
         folder = Path(name)
-        reader = script.Script("latency", "read", json.dumps(asdict(reading)), folder=folder)
+        reader = Script("latency", "read", json.dumps(asdict(reading)), folder=folder)
         reader.first_line()
-        sender = script.Script("latency", "send", json.dumps(asdict(sending)), folder=folder)
+        sender = Script("latency", "send", json.dumps(asdict(sending)), folder=folder)
         limit_s = records / per_second + _GRACE_S
         acknowledged = int(sender.finish(limit_s).split()[-1])
         ages_ms: list[float] = json.loads(reader.finish(limit_s).splitlines()[-1])

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tests.bench import contestants, figures, markdown, promises, results
+from tests.bench import contestants, figures, markdown
+from tests.bench.figures import Spread
+from tests.bench.promises import Expectation
+from tests.bench.results import Recovery, Results, Start
 
 _OURS = (contestants.MM2_RUN.key, contestants.MM2_INLINE.key)
 _TITLES = {
@@ -35,10 +38,10 @@ _ABOUT_RECOVERY = (
     "stood still brings new records again; sessions of Connect workers last 10 s. Records that "
     "came twice are Java's guarantee, and a fault of ours."
 )
-_Cell = Callable[[str], figures.Spread | None]
+_Cell = Callable[[str], Spread | None]
 
 
-def render(measured: results.Results) -> str:
+def render(measured: Results) -> str:
     """Both tables, and what was expected; "" if nothing was measured."""
     parts = []
     for kind in _kinds(measured):
@@ -68,7 +71,7 @@ def render(measured: results.Results) -> str:
     return "\n\n".join(parts)
 
 
-def brief(measured: results.Results) -> str:
+def brief(measured: Results) -> str:
     """Seconds, three lines for each kind of start and one for each setting."""
     who = [each for each in _TITLES if each in {*_starters(measured), *_recoverers(measured)}]
     lines = []
@@ -87,7 +90,7 @@ def brief(measured: results.Results) -> str:
     return markdown.table(titles, lines) if lines else ""
 
 
-def expectations(measured: results.Results) -> list[promises.Expectation]:
+def expectations(measured: Results) -> list[Expectation]:
     """Ours is no slower than any of Java's, in the same run; nothing of ours comes twice."""
     found = []
     for kind in _kinds(measured):
@@ -105,13 +108,13 @@ def expectations(measured: results.Results) -> list[promises.Expectation]:
 
 def _sooner(
     text: str, cell: _Cell, keys: Sequence[str], *, word: str = "sooner from"
-) -> list[promises.Expectation]:
+) -> list[Expectation]:
     found = []
     for ours in (each for each in keys if each in _OURS):
         for rival in (each for each in keys if each not in _OURS):
             times = figures.ratio(cell(rival), cell(ours))
             found.append(
-                promises.Expectation(
+                Expectation(
                     text=f"{text} {word} {_TITLES[ours]} than {word.split()[-1]} {_TITLES[rival]}",
                     actual=times,
                     met=times is not None and times >= 1.0,
@@ -120,14 +123,12 @@ def _sooner(
     return found
 
 
-def _of_start(
-    measured: results.Results, kind: str, pick: Callable[[results.Start], float | None]
-) -> _Cell:
+def _of_start(measured: Results, kind: str, pick: Callable[[Start], float | None]) -> _Cell:
     return lambda key: measured.of_starts(key, kind, pick)
 
 
 def _of_recovery(
-    measured: results.Results, setting: str, pick: Callable[[results.Recovery], float | None]
+    measured: Results, setting: str, pick: Callable[[Recovery], float | None]
 ) -> _Cell:
     return lambda key: measured.of_recoveries(key, setting, pick)
 
@@ -144,17 +145,17 @@ def _medians(who: Sequence[str], cell: _Cell) -> list[str]:
     return ["-" if each is None else figures.number(each.median) for each in found]
 
 
-def _kinds(measured: results.Results) -> list[str]:
+def _kinds(measured: Results) -> list[str]:
     return [each for each in _STARTS if any(one.kind == each for one in measured.starts)]
 
 
-def _settings(measured: results.Results) -> list[str]:
+def _settings(measured: Results) -> list[str]:
     return [each for each in _SETTINGS if any(one.setting == each for one in measured.recoveries)]
 
 
-def _starters(measured: results.Results) -> list[str]:
+def _starters(measured: Results) -> list[str]:
     return [each for each in _TITLES if any(one.contestant == each for one in measured.starts)]
 
 
-def _recoverers(measured: results.Results) -> list[str]:
+def _recoverers(measured: Results) -> list[str]:
     return [each for each in _TITLES if any(one.contestant == each for one in measured.recoveries)]

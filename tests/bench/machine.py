@@ -9,8 +9,8 @@ import re
 from pathlib import Path
 
 from connect_runtime.system import java
-from mm2.app import version
-from mm2.sandbox import artefacts
+from mm2 import version
+from mm2.sandbox import kafka_jars
 
 
 def line() -> str:
@@ -25,9 +25,9 @@ def line() -> str:
 
 def versions() -> str:
     """Of everything that is measured or measured with."""
-    kafka = artefacts.KAFKA.name.rpartition("-")[2]
+    kafka = kafka_jars.KAFKA_JARS.name.rpartition("-")[2]
     spark = importlib.metadata.version("pyspark")
-    runtime = java.major_version(java.find().banner)
+    runtime = java.parse_major_version(java.find_java().banner)
     return (
         f"Apache Kafka (brokers, MirrorMaker 2) {kafka}, mm2 {version.VERSION}, "
         f"Python {platform.python_version()}, PySpark {spark}, Java {runtime}"

@@ -9,20 +9,26 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from connect_runtime.adapters.http import metrics_exporter
-from connect_runtime.base import ids
-from connect_runtime.base import metrics as base_metrics
-from connect_runtime.system import clock
-from mm2.app import metrics, node_metrics, overview, rates
-from mm2.connectors import flow_status, task_metrics
-from mm2.core import mirror_metrics
-from mm2.core.copy import ages, messages, setup
+from connect_runtime.base.ids import ConnectorTaskId, TopicPartition
+from connect_runtime.base.metrics import MetricFamily
+from connect_runtime.metrics_server.exporter import MetricsExporter
+from connect_runtime.system.clock import SystemClock
+from mm2.connectors import connector_metrics
+from mm2.connectors.connector_metrics import MetricsOwner, SourceMetrics
+from mm2.connectors.status_registry import FlowStatus
+from mm2.copier.control_messages import PartitionGauge
+from mm2.metrics.collector import FlowMetricsCollector
+from mm2.metrics.exposition import NodeMetrics
+from mm2.replication.latency import RecordAges
+from mm2.replication.setup import PartitionSetup
+from mm2.status import topic_rows
+from mm2.status.topic_rows import CopyRates
 from tests.fakes import taking
 from tests.support import statuses
 
 FLOW = "east->west"
 TOPICS = 100
-_CLOCK = clock.SystemClock()
+_CLOCK = SystemClock()
 
 
 class Node:
@@ -30,15 +36,15 @@ class Node:
 
     def __init__(self, partitions: int) -> None:
         self.places = [
-            ids.TopicPartition(f"topic-{number % TOPICS}", number // TOPICS)
+            TopicPartition(f"topic-{number % TOPICS}", number // TOPICS)
             for number in range(partitions)
         ]
-        self.metrics = metrics.FlowMetrics(wall_ms=_CLOCK.wall_ms, now_s=_CLOCK.now_s)
+        self.metrics = FlowMetricsCollector(wall_ms=_CLOCK.wall_ms, now_s=_CLOCK.now_s)
         self.status = self._status(0)
         self._figures = self._java_figures()
         self.look()
 
-    def _status(self, moved: int) -> flow_status.FlowStatus:
+    def _status(self, moved: int) -> FlowStatus:
         now_ms = _CLOCK.wall_ms()
         found = [
             statuses.partition(
@@ -55,12 +61,12 @@ class Node:
         ]
         return statuses.flow(*found)
 
-    def _java_figures(self) -> task_metrics.SourceMetrics:
-        owner = mirror_metrics.Owner(
-            task=ids.ConnectorTaskId("MirrorSourceConnector", 0),
+    def _java_figures(self) -> SourceMetrics:
+        owner = MetricsOwner(
+            task=ConnectorTaskId("MirrorSourceConnector", 0),
             source="east",
             target="west",
-            formats=(mirror_metrics.LEGACY,),
+            formats=(connector_metrics.LEGACY_FORMAT,),
         )
         wheres = [
             taking.where(
@@ -68,30 +74,30 @@ class Node:
             )
             for each in self.places
         ]
-        found = task_metrics.SourceMetrics(owner, wheres, clock=_CLOCK)
+        found = SourceMetrics(owner, wheres, clock=_CLOCK)
         for at, where in enumerate(wheres):
             found.observe(where, _gauge(at, where))
         return found
 
     def look(self) -> None:
         """As the main loop does."""
-        seen = overview.make(
-            [self.status], rates.Rates(), wall_ms=_CLOCK.wall_ms(), engine_ready=True
+        seen = topic_rows.make_overview(
+            [self.status], CopyRates(), wall_ms=_CLOCK.wall_ms(), engine_ready=True
         )
         self.metrics.observe([self.status], seen, engine_ready=True)
 
-    def exporter(self) -> metrics_exporter.MetricsExporter:
+    def exporter(self) -> MetricsExporter:
         """By topic, as by default."""
-        source = node_metrics.NodeMetrics(self.metrics.registry, dict)
-        return metrics_exporter.MetricsExporter(source, host="127.0.0.1", port=0)
+        source = NodeMetrics(self.metrics.registry, dict)
+        return MetricsExporter(source, host="127.0.0.1", port=0)
 
-    def families(self) -> Mapping[str, list[base_metrics.Family]]:
+    def families(self) -> Mapping[str, list[MetricFamily]]:
         return {FLOW: self._figures.families()}
 
 
-def _gauge(index: int, where: setup.PartitionSetup) -> messages.Gauge:
-    some = ages.Ages(5, 100, 10, 30)
-    return messages.Gauge(
+def _gauge(index: int, where: PartitionSetup) -> PartitionGauge:
+    some = RecordAges(5, 100, 10, 30)
+    return PartitionGauge(
         index=index,
         phase="copying",
         records=5,

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from connect_runtime.system import polling
-from mm2.sandbox import cluster, jvm, ports
-from tests.bench import process_tree, producing, script
+from connect_runtime.system import clock
+from mm2.sandbox import java_server, port_reservation, sandbox_cluster
+from mm2.sandbox.sandbox_cluster import ClusterListener, SandboxCluster
+from tests.bench import producing
+from tests.bench.process_tree import ProcessTree
+from tests.bench.script import Script
 from tests.support import kafka
 
 _ANSWER_S = 10.0
@@ -59,32 +62,32 @@ class Clusters:
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self._near, self._far = ports.reserve(), ports.reserve()
+        self._near, self._far = port_reservation.reserve_port(), port_reservation.reserve_port()
         listeners = {
             1: [
-                cluster.Listener(
+                ClusterListener(
                     name=_FAR, port=self._near.port, advertised=f"127.0.0.1:{self._far.port}"
                 )
             ]
         }
-        self.source = cluster.Cluster(
+        self.source = SandboxCluster(
             "bench-east",
             settings=BROKER_SETTINGS,
             listeners=listeners if self._is_far(Far.SOURCE) else {},
-            jvm=jvm.BENCH_FLAGS,
+            jvm=java_server.BENCH_JVM_FLAGS,
         )
-        self.target = cluster.Cluster(
+        self.target = SandboxCluster(
             "bench-west",
             brokers=place.target_brokers,
             settings=BROKER_SETTINGS,
             listeners=listeners if self._is_far(Far.TARGET) else {},
-            jvm=jvm.BENCH_FLAGS,
+            jvm=java_server.BENCH_JVM_FLAGS,
         )
         self._folder = tempfile.TemporaryDirectory(prefix="mm2-bench-")
-        self._line: script.Script | None = None
+        self._line: Script | None = None
 
     @property
-    def both(self) -> tuple[cluster.Cluster, cluster.Cluster]:
+    def both(self) -> tuple[SandboxCluster, SandboxCluster]:
         return self.source, self.target
 
     @property
@@ -95,7 +98,7 @@ class Clusters:
     def target_properties(self) -> Mapping[str, str]:
         return self._reached(self.target, Far.TARGET)
 
-    def _reached(self, running: cluster.Cluster, end: Far) -> Mapping[str, str]:
+    def _reached(self, running: SandboxCluster, end: Far) -> Mapping[str, str]:
         direct = running.client_properties()
         if not self._is_far(end):
             return direct
@@ -105,18 +108,18 @@ class Clusters:
         return self.place.round_trip_ms is not None and self.place.far is end
 
     @property
-    def brokers(self) -> list[process_tree.ProcessTree]:
+    def brokers(self) -> list[ProcessTree]:
         """All brokers' processes, and the line's: their work is no contestant's."""
         pids = [node.pid for each in self.both for node in each.brokers.values()]
-        return [process_tree.ProcessTree(pid) for pid in pids] + (
-            [process_tree.ProcessTree(self._line.pid)] if self._line else []
+        return [ProcessTree(pid) for pid in pids] + (
+            [ProcessTree(self._line.pid)] if self._line else []
         )
 
     def __enter__(self) -> Self:
-        cluster.start_all(list(self.both))
+        sandbox_cluster.start_clusters(list(self.both))
         if self.place.round_trip_ms is not None:
             way = f"{self._far.port}:{self._near.port}"
-            self._line = script.Script(
+            self._line = Script(
                 "delay", "line", str(self.place.round_trip_ms), way, folder=Path(self._folder.name)
             )
             self._line.first_line()
@@ -135,10 +138,10 @@ class Clusters:
 class Cleaner:
     """Deletes what a run has left on a cluster, and waits until its brokers are done with it."""
 
-    def __init__(self, running: cluster.Cluster) -> None:
+    def __init__(self, running: SandboxCluster) -> None:
         self._cluster = running
         self._keep: set[str] = set()
-        self._trees = [process_tree.ProcessTree(each.pid) for each in running.brokers.values()]
+        self._trees = [ProcessTree(each.pid) for each in running.brokers.values()]
 
     def keep_what_is_there(self) -> None:
         self._keep = kafka.topics(self._cluster.client_properties())
@@ -160,13 +163,13 @@ class Cleaner:
     def settle(self, timeout_s: float = 15.0) -> bool:
         """Wait until the brokers have nothing more to do; False when they stay busy."""
         quiet_cores = _QUIET_CORES * len(self._trees)
-        return polling.until(
+        return clock.wait_until(
             lambda: self._busy_cores() < quiet_cores, timeout_s=timeout_s, interval_s=0.01
         )
 
     def _busy_cores(self) -> float:
         before = self._cpu_s()
-        polling.until(lambda: False, timeout_s=_QUIET_WINDOW_S, interval_s=_QUIET_WINDOW_S)
+        clock.wait_until(lambda: False, timeout_s=_QUIET_WINDOW_S, interval_s=_QUIET_WINDOW_S)
         return (self._cpu_s() - before) / _QUIET_WINDOW_S
 
     def _cpu_s(self) -> float:
@@ -179,5 +182,5 @@ def _belongs(folder: str, topics: list[str]) -> bool:
 
 
 def _insist(condition: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
-    if not polling.until(condition, timeout_s=timeout_s):
+    if not clock.wait_until(condition, timeout_s=timeout_s):
         raise RuntimeError(f"waited {timeout_s:.0f} s for {what}")

@@ -7,11 +7,18 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from connect_runtime.system import clock, polling, processes
-from mm2.sandbox import artefacts, clients, cluster, jvm, properties
-from mm2.sandbox.traffic.odd import settings
-from tests.bench import log_counts, workloads
+from connect_runtime.system import clock, processes
+from connect_runtime.system.clock import SystemClock
+from mm2.sandbox import broker_settings, java_server, kafka_jars
+from mm2.sandbox.sandbox_clients import SandboxClients
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from mm2.sandbox.traffic.edge_cases import topic_writers
+from mm2.sandbox.traffic.edge_cases.topic_writers import ConfigAlterer
+from tests.bench import log_counts
+from tests.bench.log_counts import Counts
+from tests.bench.workloads import Produced, Shape, Workload
 from tests.support import kafka
+from tests.support.kafka import Outgoing
 
 _PRODUCER = "org.apache.kafka.tools.ProducerPerformance"
 _PRODUCE_TIMEOUT_S = 300.0
@@ -27,53 +34,53 @@ _COMPACTED = {
 }
 
 
-def data_folder(running: cluster.Cluster) -> Path:
+def data_folder(running: SandboxCluster) -> Path:
     """Where the first broker of a cluster keeps its logs: replicas of everything."""
     return running.folder / "broker-1" / "data"
 
 
-def produce(workload: workloads.Workload, source: cluster.Cluster) -> workloads.Produced:
+def produce(workload: Workload, source: SandboxCluster) -> Produced:
     """Make the topic and fill it; `RuntimeError` when it does not come out as it should."""
-    if workload.shape is workloads.Shape.GAPS:
+    if workload.shape is Shape.GAPS:
         expected = _produce_and_clean(workload, source)
     else:
         _create(workload, source)
         fill(workload, source)
         expected = workload.records
-    polling.until(lambda: _standing(workload, source) == expected, timeout_s=_SETTLE_S)
+    clock.wait_until(lambda: _standing(workload, source) == expected, timeout_s=_SETTLE_S)
     counts = _counts(workload, source)
     there = sum(each.records for each in counts.values())
     if there != expected:
         raise RuntimeError(f"producing {workload.topic}: {there:,} records stand, not {expected:,}")
     batches = sum(each.batches for each in counts.values())
-    if workload.shape is workloads.Shape.SINGLE and batches != there:
+    if workload.shape is Shape.SINGLE and batches != there:
         raise RuntimeError(f"producing {workload.topic}: {there:,} records in {batches:,} batches")
-    return workloads.Produced(
+    return Produced(
         workload=workload,
         records={number: each.records for number, each in counts.items()},
         batch_bytes_mean=sum(each.size for each in counts.values()) // batches,
     )
 
 
-def _create(workload: workloads.Workload, source: cluster.Cluster) -> None:
+def _create(workload: Workload, source: SandboxCluster) -> None:
     """And wait for all partitions: an idempotent producer that finds them coming loses its way."""
     kafka.create_topic(source.client_properties(), workload.topic, partitions=workload.partitions)
     data = data_folder(source)
     folders = [data / f"{workload.topic}-{number}" for number in range(workload.partitions)]
-    if not polling.until(
+    if not clock.wait_until(
         lambda: all((each / "partition.metadata").exists() for each in folders),
         timeout_s=_CREATE_TIMEOUT_S,
     ):
         raise RuntimeError(f"creating {workload.topic}: not all of its partitions are there")
 
 
-def _counts(workload: workloads.Workload, source: cluster.Cluster) -> dict[int, log_counts.Counts]:
+def _counts(workload: Workload, source: SandboxCluster) -> dict[int, Counts]:
     return log_counts.topic(data_folder(source), workload.topic, partitions=workload.partitions)
 
 
-def fill(workload: workloads.Workload, source: cluster.Cluster) -> None:
+def fill(workload: Workload, source: SandboxCluster) -> None:
     """Into a topic that is there; `RuntimeError` where the producer fails."""
-    single = workload.shape is workloads.Shape.SINGLE
+    single = workload.shape is Shape.SINGLE
     given = {
         **source.client_properties(),
         "acks": "all",
@@ -85,17 +92,17 @@ def fill(workload: workloads.Workload, source: cluster.Cluster) -> None:
     }
     with tempfile.TemporaryDirectory(prefix="mm2-bench-") as name:
         config, log = Path(name) / "producer.properties", Path(name) / "producer.log"
-        config.write_text(properties.render(given))
-        argv = jvm.command(
+        config.write_text(broker_settings.render_properties(given))
+        argv = java_server.make_java_command(
             _PRODUCER,
             *("--topic", workload.topic, "--num-records", str(workload.records)),
             *("--record-size", str(workload.record_bytes), "--throughput", "-1"),
             *("--command-config", str(config)),
-            jars=artefacts.jars(),
-            flags=jvm.BENCH_FLAGS,
+            jars=kafka_jars.ensure_jars(),
+            flags=java_server.BENCH_JVM_FLAGS,
         )
         with log.open("wb") as output:
-            child = processes.start(argv, output=output)
+            child = processes.start_process(argv, output=output)
         status = child.wait(_PRODUCE_TIMEOUT_S)
         if status is None:
             child.kill()
@@ -108,7 +115,7 @@ def fill(workload: workloads.Workload, source: cluster.Cluster) -> None:
 # Cleaned
 
 
-def _produce_and_clean(workload: workloads.Workload, source: cluster.Cluster) -> int:
+def _produce_and_clean(workload: Workload, source: SandboxCluster) -> int:
     """Every tenth record has the same key: all but the last of these go, from every batch.
 
     Returns how many records are left.
@@ -126,46 +133,46 @@ def _produce_and_clean(workload: workloads.Workload, source: cluster.Cluster) ->
         linger_ms=200,
     )
     # A later record closes the segment, and only closed ones are cleaned.
-    later_ms = clock.SystemClock().wall_ms() + _LATER_MS
+    later_ms = SystemClock().wall_ms() + _LATER_MS
     kafka.produce(
         access,
         workload.topic,
         [
-            kafka.Outgoing(key=b"last", value=b".", partition=number, timestamp=later_ms)
+            Outgoing(key=b"last", value=b".", partition=number, timestamp=later_ms)
             for number in range(workload.partitions)
         ],
     )
     expected = _left(workload)
-    changes = settings.Settings(clients.Clients(access, alias=source.name))
-    changes.change_brokers(settings.EAGER_CLEANER)
-    if not polling.until(
+    changes = ConfigAlterer(SandboxClients(access, alias=source.name))
+    changes.change_brokers(topic_writers.EAGER_CLEANER_CONFIG)
+    if not clock.wait_until(
         lambda: _standing(workload, source) == expected, timeout_s=_CLEAN_TIMEOUT_S, interval_s=0.5
     ):
         raise RuntimeError(
             f"cleaning {workload.topic}: {_standing(workload, source):,} records stand after "
             f"{_CLEAN_TIMEOUT_S:.0f} s, not {expected:,}"
         )
-    changes.change_brokers(dict.fromkeys(settings.EAGER_CLEANER))
+    changes.change_brokers(dict.fromkeys(topic_writers.EAGER_CLEANER_CONFIG))
     # Mirrors take settings over, and nobody's cleaner may work while somebody is measured.
     changes.change_topic(workload.topic, dict.fromkeys(_COMPACTED))
     return expected
 
 
-def _keyed(workload: workloads.Workload) -> Iterator[kafka.Outgoing]:
+def _keyed(workload: Workload) -> Iterator[Outgoing]:
     """Values of random letters, as those of Kafka's own tool; in turn to all partitions."""
     letters = random.Random(1).choices(range(65, 91), k=workload.record_bytes + 1_000)
     text = bytes(letters)
     for number in range(workload.records):
         at = number % 1_000
         turn = number // workload.partitions
-        yield kafka.Outgoing(
+        yield Outgoing(
             key=b"filler" if turn % _FILLER_EVERY == 0 else b"key-%d" % number,
             value=text[at : at + workload.record_bytes],
             partition=number % workload.partitions,
         )
 
 
-def _left(workload: workloads.Workload) -> int:
+def _left(workload: Workload) -> int:
     """Of each partition: all but the fillers, the last one of these, and the one that closes."""
     left = 0
     for number in range(workload.partitions):
@@ -175,5 +182,5 @@ def _left(workload: workloads.Workload) -> int:
     return left
 
 
-def _standing(workload: workloads.Workload, source: cluster.Cluster) -> int:
+def _standing(workload: Workload, source: SandboxCluster) -> int:
     return sum(each.records for each in _counts(workload, source).values())

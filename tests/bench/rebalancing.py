@@ -14,17 +14,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from connect_runtime.system import clock
-from mm2.sandbox import cluster, jvm
-from tests.bench import figures, group_watch, results, rows, task_runs
+from connect_runtime.system.clock import SystemClock
+from mm2.sandbox import java_server
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.bench import figures, group_watch, results, task_runs
+from tests.bench.group_watch import Watch
+from tests.bench.results import Rebalance, Results
+from tests.bench.rows import Rebalancing
+from tests.bench.task_runs import Item, Outcome
 from tests.support import connect_workers, idle_source
+from tests.support.connect_workers import Group, Kind
 
 Say = Callable[[str], None]
 
-JAVA, OURS = connect_workers.Kind.JAVA, connect_workers.Kind.OURS
+JAVA, OURS = Kind.JAVA, Kind.OURS
 _QUIET_S = 4.0  # longer than members wait between heartbeats
 _DEADLINE_S = 300.0
-_CLOCK = clock.SystemClock()
+_CLOCK = SystemClock()
 # At its usual level Java writes some hundred lines for each task that it starts.
 _JAVA_FLAGS = ("-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 # The first two of a group begin together: none is made to run everything alone.
@@ -51,7 +57,7 @@ class Setting:
     delay_ms: int
 
 
-def settings(row: rows.Rebalancing) -> tuple[Setting, ...]:
+def settings(row: Rebalancing) -> tuple[Setting, ...]:
     """Both protocols without a delay, and what is the default with one."""
     return (
         Setting(protocol="eager", delay_ms=0),
@@ -61,16 +67,18 @@ def settings(row: rows.Rebalancing) -> tuple[Setting, ...]:
 
 
 def run(
-    row: rows.Rebalancing,
+    row: Rebalancing,
     *,
     rounds: int,
-    measured: results.Results,
+    measured: Results,
     folder: Path,
     say: Say,
-    kinds: Sequence[connect_workers.Kind] = (JAVA, OURS),
+    kinds: Sequence[Kind] = (JAVA, OURS),
 ) -> None:
     """All settings of all kinds, so many times; who begins changes from round to round."""
-    with cluster.Cluster("bench-connect", settings=_BROKER, jvm=jvm.BENCH_FLAGS) as broker:
+    with SandboxCluster(
+        "bench-connect", settings=_BROKER, jvm=java_server.BENCH_JVM_FLAGS
+    ) as broker:
         for number in range(1, rounds + 1):
             for setting in settings(row):
                 for kind in kinds if number % 2 else reversed(kinds):
@@ -94,9 +102,9 @@ def run(
 class _Running:
     """What is there, and what ran where when last everything ran."""
 
-    workers: connect_workers.Group
-    watch: group_watch.Watch
-    runs: Mapping[task_runs.Item, str] = field(default_factory=dict)
+    workers: Group
+    watch: Watch
+    runs: Mapping[Item, str] = field(default_factory=dict)
 
 
 class _Group:
@@ -104,8 +112,8 @@ class _Group:
 
     def __init__(
         self,
-        row: rows.Rebalancing,
-        kind: connect_workers.Kind,
+        row: Rebalancing,
+        kind: Kind,
         setting: Setting,
         *,
         client: Mapping[str, str],
@@ -120,16 +128,14 @@ class _Group:
         self._say = say
         self._connectors = [f"c{number}" for number in range(row.connectors)]
         self._expected = frozenset(
-            task_runs.Item(name, task)
-            for name in self._connectors
-            for task in (None, *range(row.tasks_each))
+            Item(name, task) for name in self._connectors for task in (None, *range(row.tasks_each))
         )
 
-    def run(self, group_id: str, number: int) -> Iterator[results.Rebalance]:
+    def run(self, group_id: str, number: int) -> Iterator[Rebalance]:
         """One result for each change; after one that failed nothing more is tried."""
         topic = connect_workers.storage(group_id)["status.storage.topic"]
         group_watch.make_topic(self._client, topic)
-        workers = connect_workers.Group(
+        workers = Group(
             self._client,
             group_id,
             folder=self._folder,
@@ -140,10 +146,10 @@ class _Group:
             },
             flags=(self._row.java_heap, *_JAVA_FLAGS),
         )
-        with workers, group_watch.Watch(self._client, group_id, topic=topic) as watch:
+        with workers, Watch(self._client, group_id, topic=topic) as watch:
             running = _Running(workers, watch)
             for change in Change:
-                blank = results.Rebalance(
+                blank = Rebalance(
                     contestant=results.CONNECT_OF[self._kind.value],
                     round=number,
                     tasks=self._row.tasks,
@@ -183,9 +189,7 @@ class _Group:
             each.await_ready()
         self._settle(running, ["one", "two"], gone={maker.address: 0})
 
-    def _measured(
-        self, running: _Running, change: Change, blank: results.Rebalance
-    ) -> results.Rebalance:
+    def _measured(self, running: _Running, change: Change, blank: Rebalance) -> Rebalance:
         running.watch.begin()
         generation = running.watch.generation
         two, three = running.workers["two"], running.workers["three"]
@@ -236,10 +240,10 @@ class _Group:
         gone: Mapping[str, int] | None = None,
         joined: Sequence[str] = (),
         generation: int = 0,
-    ) -> task_runs.Outcome:
+    ) -> Outcome:
         """Until everything runs, on all of those that stay, and all is quiet."""
         addresses = [running.workers[each].address for each in stay]
-        found: list[task_runs.Outcome] = []
+        found: list[Outcome] = []
 
         def settled() -> bool:
             if running.watch.quiet_s < _QUIET_S or running.watch.noticed_ms is None:
@@ -287,7 +291,7 @@ def _noticed(running: _Running) -> int:
     return running.watch.noticed_ms
 
 
-def told(one: results.Rebalance) -> str:
+def told(one: Rebalance) -> str:
     """One line for people who wait."""
     head = f"round {one.round}, {one.contestant}, {one.protocol}, {one.delay_ms} ms, {one.change}"
     if one.fault:

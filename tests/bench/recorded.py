@@ -7,7 +7,21 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from tests.bench import contestants, report, results, workloads
+from tests.bench import contestants
+from tests.bench.contestants import Contestant
+from tests.bench.report import Setting
+from tests.bench.results import (
+    Copy,
+    Following,
+    Rebalance,
+    Recovery,
+    Rereading,
+    Results,
+    Scraping,
+    Start,
+    Trickle,
+)
+from tests.bench.workloads import Goal, Measure, Produced, Shape, Workload
 
 _VERSION = 1
 
@@ -16,8 +30,8 @@ _VERSION = 1
 class Recorded:
     """What was measured, and what the figures belong to."""
 
-    setting: report.Setting
-    measured: results.Results
+    setting: Setting
+    measured: Results
 
     def to_json(self) -> str:
         setting = self.setting
@@ -53,44 +67,34 @@ class Recorded:
                 per_second=given["per_second"],
                 produced=[_produced(each) for each in given["produced"]],
             ),
-            measured=results.Results(
-                copies=[results.Copy(**each) for each in given["measured"]["copies"]],
-                trickles=[results.Trickle(**each) for each in given["measured"]["trickles"]],
+            measured=Results(
+                copies=[Copy(**each) for each in given["measured"]["copies"]],
+                trickles=[Trickle(**each) for each in given["measured"]["trickles"]],
                 # Files from before there were any have none.
-                rebalances=[
-                    results.Rebalance(**each) for each in given["measured"].get("rebalances", ())
-                ],
-                starts=[results.Start(**each) for each in given["measured"].get("starts", ())],
-                recoveries=[
-                    results.Recovery(**each) for each in given["measured"].get("recoveries", ())
-                ],
-                followings=[
-                    results.Following(**each) for each in given["measured"].get("followings", ())
-                ],
-                rereadings=[
-                    results.Rereading(**each) for each in given["measured"].get("rereadings", ())
-                ],
-                scrapings=[
-                    results.Scraping(**each) for each in given["measured"].get("scrapings", ())
-                ],
+                rebalances=[Rebalance(**each) for each in given["measured"].get("rebalances", ())],
+                starts=[Start(**each) for each in given["measured"].get("starts", ())],
+                recoveries=[Recovery(**each) for each in given["measured"].get("recoveries", ())],
+                followings=[Following(**each) for each in given["measured"].get("followings", ())],
+                rereadings=[Rereading(**each) for each in given["measured"].get("rereadings", ())],
+                scrapings=[Scraping(**each) for each in given["measured"].get("scrapings", ())],
             ),
         )
 
 
 def setting_of(
-    measured: Sequence[contestants.Contestant],
+    measured: Sequence[Contestant],
     *,
     machine: str,
     versions: str,
     rounds: int,
     latency_s: float,
     per_second: float,
-    produced: Sequence[workloads.Produced],
-) -> report.Setting:
+    produced: Sequence[Produced],
+) -> Setting:
     """Ours is `mm2 run`, its rivals are the others that were measured."""
     keys = [each.key for each in measured]
     ours = contestants.MM2_RUN.key
-    return report.Setting(
+    return Setting(
         machine=machine,
         versions=versions,
         rounds=rounds,
@@ -133,7 +137,7 @@ def joined(runs: Sequence[Recorded]) -> Recorded:
             rounds=max(each.setting.rounds for each in runs),
             latency_s=max(each.setting.latency_s for each in runs),
         ),
-        measured=results.Results(
+        measured=Results(
             copies=[each for run in runs for each in run.measured.copies],
             trickles=[each for run in runs for each in run.measured.trickles],
             rebalances=[each for run in runs for each in run.measured.rebalances],
@@ -146,7 +150,7 @@ def joined(runs: Sequence[Recorded]) -> Recorded:
     )
 
 
-def _told(produced: workloads.Produced) -> dict[str, Any]:
+def _told(produced: Produced) -> dict[str, Any]:
     told = asdict(produced)
     told["workload"] |= {
         "shape": produced.workload.shape.name,
@@ -158,15 +162,14 @@ def _told(produced: workloads.Produced) -> dict[str, Any]:
     return told
 
 
-def _produced(told: dict[str, Any]) -> workloads.Produced:
+def _produced(told: dict[str, Any]) -> Produced:
     workload = told["workload"]
     goals = tuple(
-        workloads.Goal(factor=goal["factor"], measure=workloads.Measure[goal["measure"]])
-        for goal in workload["goals"]
+        Goal(factor=goal["factor"], measure=Measure[goal["measure"]]) for goal in workload["goals"]
     )
-    shape = workloads.Shape[workload["shape"]]
-    return workloads.Produced(
-        workload=workloads.Workload(**{**workload, "goals": goals, "shape": shape}),
+    shape = Shape[workload["shape"]]
+    return Produced(
+        workload=Workload(**{**workload, "goals": goals, "shape": shape}),
         records={int(number): count for number, count in told["records"].items()},
         batch_bytes_mean=told["batch_bytes_mean"],
     )

@@ -15,20 +15,17 @@ from pathlib import Path
 
 import confluent_kafka
 
-from connect_runtime.system import clock, polling
-from mm2.sandbox import ports
-from mm2.sandbox.traffic import trickle
-from tests.bench import (
-    contest,
-    contestants,
-    figures,
-    machine,
-    places,
-    results,
-    rows,
-    standstill,
-    topic_values,
-)
+from connect_runtime.system import clock
+from connect_runtime.system.clock import SystemClock
+from mm2.sandbox import port_reservation
+from mm2.sandbox.traffic.latency_probe import TrickleProducer
+from tests.bench import contestants, figures, machine, standstill, topic_values
+from tests.bench.contest import FailedError, Running
+from tests.bench.contestants import Contestant, Flow, Mm2Properties
+from tests.bench.places import Cleaner, Clusters, Place
+from tests.bench.results import Recovery, Results
+from tests.bench.rows import Recovering
+from tests.bench.standstill import Standstill
 from tests.support import kafka, task_lives
 
 Say = Callable[[str], None]
@@ -54,14 +51,14 @@ _SPREAD = {"tasks.max": str(_TASKS)}
 # Java finds its plugins by their services and logs warnings alone: it is not its start that counts.
 _JAVA = {"{target}.plugin.discovery": "service_load", "{source}.plugin.discovery": "service_load"}
 _JAVA_FLAGS = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",)
-_CLOCK = clock.SystemClock()
+_CLOCK = SystemClock()
 
 JAVA, OURS, OURS_INLINE = KEYS = ("java", "mm2", "mm2-inline")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """`key` as in `results.Recovery`; `delay_s` is the longest `scheduled.rebalance.max.delay`."""
+    """`key` as in `Recovery`; `delay_s` is the longest `scheduled.rebalance.max.delay`."""
 
     key: str
     delay_s: dict[str, float]
@@ -71,7 +68,7 @@ DEFAULTS = Setting(key="defaults", delay_s={JAVA: 300.0, OURS: 5.0, OURS_INLINE:
 EQUAL = Setting(key="equal", delay_s={JAVA: 0.0, OURS: 0.0, OURS_INLINE: 0.0})
 
 
-def node_of(key: str, setting: Setting, port: int) -> contestants.Contestant:
+def node_of(key: str, setting: Setting, port: int) -> Contestant:
     """Defaults: ours has a `clusters.yaml`. Equal: all have the same `mm2.properties`."""
     own = {"listeners": f"http://127.0.0.1:{port}"}
     given = _SPREAD | _INTERNAL_REST | _JAVA | own | (_ALIKE if setting is EQUAL else {})
@@ -81,24 +78,24 @@ def node_of(key: str, setting: Setting, port: int) -> contestants.Contestant:
         return java
     inline = key == OURS_INLINE
     if setting is EQUAL:
-        return contestants.Mm2Properties(like=java, engine="inline" if inline else "spark")
+        return Mm2Properties(like=java, engine="inline" if inline else "spark")
     mine = contestants.MM2_INLINE if inline else contestants.MM2_RUN
     return replace(mine, flow_settings={"tasks.max": _TASKS})
 
 
 def run(
-    row: rows.Recovering,
+    row: Recovering,
     *,
     keys: Sequence[str],
     rounds: int,
-    measured: results.Results,
+    measured: Results,
     folder: Path,
     say: Say,
     settings: Sequence[Setting] = (EQUAL, DEFAULTS),
 ) -> None:
     """All contestants with all settings, so many times; who begins changes from round to round."""
-    with places.Clusters(places.Place()) as clusters:
-        cleaners = [places.Cleaner(each) for each in clusters.both]
+    with Clusters(Place()) as clusters:
+        cleaners = [Cleaner(each) for each in clusters.both]
         for cleaner in cleaners:
             cleaner.keep_what_is_there()
         for number in range(1, rounds + 1):
@@ -119,11 +116,11 @@ class _Group:
 
     def __init__(
         self,
-        row: rows.Recovering,
+        row: Recovering,
         key: str,
         setting: Setting,
         *,
-        clusters: places.Clusters,
+        clusters: Clusters,
         folder: Path,
     ) -> None:
         self._row = row
@@ -134,21 +131,21 @@ class _Group:
         self._target = clusters.target.client_properties()
         name = f"{key}-{setting.key}"
         self._topic = f"recovery-{name}"
-        self._flow = contestants.Flow(
+        self._flow = Flow(
             source=f"a-{name}-{folder.name[-1]}",
             target=f"b-{name}-{folder.name[-1]}",
             source_properties=self._source,
             target_properties=self._target,
             topics=(self._topic,),
         )
-        self._seen = standstill.Standstill(row.partitions)
-        self._nodes: list[contest.Running] = []
+        self._seen = Standstill(row.partitions)
+        self._nodes: list[Running] = []
         self._load = 0.0
 
-    def run(self, number: int, say: Say) -> results.Recovery:
-        blank = results.Recovery(contestant=self._key, setting=self._setting.key, round=number)
+    def run(self, number: int, say: Say) -> Recovery:
+        blank = Recovery(contestant=self._key, setting=self._setting.key, round=number)
         kafka.create_topic(self._source, self._topic, partitions=self._row.partitions)
-        traffic = trickle.Trickle(
+        traffic = TrickleProducer(
             self._source,
             self._topic,
             partitions=self._row.partitions,
@@ -166,7 +163,7 @@ class _Group:
                     self._kill(reader)
                     traffic.stop()
                 return self._judged(blank)
-        except (contest.FailedError, AssertionError, RuntimeError) as failed:
+        except (FailedError, AssertionError, RuntimeError) as failed:
             for each in self._nodes:
                 say(each.log_tail)
             return replace(blank, fault=str(failed).partition("\n")[0])
@@ -174,12 +171,12 @@ class _Group:
     # Steps
 
     def _start(self, stack: contextlib.ExitStack, name: str) -> None:
-        port = ports.reserve()
+        port = port_reservation.reserve_port()
         stack.callback(port.release)
         folder = self._folder / name
         folder.mkdir()
         made = node_of(self._key, self._setting, port.port)
-        self._nodes.append(stack.enter_context(contest.Running(made, self._flow, folder)))
+        self._nodes.append(stack.enter_context(Running(made, self._flow, folder)))
 
     def _await_both(self, reader: confluent_kafka.Consumer) -> None:
         """Both run something, for a while, and everything moves."""
@@ -212,11 +209,11 @@ class _Group:
         limit_s = self._setting.delay_s[self._key] + _GRACE_S
         self._until(reader, self._seen.over, limit_s, "every partition to move again")
 
-    def _judged(self, blank: results.Recovery) -> results.Recovery:
+    def _judged(self, blank: Recovery) -> Recovery:
         """The other node goes on until everything is there; then nobody writes any more."""
         source = topic_values.read(self._source, self._topic)
         mirrored = self._flow.mirrored(self._topic)
-        polling.until(
+        clock.wait_until(
             lambda: standstill.judge(source, topic_values.read(self._target, mirrored)).lost == 0,
             timeout_s=_COMPLETE_S,
             interval_s=_LOOK_EVERY_S,
@@ -238,7 +235,7 @@ class _Group:
     @contextlib.contextmanager
     def _reading(self) -> Iterator[confluent_kafka.Consumer]:
         mirrored = self._flow.mirrored(self._topic)
-        there = polling.until(
+        there = clock.wait_until(
             lambda: self._made(mirrored), timeout_s=_BEGIN_S, interval_s=_LOOK_EVERY_S / 4
         )
         if not there:
@@ -298,7 +295,7 @@ class _Group:
             self._seen.hear(partition, _STAMP.unpack_from(value)[0], _CLOCK.now_s())
 
 
-def told(one: results.Recovery) -> str:
+def told(one: Recovery) -> str:
     """One line for people who wait."""
     head = f"round {one.round}, {one.contestant}, {one.setting}"
     if one.fault or one.again_s is None:

@@ -19,13 +19,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from connect_runtime.system import clock
-from tests.bench import process_tree, script
+from connect_runtime.system.clock import SystemClock
+from tests.bench import process_tree
+from tests.bench.process_tree import ProcessTree
+from tests.bench.script import Script
 
 _BUFFER_BYTES = 1024 * 1024
 _HOST = "127.0.0.1"
 _RUN_S = 120.0
-_CLOCK = clock.SystemClock()
+_CLOCK = SystemClock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +49,9 @@ def measure(data: Path, topic: str, *, partitions: int) -> Relayed:
     ]
     with tempfile.TemporaryDirectory(prefix="mm2-bench-") as name:
         folder = Path(name)
-        sink = script.Script("relay", "sink", folder=folder)
-        relay = script.Script("relay", "relay", sink.first_line(), folder=folder)
-        sender = script.Script("relay", "send", relay.first_line(), *files, folder=folder)
+        sink = Script("relay", "sink", folder=folder)
+        relay = Script("relay", "relay", sink.first_line(), folder=folder)
+        sender = Script("relay", "send", relay.first_line(), *files, folder=folder)
         for each in (sender, sink):
             each.finish(_RUN_S)
         answer = json.loads(relay.finish(_RUN_S).splitlines()[-1])
@@ -75,7 +77,7 @@ def _sink() -> None:
 
 def _relay(sink_port: int) -> None:
     buffer = memoryview(bytearray(_BUFFER_BYTES))
-    tree = process_tree.ProcessTree(os.getpid())
+    tree = ProcessTree(os.getpid())
     size = 0
     with socket.create_connection((_HOST, sink_port)) as onward, _accept() as connection:
         received = connection.recv_into(buffer)

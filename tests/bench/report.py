@@ -6,17 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.bench import (
-    contestants,
     figures,
     follow_report,
     group_report,
     life_report,
     markdown,
-    promises,
     results,
     scrape_report,
     workloads,
 )
+from tests.bench.contestants import Contestant
+from tests.bench.figures import Spread
+from tests.bench.promises import Expectation
+from tests.bench.results import Copy, Results, Trickle
+from tests.bench.workloads import Goal, Measure, Produced, Workload
 
 BEGIN = "<!-- bench:begin -->"
 END = "<!-- bench:end -->"
@@ -26,7 +29,7 @@ _ONE_HOP_TITLE = "no mirror: one broker alone"
 _FAULT_MARK = " (faulty copy, see below)"
 _OTHERS_CORES_MAX = 0.2
 
-_CopyPick = Callable[[results.Copy], float | None]
+_CopyPick = Callable[[Copy], float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +39,8 @@ class Setting:
     machine: str
     versions: str
     rounds: int
-    produced: Sequence[workloads.Produced]
-    contestants: Sequence[contestants.Contestant]
+    produced: Sequence[Produced]
+    contestants: Sequence[Contestant]
     ours: str
     rivals: Sequence[str]
     latency_s: float
@@ -66,14 +69,14 @@ _COLUMNS = (
     _Column("peak memory, MB", lambda copy: _mb(copy.peak_bytes)),
     _FIRST,
 )
-_LATENCIES: Mapping[str, Callable[[results.Trickle], float | None]] = {
+_LATENCIES: Mapping[str, Callable[[Trickle], float | None]] = {
     "p50, ms": lambda trickle: trickle.p50_ms,
     "p99, ms": lambda trickle: trickle.p99_ms,
     "p99.9, ms": lambda trickle: trickle.p999_ms,
 }
 
 
-def brief(setting: Setting, measured: results.Results) -> str:
+def brief(setting: Setting, measured: Results) -> str:
     """A line for each workload, latency, groups, and what fell short: ready for README."""
     parts = [_about(setting)]
     if setting.produced:
@@ -89,7 +92,7 @@ def brief(setting: Setting, measured: results.Results) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def render(setting: Setting, measured: results.Results) -> str:
+def render(setting: Setting, measured: Results) -> str:
     """All of it."""
     parts = [_about(setting)]
     parts += [_throughput(setting, measured, each) for each in setting.produced]
@@ -119,7 +122,7 @@ def insert(document: str, text: str) -> str:
     return f"{before}{BEGIN}\n{text.rstrip()}\n{END}{after}"
 
 
-def expectations(setting: Setting, measured: results.Results) -> list[promises.Expectation]:
+def expectations(setting: Setting, measured: Results) -> list[Expectation]:
     """What was promised of each workload, and of latency and start, against each rival."""
     found = []
     for rival in setting.rivals if setting.produced else ():
@@ -133,7 +136,7 @@ def expectations(setting: Setting, measured: results.Results) -> list[promises.E
             found.append(_at_least(3.0, p99, f"lower p99 latency than {name}"))
         first = _RatioOf(measured, setting.ours, rival, None).cheaper(_FIRST)
         found.append(
-            promises.Expectation(
+            Expectation(
                 text=f"first record sooner than from {name}",
                 actual=first,
                 met=first is not None and first > 1.0,
@@ -146,7 +149,7 @@ def expectations(setting: Setting, measured: results.Results) -> list[promises.E
 class _RatioOf:
     """How many times better one contestant is than another, on one workload (None: on all)."""
 
-    measured: results.Results
+    measured: Results
     ours: str
     rival: str
     topic: str | None
@@ -157,25 +160,23 @@ class _RatioOf:
     def cheaper(self, column: _Column) -> float | None:
         return figures.ratio(self._of(self.rival, column), self._of(self.ours, column))
 
-    def _of(self, contestant: str, column: _Column) -> figures.Spread | None:
+    def _of(self, contestant: str, column: _Column) -> Spread | None:
         return self.measured.of_copies(contestant, self.topic, column.pick)
 
 
-def _promised(
-    goal: workloads.Goal, of: _RatioOf, *, name: str, workload: workloads.Workload
-) -> promises.Expectation:
+def _promised(goal: Goal, of: _RatioOf, *, name: str, workload: Workload) -> Expectation:
     match goal.measure:
-        case workloads.Measure.BYTES:
+        case Measure.BYTES:
             actual, what = of.faster(_BYTES), f"MB/s of {name}"
-        case workloads.Measure.RECORDS:
+        case Measure.RECORDS:
             actual, what = of.faster(_RECORDS), f"records/s of {name}"
-        case workloads.Measure.CPU:
+        case Measure.CPU:
             actual, what = of.cheaper(_CPU), f"less CPU, steady, than {name}"
     return _at_least(goal.factor, actual, f"{what}, {_short(workload)}")
 
 
-def _at_least(factor: float, actual: float | None, what: str) -> promises.Expectation:
-    return promises.Expectation(
+def _at_least(factor: float, actual: float | None, what: str) -> Expectation:
+    return Expectation(
         text=f"at least {factor:g}x {what}",
         actual=actual,
         met=actual is not None and actual >= factor,
@@ -198,7 +199,7 @@ def _about(setting: Setting) -> str:
     )
 
 
-def _throughput(setting: Setting, measured: results.Results, produced: workloads.Produced) -> str:
+def _throughput(setting: Setting, measured: Results, produced: Produced) -> str:
     workload = produced.workload
     rows = []
     floor = [(results.RELAY, _RELAY_TITLE)] if workload.floor else []
@@ -216,7 +217,7 @@ def _throughput(setting: Setting, measured: results.Results, produced: workloads
     return f"**{head}**\n\n" + markdown.table(["", *(column.title for column in _COLUMNS)], rows)
 
 
-def _in_a_line_each(setting: Setting, measured: results.Results) -> str:
+def _in_a_line_each(setting: Setting, measured: Results) -> str:
     """Records/s of everybody, then how many times better ours is than each rival."""
     rivals = [(rival, _title(setting, rival)) for rival in setting.rivals]
     head = ["records/s (medians)", *(title for _, title in _keys(setting))]
@@ -234,7 +235,7 @@ def _in_a_line_each(setting: Setting, measured: results.Results) -> str:
     return markdown.table(head, lines)
 
 
-def _fell_short(setting: Setting, measured: results.Results) -> str:
+def _fell_short(setting: Setting, measured: Results) -> str:
     found = [*expectations(setting, measured), *life_report.expectations(measured)]
     found += group_report.expectations(measured)
     short = [each.line for each in found if not each.met]
@@ -246,7 +247,7 @@ def _fell_short(setting: Setting, measured: results.Results) -> str:
     return "\n".join([head, "", *short]) if short else head
 
 
-def _latency(setting: Setting, measured: results.Results) -> str:
+def _latency(setting: Setting, measured: Results) -> str:
     if not measured.trickles:
         return ""
     rows = []
@@ -263,7 +264,7 @@ def _latency(setting: Setting, measured: results.Results) -> str:
     return f"**{head}**\n\n" + markdown.table(["", *_LATENCIES], rows)
 
 
-def _comparison(setting: Setting, measured: results.Results) -> str:
+def _comparison(setting: Setting, measured: Results) -> str:
     """How many times better ours is, by medians."""
     rows = []
     for rival in setting.rivals:
@@ -279,7 +280,7 @@ def _comparison(setting: Setting, measured: results.Results) -> str:
     return f"{head}\n\n" + markdown.table(["than", *(column.title for column in _COLUMNS)], rows)
 
 
-def _expected(setting: Setting, measured: results.Results) -> str:
+def _expected(setting: Setting, measured: Results) -> str:
     lines = [each.line for each in expectations(setting, measured)]
     return "\n".join(["Expected:", "", *lines]) if lines else ""
 
@@ -294,7 +295,7 @@ def _settings(setting: Setting) -> str:
     )
 
 
-def _doubts(measured: results.Results) -> str:
+def _doubts(measured: Results) -> str:
     lines = [f"- FAULT: {fault}" for fault in measured.faults()]
     others = measured.others_cores_max()
     if others > _OTHERS_CORES_MAX:
@@ -305,7 +306,7 @@ def _doubts(measured: results.Results) -> str:
     return "\n".join(lines)
 
 
-def _latency_ratio(measured: results.Results, of: str, to: str, name: str) -> float | None:
+def _latency_ratio(measured: Results, of: str, to: str, name: str) -> float | None:
     pick = _LATENCIES[name]
     return figures.ratio(measured.of_trickles(of, pick), measured.of_trickles(to, pick))
 
@@ -318,7 +319,7 @@ def _title(setting: Setting, key: str) -> str:
     return next((title for each, title in _keys(setting) if each == key), key)
 
 
-def _short(workload: workloads.Workload) -> str:
+def _short(workload: Workload) -> str:
     return workload.title if not workload.floor else workload.title.partition(" records")[0]
 
 

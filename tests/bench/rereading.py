@@ -15,19 +15,17 @@ from pathlib import Path
 
 import confluent_kafka
 
-from connect_runtime.system import clock, polling
-from mm2.core.offsets import translation
-from tests.bench import (
-    contest,
-    contestants,
-    figures,
-    follow_report,
-    following,
-    places,
-    results,
-    rows,
-)
-from tests.support import checkpoints, kafka, offset_oracle
+from connect_runtime.system import clock
+from connect_runtime.system.clock import SystemClock
+from mm2.offsets.translation import EarlierOffset
+from tests.bench import figures, follow_report, following, rows
+from tests.bench.contest import FailedError, Running
+from tests.bench.contestants import Contestant, Flow, JavaMirrorMaker, Mm2Properties
+from tests.bench.places import Clusters, Place
+from tests.bench.results import Rereading, Results
+from tests.support import checkpoints, kafka
+from tests.support.kafka import Outgoing, Properties
+from tests.support.offset_oracle import Oracle, Verdict
 
 Say = Callable[[str], None]
 
@@ -38,9 +36,9 @@ _TUNING = {
     "sync.topic.configs.enabled": "false",  # the mirror of a compacted topic keeps what came
     "{target}.offset.flush.interval.ms": "5000",
 }
-JAVA = contestants.JavaMirrorMaker(key="java", title="Java MirrorMaker 2", tuning=_TUNING)
-OURS = contestants.Mm2Properties(like=JAVA, engine="inline")
-WHO: tuple[contestants.Contestant, ...] = (JAVA, OURS)
+JAVA = JavaMirrorMaker(key="java", title="Java MirrorMaker 2", tuning=_TUNING)
+OURS = Mm2Properties(like=JAVA, engine="inline")
+WHO: tuple[Contestant, ...] = (JAVA, OURS)
 
 _COMPACTED = {
     "cleanup.policy": "compact",
@@ -54,15 +52,15 @@ _REST_S = 20.0
 _LIMIT_S = 300.0
 _ANSWER_S = 60.0
 _ANY = 2**62
-_CLOCK = clock.SystemClock()
+_CLOCK = SystemClock()
 
 
 def run(
     row: rows.Rereading,
     *,
-    who: Sequence[contestants.Contestant] = WHO,
+    who: Sequence[Contestant] = WHO,
     rounds: int,
-    measured: results.Results,
+    measured: Results,
     folder: Path,
     say: Say,
 ) -> None:
@@ -71,7 +69,7 @@ def run(
         for contestant in who:
             where = folder / f"reread-{contestant.key}-{number}"
             where.mkdir()
-            with places.Clusters(places.Place()) as clusters:
+            with Clusters(Place()) as clusters:
                 one = _Reading(row, contestant, clusters, folder=where, number=number)
                 for found in one.run(say):
                     measured.add(found)
@@ -84,8 +82,8 @@ class _Reading:
     def __init__(
         self,
         row: rows.Rereading,
-        contestant: contestants.Contestant,
-        clusters: places.Clusters,
+        contestant: Contestant,
+        clusters: Clusters,
         *,
         folder: Path,
         number: int,
@@ -97,7 +95,7 @@ class _Reading:
         self._target = clusters.target.client_properties()
         self._folder = folder
         self._number = number
-        self._flow = contestants.Flow(
+        self._flow = Flow(
             source="a",
             target="b",
             source_properties=self._source,
@@ -106,20 +104,20 @@ class _Reading:
         )
         self._at: dict[str, dict[str, int]] = {case: {} for case in follow_report.CASES}
 
-    def run(self, say: Say) -> list[results.Rereading]:
+    def run(self, say: Say) -> list[Rereading]:
         blank = {
-            case: results.Rereading(contestant=self._contestant.key, case=case, round=self._number)
+            case: Rereading(contestant=self._contestant.key, case=case, round=self._number)
             for case in follow_report.CASES
         }
         self._write()
         say("all is written")
         try:
-            with contest.Running(self._contestant, self._flow, self._folder) as running:
+            with Running(self._contestant, self._flow, self._folder) as running:
                 self._await(running, "all records", self._mirrored)
                 self._live(running)
                 self._await(running, "all records of those who consume", self._mirrored)
                 self._rest(running)
-        except contest.FailedError as failed:
+        except FailedError as failed:
             say(failed.log)
             return [dataclasses.replace(each, fault=str(failed)) for each in blank.values()]
         points = {
@@ -136,10 +134,10 @@ class _Reading:
             config = _COMPACTED if case == "compacted" else {}
             kafka.create_topic(source, case, config=config)
         values = [b"%d" % each for each in range(count)]
-        kafka.produce(source, "plain", [kafka.Outgoing(value=each) for each in values])
+        kafka.produce(source, "plain", [Outgoing(value=each) for each in values])
         self._transact(values[: count // 4])
         keyed = [
-            kafka.Outgoing(value=each, key=b"%d" % (number % (count // 4)))
+            Outgoing(value=each, key=b"%d" % (number % (count // 4)))
             for number, each in enumerate(values)
         ]
         kafka.produce(source, "compacted", keyed[: count * 3 // 4])
@@ -156,7 +154,7 @@ class _Reading:
         producer.init_transactions(_ANSWER_S)
         for number, at in enumerate(range(0, len(values), 10)):
             producer.begin_transaction()
-            some = [kafka.Outgoing(value=each) for each in values[at : at + 10]]
+            some = [Outgoing(value=each) for each in values[at : at + 10]]
             kafka.send(producer, "transactions", some)
             kafka.flush(producer)
             if number % 20 == 7:
@@ -171,10 +169,10 @@ class _Reading:
 
         def gaps() -> bool:
             value = next(rolls)
-            kafka.produce(self._source, "compacted", [kafka.Outgoing(value=value, key=value)])
+            kafka.produce(self._source, "compacted", [Outgoing(value=value, key=value)])
             return len(_identities(self._source, "compacted")) < end
 
-        if not polling.until(gaps, timeout_s=_LIMIT_S, interval_s=2.0):
+        if not clock.wait_until(gaps, timeout_s=_LIMIT_S, interval_s=2.0):
             raise RuntimeError("the cleaner took nothing")
 
     def _place(self, case: str) -> None:
@@ -189,7 +187,7 @@ class _Reading:
             following.commit(administrator, [group], case, partitions=1, offset=offset)
             self._at[case][group] = offset
 
-    def _live(self, running: contest.Running) -> None:
+    def _live(self, running: Running) -> None:
         """Records come, groups consume them and commit, and end one after the other."""
         producer = confluent_kafka.Producer(kafka.client_config(self._source, linger_ms=5))
         consumers = {f"{_LIVE}-{number}": self._consumer(number) for number in range(_LIVE_GROUPS)}
@@ -212,7 +210,7 @@ class _Reading:
             return not consumers
 
         try:
-            if not polling.until(over, timeout_s=_LIMIT_S, interval_s=0.1):
+            if not clock.wait_until(over, timeout_s=_LIMIT_S, interval_s=0.1):
                 raise running.failure("consumers did not come to their end")
         finally:
             for each in consumers.values():
@@ -245,7 +243,7 @@ class _Reading:
             for case in follow_report.CASES
         )
 
-    def _rest(self, running: contest.Running) -> None:
+    def _rest(self, running: Running) -> None:
         """Until no checkpoint has come for a while."""
         state = [0, _CLOCK.now_s()]
 
@@ -257,7 +255,7 @@ class _Reading:
 
         self._await(running, "checkpoints at rest", at_rest)
 
-    def _await(self, running: contest.Running, what: str, condition: Callable[[], bool]) -> None:
+    def _await(self, running: Running, what: str, condition: Callable[[], bool]) -> None:
         def holds() -> bool:
             running.check()
             try:
@@ -265,17 +263,15 @@ class _Reading:
             except confluent_kafka.KafkaException:  # a topic that is not there yet
                 return False
 
-        if not polling.until(holds, timeout_s=_LIMIT_S, interval_s=1.0):
+        if not clock.wait_until(holds, timeout_s=_LIMIT_S, interval_s=1.0):
             raise running.failure(f"no sign of {what} within {_LIMIT_S:.0f} s")
 
     # the verdict
 
-    def _judged(
-        self, blank: results.Rereading, points: Mapping[tuple[str, str], int]
-    ) -> results.Rereading:
+    def _judged(self, blank: Rereading, points: Mapping[tuple[str, str], int]) -> Rereading:
         case = blank.case
         mirror = self._flow.mirrored(case)
-        oracle = offset_oracle.Oracle(
+        oracle = Oracle(
             _identities(self._source, case),
             _identities(self._target, mirror),
             source_end=kafka.offsets(self._source, case)[1],
@@ -302,13 +298,13 @@ class _Reading:
         )
 
 
-def judge(oracle: offset_oracle.Oracle, offset: int, place: int | None) -> offset_oracle.Verdict:
+def judge(oracle: Oracle, offset: int, place: int | None) -> Verdict:
     """Of a group at `offset` on the source that goes on at `place`, or begins anew."""
-    answer = translation.Earlier(downstream=place or 0, again_max=_ANY)
+    answer = EarlierOffset(downstream=place or 0, again_max=_ANY)
     return oracle.judge(lambda _: answer, [offset])
 
 
-def _identities(client: kafka.Properties, topic: str) -> dict[int, bytes]:
+def _identities(client: Properties, topic: str) -> dict[int, bytes]:
     """What each offset holds, for those who read what was committed."""
     return {
         each.offset: (each.key or b"") + b"/" + (each.value or b"")
@@ -316,7 +312,7 @@ def _identities(client: kafka.Properties, topic: str) -> dict[int, bytes]:
     }
 
 
-def told(one: results.Rereading) -> str:
+def told(one: Rereading) -> str:
     """One line for people who wait."""
     head = f"round {one.round}, {one.contestant}, {one.case}"
     if one.fault or one.total is None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
 from tests.bench import figures
+from tests.bench.figures import Spread
 
 RELAY = "relay"
 """The floor's key as a contestant of throughput."""
@@ -227,7 +228,7 @@ class Results:
 
     def of_copies(
         self, contestant: str, topic: str | None, pick: Callable[[Copy], float | None]
-    ) -> figures.Spread | None:
+    ) -> Spread | None:
         """One figure of one contestant over the rounds; over all workloads when `topic` is None."""
         return figures.spread(
             [
@@ -240,7 +241,7 @@ class Results:
 
     def of_trickles(
         self, contestant: str, pick: Callable[[Trickle], float | None]
-    ) -> figures.Spread | None:
+    ) -> Spread | None:
         return figures.spread(
             [
                 value
@@ -257,7 +258,7 @@ class Results:
         change: str,
         *,
         pick: Callable[[Rebalance], float | None],
-    ) -> figures.Spread | None:
+    ) -> Spread | None:
         return figures.spread(
             [
                 value
@@ -269,13 +270,13 @@ class Results:
 
     def of_starts(
         self, contestant: str, kind: str, pick: Callable[[Start], float | None]
-    ) -> figures.Spread | None:
+    ) -> Spread | None:
         mine = [each for each in self.starts if (each.contestant, each.kind) == (contestant, kind)]
         return _spread(mine, pick)
 
     def of_recoveries(
         self, contestant: str, setting: str, pick: Callable[[Recovery], float | None]
-    ) -> figures.Spread | None:
+    ) -> Spread | None:
         return _spread(
             [
                 each
@@ -287,7 +288,7 @@ class Results:
 
     def of_followings(
         self, contestant: str, setting: tuple[int, int], pick: Callable[[Following], float | None]
-    ) -> figures.Spread | None:
+    ) -> Spread | None:
         return _spread(
             [
                 each
@@ -299,7 +300,7 @@ class Results:
 
     def of_rereadings(
         self, contestant: str, case: str, pick: Callable[[Rereading], float | None]
-    ) -> figures.Spread | None:
+    ) -> Spread | None:
         return _spread(
             [
                 each
@@ -311,7 +312,7 @@ class Results:
 
     def of_scrapings(
         self, path: str, pick: Callable[[Scraping], float | None], *, while_copying: bool = False
-    ) -> figures.Spread | None:
+    ) -> Spread | None:
         chosen = (path, while_copying)
         mine = [each for each in self.scrapings if (each.path, each.while_copying) == chosen]
         return _spread(mine, pick)
@@ -345,7 +346,7 @@ class Results:
         return max((each.others_cores for each in self.copies), default=0.0)
 
 
-def _spread(runs: Sequence[_One], pick: Callable[[_One], float | None]) -> figures.Spread | None:
+def _spread(runs: Sequence[_One], pick: Callable[[_One], float | None]) -> Spread | None:
     return figures.spread(
         [value for each in runs if not each.fault and (value := pick(each)) is not None]
     )

@@ -6,14 +6,16 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
-from tests.bench import places, workloads
+from tests.bench import workloads
+from tests.bench.places import Far, Place
+from tests.bench.workloads import Goal, Measure, Shape, Workload
 
-_NEAR = places.Place()
-_AS_GOOD = workloads.Goal(factor=1.0, measure=workloads.Measure.RECORDS)
-_MERGED = workloads.Goal(factor=2.0, measure=workloads.Measure.RECORDS)
+_NEAR = Place()
+_AS_GOOD = Goal(factor=1.0, measure=Measure.RECORDS)
+_MERGED = Goal(factor=2.0, measure=Measure.RECORDS)
 _PASSED_THROUGH = (
-    workloads.Goal(factor=5.0, measure=workloads.Measure.BYTES),
-    workloads.Goal(factor=15.0, measure=workloads.Measure.CPU),
+    Goal(factor=5.0, measure=Measure.BYTES),
+    Goal(factor=15.0, measure=Measure.CPU),
 )
 
 
@@ -23,8 +25,8 @@ class Row:
 
     key: str
     describe: str
-    place: places.Place
-    workloads: tuple[workloads.Workload, ...]
+    place: Place
+    workloads: tuple[Workload, ...]
     latency: bool = False
 
 
@@ -160,15 +162,12 @@ def of_size(megabytes: int) -> tuple[Row, ...]:
         Row(
             key="rf3",
             describe="replication factor 3, acks=all",
-            place=places.Place(target_brokers=3),
+            place=Place(target_brokers=3),
             workloads=_replicated(kilobyte * 3 // 10),
         ),
         *(_distant(kilobyte * 4 // 10, milliseconds) for milliseconds in (0, 50, 200)),
         # Java makes a round trip for every 16 KB: more would take it hours.
-        *(
-            _distant(kilobyte // 10, milliseconds, far=places.Far.TARGET)
-            for milliseconds in (50, 200)
-        ),
+        *(_distant(kilobyte // 10, milliseconds, far=Far.TARGET) for milliseconds in (50, 200)),
         Row(
             key="partitions",
             describe="the same records in 1 to 1,000 partitions",
@@ -197,9 +196,9 @@ def _named(row: AnyRow, key: str) -> bool:
     return row.key == key or row.key.startswith(f"{key}-")
 
 
-def _main(kilobyte: int) -> tuple[workloads.Workload, ...]:
+def _main(kilobyte: int) -> tuple[Workload, ...]:
     return (
-        workloads.Workload(
+        Workload(
             topic="big",
             title="1 KB records in batches of 128 KB",
             records=kilobyte,
@@ -208,7 +207,7 @@ def _main(kilobyte: int) -> tuple[workloads.Workload, ...]:
             goals=_PASSED_THROUGH,
             floor=True,
         ),
-        workloads.Workload(
+        Workload(
             topic="small",
             title="100 B records in batches of 16 KB",
             records=3 * kilobyte,
@@ -220,39 +219,39 @@ def _main(kilobyte: int) -> tuple[workloads.Workload, ...]:
     )
 
 
-def _tiny(records: int) -> tuple[workloads.Workload, ...]:
+def _tiny(records: int) -> tuple[Workload, ...]:
     return tuple(
-        workloads.Workload(
+        Workload(
             topic=f"tiny-{codec}",
             title=f"100 B records, one per batch, {said}",
             records=records,
             record_bytes=100,
             batch_bytes=0,
             codec=codec,
-            shape=workloads.Shape.SINGLE,
+            shape=Shape.SINGLE,
             goals=(_MERGED,),
         )
         for codec, said in (("none", "plain"), ("lz4", "compressed by lz4"))
     )
 
 
-def _compacted(records: int, *, one_core: bool = False) -> workloads.Workload:
-    return workloads.Workload(
+def _compacted(records: int, *, one_core: bool = False) -> Workload:
+    return Workload(
         topic="compacted-one-core" if one_core else "compacted",
         title="100 B records in compacted batches of 16 KB with gaps"
         + (", on one core" if one_core else ""),
         records=records,
         record_bytes=100,
         batch_bytes=16 * 1024,
-        shape=workloads.Shape.GAPS,
+        shape=Shape.GAPS,
         goals=(_AS_GOOD,),
         one_core=one_core,
     )
 
 
-def _replicated(kilobyte: int) -> tuple[workloads.Workload, ...]:
+def _replicated(kilobyte: int) -> tuple[Workload, ...]:
     return tuple(
-        workloads.Workload(
+        Workload(
             topic=f"rf3-{size}k",
             title=f"1 KB records in batches of {size} KB, replication factor 3, acks=all",
             records=kilobyte,
@@ -264,15 +263,15 @@ def _replicated(kilobyte: int) -> tuple[workloads.Workload, ...]:
     )
 
 
-def _distant(kilobyte: int, milliseconds: int, far: places.Far = places.Far.SOURCE) -> Row:
+def _distant(kilobyte: int, milliseconds: int, far: Far = Far.SOURCE) -> Row:
     """Mirrors usually run near their target: the source is what is far, where nothing is said."""
-    key = f"rtt-{milliseconds}" if far is places.Far.SOURCE else f"rtt-target-{milliseconds}"
+    key = f"rtt-{milliseconds}" if far is Far.SOURCE else f"rtt-target-{milliseconds}"
     return Row(
         key=key,
         describe=f"{milliseconds} ms round trip to the {far.value}, through a proxy",
-        place=places.Place(round_trip_ms=milliseconds, far=far),
+        place=Place(round_trip_ms=milliseconds, far=far),
         workloads=(
-            workloads.Workload(
+            Workload(
                 topic=key,
                 title=f"1 KB records, {milliseconds} ms round trip to the {far.value}",
                 records=kilobyte,
@@ -284,8 +283,8 @@ def _distant(kilobyte: int, milliseconds: int, far: places.Far = places.Far.SOUR
     )
 
 
-def _spread(kilobyte: int, partitions: int) -> workloads.Workload:
-    return workloads.Workload(
+def _spread(kilobyte: int, partitions: int) -> Workload:
+    return Workload(
         topic=f"partitions-{partitions}",
         title=f"1 KB records in {partitions:,} partition{'s' if partitions > 1 else ''}",
         records=kilobyte,

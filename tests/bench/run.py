@@ -13,26 +13,39 @@ from pathlib import Path
 
 import click
 
-from connect_runtime.system import clock
+from connect_runtime.system.clock import SystemClock
 from tests.bench import (
     benchmark,
     contestants,
     following,
     machine,
-    places,
     rebalancing,
     recorded,
     recovery,
     report,
     rereading,
-    results,
     rows,
     scraping,
     starting,
-    workloads,
 )
+from tests.bench.benchmark import Benchmark, Options, Say
+from tests.bench.contestants import Contestant
+from tests.bench.places import Clusters
+from tests.bench.recorded import Recorded
+from tests.bench.results import Results
+from tests.bench.rows import (
+    AnyRow,
+    Following,
+    Rebalancing,
+    Recovering,
+    Rereading,
+    Row,
+    Scraping,
+    Starting,
+)
+from tests.bench.workloads import Produced
 
-_CLOCK = clock.SystemClock()
+_CLOCK = SystemClock()
 _STARTED_S = _CLOCK.now_s()
 
 
@@ -40,13 +53,11 @@ def _say(line: str) -> None:
     click.echo(f"[{_CLOCK.now_s() - _STARTED_S:6.1f} s] {line}", err=True)
 
 
-def run(
-    options: benchmark.Options, folder: Path, json_path: Path | None = None
-) -> recorded.Recorded:
+def run(options: Options, folder: Path, json_path: Path | None = None) -> Recorded:
     """The chosen rows, each on two clusters of its own; the file has what is measured at once."""
-    measured = results.Results()
-    produced: list[workloads.Produced] = []
-    whole = recorded.Recorded(
+    measured = Results()
+    produced: list[Produced] = []
+    whole = Recorded(
         setting=recorded.setting_of(
             options.contestants,
             machine=machine.line(),
@@ -73,41 +84,39 @@ def run(
 
 
 def _measure(
-    row: rows.AnyRow,
-    options: benchmark.Options,
-    measured: results.Results,
+    row: AnyRow,
+    options: Options,
+    measured: Results,
     *,
     folder: Path,
-    say: benchmark.Say,
-) -> list[workloads.Produced]:
+    say: Say,
+) -> list[Produced]:
     rounds = options.rounds
     match row:
-        case rows.Row():
-            with places.Clusters(row.place) as clusters:
-                one = benchmark.Benchmark(
-                    options, clusters, measured=measured, folder=folder, say=say
-                )
+        case Row():
+            with Clusters(row.place) as clusters:
+                one = Benchmark(options, clusters, measured=measured, folder=folder, say=say)
                 one.run(row)
             return one.produced
-        case rows.Rebalancing():
+        case Rebalancing():
             rebalancing.run(row, rounds=rounds, measured=measured, folder=folder, say=say)
-        case rows.Starting():
+        case Starting():
             who = _with_inline(options)
             starting.run(row, who=who, rounds=rounds, measured=measured, folder=folder, say=say)
-        case rows.Recovering():
+        case Recovering():
             # A group's node has one tuning only: what the setting says.
             keys = [each.key for each in _with_inline(options) if each.key in recovery.KEYS]
             recovery.run(row, keys=keys, rounds=rounds, measured=measured, folder=folder, say=say)
-        case rows.Following():
+        case Following():
             following.run(row, rounds=rounds, measured=measured, folder=folder, say=say)
-        case rows.Rereading():
+        case Rereading():
             rereading.run(row, rounds=rounds, measured=measured, folder=folder, say=say)
-        case rows.Scraping():
+        case Scraping():
             scraping.run(row, rounds=rounds, measured=measured, folder=folder, say=say)
     return []
 
 
-def _with_inline(options: benchmark.Options) -> list[contestants.Contestant]:
+def _with_inline(options: Options) -> list[Contestant]:
     """Who copies without Spark is one more contestant where life and not speed is measured."""
     ours = contestants.MM2_RUN in options.contestants
     return [*options.contestants, *([contestants.MM2_INLINE] if ours else [])]
@@ -183,7 +192,7 @@ def main(
     if machine.load() > 0.5:
         _say(f"the machine is busy (load {machine.load():.1f}): the figures will be worth little")
     with tempfile.TemporaryDirectory(prefix="mm2-bench-") as name:
-        options = benchmark.Options(
+        options = Options(
             rows=chosen_rows,
             rounds=rounds,
             latency_s=latency_s,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.bench import figures, markdown, promises, results
+from tests.bench import figures, markdown, results
+from tests.bench.promises import Expectation
+from tests.bench.results import Results, Scraping
 
 PATHS = (results.BY_TOPIC, results.BY_PARTITION, results.BY_JAVA)
 SECONDS_MAX = 1.0
 AS_MUCH_MIN = 0.97
 """Copied with scrapes, to without: what is less than that is slower."""
-_Pick = Callable[[results.Scraping], float | None]
+_Pick = Callable[[Scraping], float | None]
 _COLUMNS: dict[str, _Pick] = {
     "takes, ms": lambda one: None if one.took_s is None else one.took_s * 1000,
     "CPU of the node, ms": lambda one: None if one.cpu_s is None else one.cpu_s * 1000,
@@ -20,7 +22,7 @@ _COLUMNS: dict[str, _Pick] = {
 }
 
 
-def render(measured: results.Results) -> str:
+def render(measured: Results) -> str:
     """The table, and what was expected; "" if nothing was measured."""
     if not measured.scrapings:
         return ""
@@ -37,7 +39,7 @@ def render(measured: results.Results) -> str:
     return "\n\n".join([about, table, "\n".join(["Expected:", "", *lines])])
 
 
-def brief(measured: results.Results) -> str:
+def brief(measured: Results) -> str:
     """The table alone."""
     if not measured.scrapings:
         return ""
@@ -45,14 +47,14 @@ def brief(measured: results.Results) -> str:
     return markdown.table([*head, *_COLUMNS], _lines(measured))
 
 
-def expectations(measured: results.Results) -> list[promises.Expectation]:
+def expectations(measured: Results) -> list[Expectation]:
     """Under a second, and copying goes on as fast."""
     found = []
     for path, copying in _kinds(measured):
         took = measured.of_scrapings(path, lambda one: one.took_s, while_copying=copying)
         if took is not None:
             found.append(
-                promises.Expectation(
+                Expectation(
                     text=f"a scrape {_said(path, copying=copying)} takes under 1 s",
                     actual=took.median,
                     met=took.median < SECONDS_MAX,
@@ -64,7 +66,7 @@ def expectations(measured: results.Results) -> list[promises.Expectation]:
     )
     if copied is not None:
         found.append(
-            promises.Expectation(
+            Expectation(
                 text="as much is copied with scrapes as without",
                 actual=copied.median,
                 met=copied.median >= AS_MUCH_MIN,
@@ -73,7 +75,7 @@ def expectations(measured: results.Results) -> list[promises.Expectation]:
     return found
 
 
-def _lines(measured: results.Results) -> list[list[str]]:
+def _lines(measured: Results) -> list[list[str]]:
     return [
         [
             _said(path, copying=copying),
@@ -86,7 +88,7 @@ def _lines(measured: results.Results) -> list[list[str]]:
     ]
 
 
-def _kinds(measured: results.Results) -> list[tuple[str, bool]]:
+def _kinds(measured: Results) -> list[tuple[str, bool]]:
     there = {(each.path, each.while_copying) for each in measured.scrapings}
     wanted = [(path, copying) for path in PATHS for copying in (False, True)]
     return [each for each in wanted if each in there]

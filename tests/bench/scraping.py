@@ -20,30 +20,26 @@ from pathlib import Path
 
 from confluent_kafka import admin
 
-from connect_runtime.adapters.http import metrics_exporter
-from connect_runtime.system import clock, polling
-from mm2.app import observing
-from mm2.core.copy import standing
-from mm2.sandbox import ports
-from tests.bench import (
-    contest,
-    contestants,
-    ends,
-    machine,
-    made_node,
-    places,
-    process_tree,
-    producing,
-    results,
-    rows,
-    workloads,
-)
+from connect_runtime.metrics_server import exporter
+from connect_runtime.system import clock
+from connect_runtime.system.clock import SystemClock
+from mm2.node import telemetry
+from mm2.replication.partition_state import PartitionPhase
+from mm2.sandbox import port_reservation
+from tests.bench import contestants, machine, process_tree, producing, results, rows, workloads
+from tests.bench.contest import FailedError, Running
+from tests.bench.contestants import Flow
+from tests.bench.ends import Ends
+from tests.bench.made_node import Node
+from tests.bench.places import Clusters, Place
+from tests.bench.results import Results, Scraping
+from tests.bench.workloads import Workload
 from tests.support import kafka, mirror
 
 Say = Callable[[str], None]
 
-PATHS = {results.BY_PARTITION: metrics_exporter.PATH, results.BY_JAVA: observing.JAVA_PATH}
-_APART_S = {results.BY_PARTITION: 0.5, results.BY_JAVA: observing.JAVA_KEPT_S + 0.5}
+PATHS = {results.BY_PARTITION: exporter.METRICS_PATH, results.BY_JAVA: telemetry.JAVA_METRICS_PATH}
+_APART_S = {results.BY_PARTITION: 0.5, results.BY_JAVA: telemetry.JAVA_METRICS_CACHE_TTL_S + 0.5}
 """What is kept is not measured."""
 _BUSY = "busy"
 _OF_A_TOPIC = 100
@@ -53,33 +49,31 @@ _REST_S = 10.0
 _ANSWER_S = 60.0
 _POLL_S = 0.02
 _FIRST_RECORDS = 10_000
-_CLOCK = clock.SystemClock()
+_CLOCK = SystemClock()
 
 
-def run(
-    row: rows.Scraping, *, rounds: int, measured: results.Results, folder: Path, say: Say
-) -> None:
+def run(row: rows.Scraping, *, rounds: int, measured: Results, folder: Path, say: Say) -> None:
     """Of each path `scrapes` a round, and as many pairs; the flow is set up once."""
 
-    def note(one: results.Scraping) -> None:
+    def note(one: Scraping) -> None:
         measured.add(one)
         say(told(one))
 
     times = row.scrapes * rounds
     _by_topic(row, times, note)
-    blank = results.Scraping(path=results.BY_PARTITION, round=1, partitions=row.partitions)
-    with places.Clusters(places.Place()) as clusters:
+    blank = Scraping(path=results.BY_PARTITION, round=1, partitions=row.partitions)
+    with Clusters(Place()) as clusters:
         names = _create(row, clusters)
         say(f"{row.partitions:,} partitions stand on the source")
         node = ByPartition()
-        flow = contestants.Flow(
+        flow = Flow(
             source="east",
             target="west",
             source_properties=clusters.source.client_properties(),
             target_properties=clusters.target.client_properties(),
             topics=names,
         )
-        with node, contest.Running(node, flow, folder) as running:
+        with node, Running(node, flow, folder) as running:
             one = _Node(row, running, node.port, clusters=clusters, folder=folder)
             try:
                 one.await_all(say)
@@ -88,7 +82,7 @@ def run(
                         note(found)
                 for found in one.pairs(times, say):
                     note(found)
-            except contest.FailedError as failed:
+            except FailedError as failed:
                 say(failed.log)
                 note(replace(blank, fault=str(failed)))
 
@@ -101,10 +95,10 @@ class ByPartition(contextlib.AbstractContextManager["ByPartition"]):
     settings: tuple[str, ...] = ("metrics: {by: partition}",)
 
     def __init__(self) -> None:
-        self._port = ports.reserve()
+        self._port = port_reservation.reserve_port()
         self.port = self._port.port
 
-    def command(self, flow: contestants.Flow, folder: Path) -> list[str]:
+    def command(self, flow: Flow, folder: Path) -> list[str]:
         document = contestants.MM2_RUN.document(flow)
         document["metrics"] = {"by": "partition", "port": self.port}
         path = settings_path(folder)
@@ -125,10 +119,10 @@ class _Node:
     def __init__(
         self,
         row: rows.Scraping,
-        running: contest.Running,
+        running: Running,
         port: int,
         *,
-        clusters: places.Clusters,
+        clusters: Clusters,
         folder: Path,
     ) -> None:
         self._row = row
@@ -138,18 +132,18 @@ class _Node:
         self._settings = settings_path(folder)
 
     def await_all(self, say: Say) -> None:
-        """Until every partition is copied. Raises `contest.FailedError`."""
-        phase = f'phase="{standing.Phase.COPYING.value}"'
+        """Until every partition is copied. Raises `FailedError`."""
+        phase = f'phase="{PartitionPhase.COPYING.value}"'
 
         def copying() -> int:
             self._running.check()
             with contextlib.suppress(urllib.error.URLError, OSError):
-                _, text = scrape(self._address + metrics_exporter.PATH)
+                _, text = scrape(self._address + exporter.METRICS_PATH)
                 lines = [each for each in text.splitlines() if phase in each]
                 return sum(int(float(each.rpartition(" ")[2])) for each in lines)
             return 0
 
-        if not polling.until(
+        if not clock.wait_until(
             lambda: copying() >= self._row.partitions,
             timeout_s=self._row.limit_s,
             interval_s=2.0,
@@ -160,11 +154,11 @@ class _Node:
             )
         say(f"all are copied {_CLOCK.now_s() - self._running.started_s:.0f} s after the start")
 
-    def scrapes(self, path: str, times: int) -> Iterator[results.Scraping]:
+    def scrapes(self, path: str, times: int) -> Iterator[Scraping]:
         """At rest. `cpu_s` is what a scrape costs the node's main process, on average, beyond what
         it does anyway."""
         anyway = self._main_cpu(lambda: _wait(_REST_S)) / _REST_S
-        found: list[results.Scraping] = []
+        found: list[Scraping] = []
         began_s = _CLOCK.now_s()
 
         def all_of_them() -> None:
@@ -176,10 +170,10 @@ class _Node:
         for each in found:
             yield replace(each, cpu_s=max(0.0, cpu_s) / times)
 
-    def pairs(self, times: int, say: Say) -> Iterator[results.Scraping]:
+    def pairs(self, times: int, say: Say) -> Iterator[Scraping]:
         """While a backlog is copied, at most as many as it lasts for."""
         self._operate("pause")
-        made = workloads.Workload(
+        made = Workload(
             topic=_BUSY,
             title="100 B records in batches of 16 KB",
             records=self._row.records,
@@ -189,11 +183,11 @@ class _Node:
         producing.fill(made, self._clusters.source)
         say(f"{made.records:,} records wait")
         mirrored = self._running.flow.mirrored(_BUSY)
-        far = ends.Ends(self._clusters.target.bootstrap, mirrored, partitions=made.partitions)
+        far = Ends(self._clusters.target.bootstrap, mirrored, partitions=made.partitions)
         with contextlib.closing(far):
             self._operate("resume")
             copied = _Copied(far, self._row.window_s)
-            if not polling.until(lambda: copied.now() >= _FIRST_RECORDS, timeout_s=_ANSWER_S):
+            if not clock.wait_until(lambda: copied.now() >= _FIRST_RECORDS, timeout_s=_ANSWER_S):
                 raise self._running.failure("nothing of the backlog is copied")
             for number in range(1, times + 1):
                 found = self._pair(number, copied)
@@ -202,8 +196,8 @@ class _Node:
                     return
                 yield found
 
-    def _pair(self, number: int, copied: _Copied) -> results.Scraping:
-        found: list[results.Scraping] = []
+    def _pair(self, number: int, copied: _Copied) -> Scraping:
+        found: list[Scraping] = []
         speeds: dict[bool, float] = {}
         for scraped in (True, False) if number % 2 else (False, True):
             first = (
@@ -218,7 +212,7 @@ class _Node:
             to_without=speeds[True] / speeds[False] if speeds[False] else None,
         )
 
-    def _one(self, path: str, number: int) -> results.Scraping:
+    def _one(self, path: str, number: int) -> Scraping:
         took_s, text = scrape(self._address + PATHS[path])
         return _found(path, number, self._row, took_s=took_s, text=text)
 
@@ -237,7 +231,7 @@ class _Node:
 class _Copied:
     """How far the busy topic's mirror is."""
 
-    def __init__(self, far: ends.Ends, window_s: float) -> None:
+    def __init__(self, far: Ends, window_s: float) -> None:
         self._far = far
         self._window_s = window_s
 
@@ -260,8 +254,8 @@ def scrape(url: str) -> tuple[float, str]:
     return _CLOCK.now_s() - began_s, text
 
 
-def _by_topic(row: rows.Scraping, times: int, note: Callable[[results.Scraping], None]) -> None:
-    exporter = made_node.Node(row.partitions).exporter()
+def _by_topic(row: rows.Scraping, times: int, note: Callable[[Scraping], None]) -> None:
+    exporter = Node(row.partitions).exporter()
     exporter.start()
     try:
         before_s = process_tree.own_cpu_s()
@@ -274,10 +268,8 @@ def _by_topic(row: rows.Scraping, times: int, note: Callable[[results.Scraping],
         note(replace(found, cpu_s=cpu_s))
 
 
-def _found(
-    path: str, number: int, row: rows.Scraping, *, took_s: float, text: str
-) -> results.Scraping:
-    return results.Scraping(
+def _found(path: str, number: int, row: rows.Scraping, *, took_s: float, text: str) -> Scraping:
+    return Scraping(
         path=path,
         round=number,
         partitions=row.partitions,
@@ -287,7 +279,7 @@ def _found(
     )
 
 
-def _create(row: rows.Scraping, clusters: places.Clusters) -> tuple[str, ...]:
+def _create(row: rows.Scraping, clusters: Clusters) -> tuple[str, ...]:
     """All topics, the busy one first; its broker has every partition when it returns."""
     properties = clusters.source.client_properties()
     client = kafka.admin_client(properties)  # its futures fail when it is collected
@@ -306,16 +298,16 @@ def _create(row: rows.Scraping, clusters: places.Clusters) -> tuple[str, ...]:
         mine = [each for each in data.iterdir() if each.name.rpartition("-")[0] in names]
         return sum((each / "partition.metadata").exists() for each in mine)
 
-    if not polling.until(lambda: there() >= row.partitions, timeout_s=_CREATE_S, interval_s=1.0):
+    if not clock.wait_until(lambda: there() >= row.partitions, timeout_s=_CREATE_S, interval_s=1.0):
         raise RuntimeError(f"creating {row.partitions:,} partitions: {there():,} are there")
     return names
 
 
 def _wait(seconds: float) -> None:
-    polling.until(lambda: False, timeout_s=max(0.0, seconds), interval_s=_POLL_S)
+    clock.wait_until(lambda: False, timeout_s=max(0.0, seconds), interval_s=_POLL_S)
 
 
-def told(one: results.Scraping) -> str:
+def told(one: Scraping) -> str:
     """One line for people who wait."""
     head = f"scrape {one.round} of {one.partitions:,} partitions, {one.path}"
     if one.fault or one.took_s is None:

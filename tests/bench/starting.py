@@ -11,42 +11,47 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from connect_runtime.system import clock, java, polling
-from mm2.pipeline.spark import class_archive, jvm
+from connect_runtime.system import clock, java
+from connect_runtime.system.clock import SystemClock
+from mm2.copier.spark import jvm
+from mm2.copier.spark.jvm import ClassArchive
 from tests.bench import (
-    contest,
     contestants,
     figures,
     log_counts,
     machine,
-    places,
     producing,
     results,
-    rows,
     standstill,
     topic_values,
 )
+from tests.bench.contest import FailedError, Running
+from tests.bench.contestants import Contestant, Flow
+from tests.bench.places import Cleaner, Clusters, Place
+from tests.bench.results import Results, Start
+from tests.bench.rows import Starting
 from tests.support import kafka
+from tests.support.kafka import Outgoing
 
 Say = Callable[[str], None]
 
 _POLL_S = 0.02
 _EACH = 50
-_CLOCK = clock.SystemClock()
+_CLOCK = SystemClock()
 
 
 def run(
-    row: rows.Starting,
+    row: Starting,
     *,
-    who: Sequence[contestants.Contestant],
+    who: Sequence[Contestant],
     rounds: int,
-    measured: results.Results,
+    measured: Results,
     folder: Path,
     say: Say,
 ) -> None:
     """Everybody once each round, cold and then warm; who begins changes from round to round."""
-    with places.Clusters(places.Place()) as clusters:
-        cleaners = [places.Cleaner(each) for each in clusters.both]
+    with Clusters(Place()) as clusters:
+        cleaners = [Cleaner(each) for each in clusters.both]
         for cleaner in cleaners:
             cleaner.keep_what_is_there()
         if contestants.MM2_RUN in who:
@@ -63,22 +68,22 @@ def run(
                     say(told(found))
 
 
-def _await_archive(row: rows.Starting, clusters: places.Clusters, folder: Path) -> None:
+def _await_archive(row: Starting, clusters: Clusters, folder: Path) -> None:
     """The first run of half a minute on a machine lets Spark start sooner from then on; what is
     measured are the others. Where none can be made it is measured without."""
-    archive = class_archive.ClassArchive(java.find().banner, jvm.spark_home())
+    archive = ClassArchive(java.find_java().banner, jvm.find_spark_home())
     if not archive.wanted:
         return
     name = kafka.create_topic(clusters.source.client_properties(), "start-archive")
-    flow = contestants.Flow(
+    flow = Flow(
         source="a-archive",
         target="b-archive",
         source_properties=clusters.source.client_properties(),
         target_properties=clusters.target.client_properties(),
         topics=(name,),
     )
-    with contest.Running(contestants.MM2_RUN, flow, folder):
-        polling.until(lambda: not archive.wanted, timeout_s=row.limit_s, interval_s=0.5)
+    with Running(contestants.MM2_RUN, flow, folder):
+        clock.wait_until(lambda: not archive.wanted, timeout_s=row.limit_s, interval_s=0.5)
 
 
 class _Starts:
@@ -86,9 +91,9 @@ class _Starts:
 
     def __init__(
         self,
-        row: rows.Starting,
-        contestant: contestants.Contestant,
-        clusters: places.Clusters,
+        row: Starting,
+        contestant: Contestant,
+        clusters: Clusters,
         *,
         folder: Path,
         number: int,
@@ -101,7 +106,7 @@ class _Starts:
         self._data = producing.data_folder(clusters.target)
         self._folder = folder / f"start-{contestant.key}-{number}"
         self._topic = f"start-{contestant.key}-{number}"
-        self._flow = contestants.Flow(
+        self._flow = Flow(
             source=f"a-{self._topic}",
             target=f"b-{self._topic}",
             source_properties=self._source,
@@ -110,24 +115,24 @@ class _Starts:
         )
         self._sent = 0
 
-    def run(self, say: Say) -> list[results.Start]:
+    def run(self, say: Say) -> list[Start]:
         self._folder.mkdir()
         kafka.create_topic(self._source, self._topic, partitions=self._row.partitions)
-        found: list[results.Start] = []
+        found: list[Start] = []
         for kind in results.START_KINDS:
-            blank = results.Start(contestant=self._contestant.key, kind=kind, round=self._number)
+            blank = Start(contestant=self._contestant.key, kind=kind, round=self._number)
             try:
                 found.append(self._one(blank))
-            except contest.FailedError as failed:
+            except FailedError as failed:
                 say(failed.log)
                 return [*found, replace(blank, fault=str(failed))]
         return found
 
-    def _one(self, blank: results.Start) -> results.Start:
+    def _one(self, blank: Start) -> Start:
         self._send()
         before = self._there()
         load = machine.load()
-        with contest.Running(self._contestant, self._flow, self._folder) as running:
+        with Running(self._contestant, self._flow, self._folder) as running:
             first_s = self._await(running, "a record", lambda now: now != before)
             all_s = self._await(
                 running,
@@ -156,7 +161,7 @@ class _Starts:
             self._source,
             self._topic,
             [
-                kafka.Outgoing(value=b"%d" % (self._sent + number), partition=partition)
+                Outgoing(value=b"%d" % (self._sent + number), partition=partition)
                 for number in range(_EACH)
                 for partition in range(self._row.partitions)
             ],
@@ -169,22 +174,22 @@ class _Starts:
         return {number: each.records for number, each in counts.items()}
 
     def _await(
-        self, running: contest.Running, what: str, condition: Callable[[dict[int, int]], bool]
+        self, running: Running, what: str, condition: Callable[[dict[int, int]], bool]
     ) -> float:
-        """Seconds since the start. Raises `contest.FailedError`."""
+        """Seconds since the start. Raises `FailedError`."""
 
         def holds() -> bool:
             running.check()
             return condition(self._there())
 
-        if not polling.until(holds, timeout_s=self._row.limit_s, interval_s=_POLL_S):
+        if not clock.wait_until(holds, timeout_s=self._row.limit_s, interval_s=_POLL_S):
             raise running.failure(
                 f"no sign of {what} within {self._row.limit_s:.0f} s: {self._there()}"
             )
         return _CLOCK.now_s() - running.started_s
 
 
-def told(one: results.Start) -> str:
+def told(one: Start) -> str:
     """One line for people who wait."""
     head = f"round {one.round}, {one.contestant}, {one.kind} start"
     if one.fault or one.first_s is None or one.all_s is None:

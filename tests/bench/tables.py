@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from tests.bench import recorded, report
+from tests.bench.recorded import Recorded
 
 _ROOT = Path(__file__).parents[2]
 
@@ -26,7 +27,7 @@ _ROOT = Path(__file__).parents[2]
 def main(files: tuple[Path, ...]) -> None:
     """Put the brief form between README's markers, and everything into RESULTS.md."""
     try:
-        whole = recorded.joined([recorded.Recorded.from_json(each.read_text()) for each in files])
+        whole = recorded.joined([Recorded.from_json(each.read_text()) for each in files])
     except (ValueError, KeyError, TypeError) as error:
         raise click.ClickException(f"{', '.join(map(str, files))}: {error}") from error
     readme = _ROOT / "README.md"

@@ -8,13 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.bench import (
-    benchmark,
     contestants,
-    faulty_mirror,
     follow_report,
     following,
     rebalancing,
-    recorded,
     recovery,
     report,
     rereading,
@@ -23,12 +20,18 @@ from tests.bench import (
     run,
     starting,
 )
+from tests.bench.benchmark import Options
+from tests.bench.faulty_mirror import FaultyMirror
+from tests.bench.rebalancing import Change
+from tests.bench.recorded import Recorded
+from tests.bench.results import Results
+from tests.bench.rows import Following, Recovering, Rereading, Starting
 
 pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(1500)]
 
 
 def test_every_contestant_copies_everything_and_is_measured(tmp_path: Path):
-    options = benchmark.Options(
+    options = Options(
         rows=rows.of_size(5)[:1],
         rounds=1,
         latency_s=1.0,
@@ -44,7 +47,7 @@ def test_every_contestant_copies_everything_and_is_measured(tmp_path: Path):
     for copied in measured.copies:
         assert copied.peak_bytes is not None, copied
         assert copied.contestant == results.RELAY or copied.first_s is not None, copied
-    read = recorded.Recorded.from_json((tmp_path / "figures.json").read_text())
+    read = Recorded.from_json((tmp_path / "figures.json").read_text())
     assert read == done
     assert report.BEGIN in report.insert(
         f"{report.BEGIN}{report.END}", report.brief(read.setting, read.measured)
@@ -52,9 +55,9 @@ def test_every_contestant_copies_everything_and_is_measured(tmp_path: Path):
 
 
 def test_starts_are_measured_cold_and_warm(tmp_path: Path):
-    measured = results.Results()
+    measured = Results()
     who = [contestants.MM2_INLINE]
-    starting.run(rows.Starting(), who=who, rounds=1, measured=measured, folder=tmp_path, say=print)
+    starting.run(Starting(), who=who, rounds=1, measured=measured, folder=tmp_path, say=print)
     assert measured.faults() == []
     assert [each.kind for each in measured.starts] == list(results.START_KINDS)
     assert all(0 < (each.first_s or 0) <= (each.all_s or 0) for each in measured.starts)
@@ -67,10 +70,10 @@ def test_a_start_with_a_mistake_is_no_start(tmp_path: Path):
         "makes-up": "1 records that the source has not",
         "loses": "no sign of every record within 20 s",
     }
-    measured = results.Results()
+    measured = Results()
     starting.run(
-        rows.Starting(limit_s=20.0),
-        who=[faulty_mirror.FaultyMirror(mistake=each, key=each) for each in said],
+        Starting(limit_s=20.0),
+        who=[FaultyMirror(mistake=each, key=each) for each in said],
         rounds=1,
         measured=measured,
         folder=tmp_path,
@@ -84,9 +87,9 @@ def test_a_start_with_a_mistake_is_no_start(tmp_path: Path):
 
 
 def test_a_node_is_killed_and_what_it_had_moves_again(tmp_path: Path):
-    measured = results.Results()
+    measured = Results()
     recovery.run(
-        rows.Recovering(),
+        Recovering(),
         keys=[recovery.OURS_INLINE],
         rounds=1,
         measured=measured,
@@ -97,14 +100,14 @@ def test_a_node_is_killed_and_what_it_had_moves_again(tmp_path: Path):
     assert measured.faults() == []
     (found,) = measured.recoveries
     assert found.doubled == 0
-    assert 0 < (found.stood or 0) < rows.Recovering().partitions
+    assert 0 < (found.stood or 0) < Recovering().partitions
     assert (found.again_s or 0) > 5.0, "a session lasts ten seconds"
 
 
 def test_groups_are_followed_and_what_they_read_again_is_counted(tmp_path: Path):
-    measured = results.Results()
+    measured = Results()
     following.run(
-        rows.Following(groups=30, partitions=3),
+        Following(groups=30, partitions=3),
         who=[following.OURS],
         rounds=1,
         measured=measured,
@@ -112,7 +115,7 @@ def test_groups_are_followed_and_what_they_read_again_is_counted(tmp_path: Path)
         say=print,
     )
     rereading.run(
-        rows.Rereading(records=1_000, groups=5),
+        Rereading(records=1_000, groups=5),
         who=[rereading.OURS],
         rounds=1,
         measured=measured,
@@ -131,9 +134,9 @@ def test_groups_that_nobody_writes_are_a_fault(tmp_path: Path):
     idle = dataclasses.replace(
         following.OURS, like=dataclasses.replace(following.JAVA, tuning=tuning)
     )
-    measured = results.Results()
+    measured = Results()
     following.run(
-        rows.Following(groups=5, partitions=2, limit_s=60.0),
+        Following(groups=5, partitions=2, limit_s=60.0),
         who=[idle],
         rounds=1,
         measured=measured,
@@ -148,9 +151,7 @@ def test_groups_that_nobody_writes_are_a_fault(tmp_path: Path):
 def test_every_other_row_can_be_run_alone(tmp_path: Path, key: str):
     """Whether Java can mirror it in time is not ours to prove: with little data, ours alone."""
     (row,) = rows.chosen(rows.of_size(10), [key])
-    options = benchmark.Options(
-        rows=[row], rounds=1, latency_s=0.0, contestants=[contestants.MM2_RUN]
-    )
+    options = Options(rows=[row], rounds=1, latency_s=0.0, contestants=[contestants.MM2_RUN])
     done = run.run(options, tmp_path)
     assert done.measured.faults() == []
     assert [each.topic for each in done.measured.copies] == [each.topic for each in row.workloads]
@@ -160,7 +161,7 @@ def test_every_other_row_can_be_run_alone(tmp_path: Path, key: str):
 def test_groups_of_workers_come_and_go_and_are_measured(tmp_path: Path):
     """With few tasks, ours alone; that Java's can be watched alike `make bench` shows."""
     row = dataclasses.replace(rows.rebalancing(full=False), connectors=4, tasks_each=3)
-    measured = results.Results()
+    measured = Results()
     rebalancing.run(
         row,
         rounds=1,
@@ -173,7 +174,7 @@ def test_groups_of_workers_come_and_go_and_are_measured(tmp_path: Path):
     assert [(each.setting, each.change) for each in measured.rebalances] == [
         ((12, setting.protocol, setting.delay_ms), change.value)
         for setting in rebalancing.settings(row)
-        for change in rebalancing.Change
+        for change in Change
     ]
     assert all(each.stopped for each in measured.rebalances)
     waited_s = [each.all_run_s or 0.0 for each in measured.rebalances if each.change == "kill"]

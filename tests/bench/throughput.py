@@ -6,9 +6,14 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from connect_runtime.system import clock, polling
-from mm2.sandbox import cluster
-from tests.bench import contest, ends, log_counts, process_tree, producing, workloads
+from connect_runtime.system import clock
+from connect_runtime.system.clock import SystemClock
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.bench import log_counts, process_tree, producing
+from tests.bench.contest import Running
+from tests.bench.ends import Ends
+from tests.bench.process_tree import ProcessTree
+from tests.bench.workloads import Produced
 
 MARKERS_MAX = 16
 """Offsets that markers of transactions may take at the beginning of a mirrored partition."""
@@ -18,7 +23,7 @@ _WATCHED_S_MIN = 0.1
 _MEMORY_EVERY_S = 0.5
 _SETTLE_S = 10.0
 
-_CLOCK = clock.SystemClock()
+_CLOCK = SystemClock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +56,7 @@ class Look:
     others_s: float
 
 
-def between(
-    first: Look, last: Look, *, produced: workloads.Produced, started_s: float
-) -> Throughput:
+def between(first: Look, last: Look, *, produced: Produced, started_s: float) -> Throughput:
     """The figures of a run that showed its first records at `first` and all of them at `last`."""
     took_s = last.at_s - first.at_s
     moved = produced.count - first.offsets
@@ -74,24 +77,24 @@ class Watch:
 
     def __init__(
         self,
-        running: contest.Running,
-        produced: workloads.Produced,
+        running: Running,
+        produced: Produced,
         *,
-        target: cluster.Cluster,
-        brokers: Sequence[process_tree.ProcessTree],
+        target: SandboxCluster,
+        brokers: Sequence[ProcessTree],
     ) -> None:
         self._running = running
         self._produced = produced
         self._mirrored = running.flow.mirrored(produced.workload.topic)
         self._partitions = produced.workload.partitions
-        self._ends = ends.Ends(target.bootstrap, self._mirrored, partitions=self._partitions)
+        self._ends = Ends(target.bootstrap, self._mirrored, partitions=self._partitions)
         self._data = producing.data_folder(target)
         self._brokers = brokers
         self._memory_at_s = 0.0
         self._offsets: dict[int, int] = {}
 
     def measure(self) -> Throughput:
-        """Wait for the first and the last record. Raises `contest.FailedError`."""
+        """Wait for the first and the last record. Raises `FailedError`."""
         with contextlib.closing(self._ends):
             return self._measure()
 
@@ -129,7 +132,7 @@ class Watch:
             self._note_memory()
             return condition()
 
-        if not polling.until(holds, timeout_s=timeout_s, interval_s=_POLL_S):
+        if not clock.wait_until(holds, timeout_s=timeout_s, interval_s=_POLL_S):
             raise self._running.failure(
                 f"no sign of {what} within {timeout_s:.0f} s; on the target: {self.counted()}"
             )

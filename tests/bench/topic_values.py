@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tests.support import kafka
+from tests.support.kafka import Properties
 
 
-def read(client: kafka.Properties, topic: str) -> dict[int, list[bytes]]:
+def read(client: Properties, topic: str) -> dict[int, list[bytes]]:
     """By partition, in the order of the log; everything that stands there now."""
     return {
         partition: [each.value or b"" for each in records]

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
 
 
 @pytest.fixture
-def two_clusters() -> Iterator[tuple[cluster.Cluster, cluster.Cluster]]:
+def two_clusters() -> Iterator[tuple[SandboxCluster, SandboxCluster]]:
     """East and west, one broker each, started together; the test may break them."""
-    from mm2.sandbox import cluster
+    from mm2.sandbox import sandbox_cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
 
-    pair = cluster.Cluster("east"), cluster.Cluster("west")
+    pair = SandboxCluster("east"), SandboxCluster("west")
     try:
-        cluster.start_all(pair)
+        sandbox_cluster.start_clusters(pair)
         yield pair
     finally:
         for each in pair:

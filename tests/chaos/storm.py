@@ -8,12 +8,14 @@ from random import Random
 from types import TracebackType
 from typing import Any, Self
 
-from mm2.sandbox import cluster
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.chaos.checks import mirrored
-from tests.chaos.faults import brokers
-from tests.chaos.faults import mirror_processes as faults
+from tests.chaos.faults import brokers, mirror_processes
+from tests.chaos.faults.brokers import Kind
 from tests.chaos.workloads import writers
+from tests.chaos.workloads.writers import Traffic
 from tests.support import mirror
+from tests.support.mirror import Mirror
 
 MOVES_ON_RECORDS = 300
 RECOVERS_S = 180.0
@@ -29,7 +31,7 @@ class Storm:
     def __init__(
         self,
         folder: Path,
-        pair: tuple[cluster.Cluster, cluster.Cluster],
+        pair: tuple[SandboxCluster, SandboxCluster],
         *,
         seed: int,
         kinds: Sequence[writers.Kind] = writers.MIXED,
@@ -37,21 +39,21 @@ class Storm:
     ) -> None:
         self.east, self.west = pair
         self.random = Random(seed)
-        self.traffic = writers.Traffic(self.east, seed=seed, kinds=kinds, pause_s=0.25)
+        self.traffic = Traffic(self.east, seed=seed, kinds=kinds, pause_s=0.25)
         self.settings = mirror.settings(
             self.east.client_properties(), self.west.client_properties(), **{"tasks_max": 3} | flow
         )
         self._folder = folder
-        self.runs: list[mirror.Mirror] = []
+        self.runs: list[Mirror] = []
 
     @property
-    def run(self) -> mirror.Mirror:
+    def run(self) -> Mirror:
         return self.runs[-1]
 
-    def start(self) -> mirror.Mirror:
+    def start(self) -> Mirror:
         """One more `mm2 run` of the flow."""
         name = f"run-{len(self.runs) + 1}"
-        self.runs.append(mirror.Mirror(self._folder, self.settings, name=name))
+        self.runs.append(Mirror(self._folder, self.settings, name=name))
         return self.run
 
     def move_on(self) -> None:
@@ -60,13 +62,13 @@ class Storm:
         self.run.await_records(before + MOVES_ON_RECORDS, RECOVERS_S)
         brokers.pause(self.random.uniform(0.0, 2.0))
 
-    def kill(self, kind: faults.Kind) -> None:
+    def kill(self, kind: mirror_processes.Kind) -> None:
         """SIGKILL to one process of this kind; a run that ends by it is started again."""
         family = mirror.descendants(self.run.pid)
-        faults.kill(self.run, kind, self.random)
-        if kind in faults.ENDS_THE_RUN:
+        mirror_processes.kill(self.run, kind, self.random)
+        if kind in mirror_processes.ENDS_THE_RUN:
             assert self.run.wait(ENDS_S) != 0, self.run.tail
-            faults.await_family_gone(family, ENDS_S)
+            mirror_processes.await_family_gone(family, ENDS_S)
             self.start()
 
     def hit(self, strikes: Sequence[Callable[[Storm], None]]) -> None:
@@ -106,10 +108,10 @@ class Storm:
                 run.kill()
 
 
-def process(kind: faults.Kind) -> Callable[[Storm], None]:
+def process(kind: mirror_processes.Kind) -> Callable[[Storm], None]:
     return lambda storm: storm.kill(kind)
 
 
-def broker(side: str, kind: brokers.Kind) -> Callable[[Storm], None]:
+def broker(side: str, kind: Kind) -> Callable[[Storm], None]:
     """`side` is "east" (the source) or "west" (the target)."""
     return lambda storm: brokers.strike(getattr(storm, side), kind, storm.random)

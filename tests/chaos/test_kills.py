@@ -10,12 +10,13 @@ from random import Random
 import pytest
 
 from tests.chaos import storm
-from tests.chaos.faults import mirror_processes as faults
+from tests.chaos.faults.mirror_processes import Kind
+from tests.chaos.storm import Storm
 
 pytestmark = pytest.mark.chaos
 
 
-SOME = (faults.Kind.DRIVER, faults.Kind.DAEMON)
+SOME = (Kind.DRIVER, Kind.DAEMON)
 """One whose death ends the run, and one that takes all copies with it."""
 
 
@@ -27,12 +28,12 @@ def test_a_run_is_killed_and_then_its_copies_all_at_once(tmp_path, two_clusters,
 @pytest.mark.full
 @pytest.mark.timeout(3600)
 def test_twenty_kills_of_mixed_kinds(tmp_path, two_clusters, seed):
-    kinds = list(faults.Kind) * 5
+    kinds = list(Kind) * 5
     Random(seed).shuffle(kinds)
     kill_all(tmp_path, two_clusters, kinds, seed=seed)
 
 
 def kill_all(folder, pair, kinds, *, seed: int) -> None:
-    with storm.Storm(folder, pair, seed=seed) as weather:
+    with Storm(folder, pair, seed=seed) as weather:
         weather.hit([storm.process(kind) for kind in kinds])
         weather.settle_and_judge()

@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mm2.sandbox import proof
-from mm2.sandbox.traffic import trickle
-from tests.support import eventually, kafka, mirror, task_lives
+from mm2.sandbox.traffic.latency_probe import TrickleProducer
+from tests.support import eventually, kafka, task_lives
+from tests.support.mirror import Mirror
+from tests.support.task_lives import Said
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900)]
 
@@ -31,7 +34,7 @@ class Nodes:
     """Nodes by name, each with the same file; who runs what is read from the status topic."""
 
     def __init__(
-        self, folder: Path, west: cluster.Cluster, east: cluster.Cluster, name: str, engine: str
+        self, folder: Path, west: SandboxCluster, east: SandboxCluster, name: str, engine: str
     ) -> None:
         self.source, self.target = dict(west.client_properties()), dict(east.client_properties())
         self.topic, self.alias = name, f"w-{name}"
@@ -50,9 +53,9 @@ class Nodes:
             ],
             "spark": {"engine": engine},
         }
-        self.running: dict[str, mirror.Mirror] = {}
+        self.running: dict[str, Mirror] = {}
         self.addresses: dict[str, str] = {}
-        self.traffic = trickle.Trickle(self.source, name, partitions=PARTITIONS, per_second=300.0)
+        self.traffic = TrickleProducer(self.source, name, partitions=PARTITIONS, per_second=300.0)
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Nodes:
@@ -65,9 +68,7 @@ class Nodes:
     def start(self, name: str) -> None:
         """One more, and wait until it has its part of the work."""
         known = set(self.placed().values())
-        self.running[name] = self._open.enter_context(
-            mirror.Mirror(self._folder, self._given, name=name)
-        )
+        self.running[name] = self._open.enter_context(Mirror(self._folder, self._given, name=name))
         found = eventually.eventually(
             lambda: set(self.placed().values()) - known, WAIT_S, self.logs, interval_s=0.3
         )
@@ -108,7 +109,7 @@ class Nodes:
             return 0
         return sum(kafka.offsets(self.target, name, each)[1] for each in range(PARTITIONS))
 
-    def said(self) -> list[task_lives.Said]:
+    def said(self) -> list[Said]:
         name = f"mm2-status.{self.alias}.internal"
         return task_lives.read(self.target, name) if name in kafka.topics(self.target) else []
 
@@ -152,8 +153,8 @@ class Nodes:
 @pytest.fixture
 def nodes(
     tmp_path: Path,
-    west: cluster.Cluster,
-    east: cluster.Cluster,
+    west: SandboxCluster,
+    east: SandboxCluster,
     topic: Callable[..., str],
     request: pytest.FixtureRequest,
 ) -> Iterator[Nodes]:
@@ -166,7 +167,7 @@ def judged(nodes: Nodes) -> None:
     mirrors: Mapping[str, str] = {nodes.topic: f"{nodes.alias}.{nodes.topic}"}
 
     def equal() -> bool:
-        found = proof.compare(nodes.source, nodes.target, mirrors)
+        found = proof.compare_topics(nodes.source, nodes.target, mirrors)
         assert found.equal, str(found)
         return True
 

@@ -13,8 +13,10 @@ import pytest
 
 from connect_runtime.system import processes
 from tests.chaos import storm
-from tests.chaos.faults import mirror_processes as faults
+from tests.chaos.faults import mirror_processes
+from tests.chaos.storm import Storm
 from tests.support import eventually, mirror
+from tests.support.mirror import Mirror
 
 pytestmark = [pytest.mark.chaos, pytest.mark.full]
 
@@ -22,7 +24,7 @@ pytestmark = [pytest.mark.chaos, pytest.mark.full]
 @pytest.mark.timeout(900)
 def test_two_runs_of_a_flow_share_it(tmp_path, two_clusters, seed):
     """Which of the two ends changes nothing for the other one."""
-    with storm.Storm(tmp_path, two_clusters, seed=seed) as weather:
+    with Storm(tmp_path, two_clusters, seed=seed) as weather:
         weather.move_on()
         first, second = weather.run, weather.start()
         await_both(first, second)
@@ -36,7 +38,7 @@ def test_two_runs_of_a_flow_share_it(tmp_path, two_clusters, seed):
         weather.settle_and_judge()
 
 
-def await_both(*runs: mirror.Mirror) -> None:
+def await_both(*runs: Mirror) -> None:
     """Each of them copies, from now on."""
     for run in runs:
         run.await_records(max(0.0, run.records()) + storm.MOVES_ON_RECORDS / 2, storm.RECOVERS_S)
@@ -45,20 +47,20 @@ def await_both(*runs: mirror.Mirror) -> None:
 @pytest.mark.timeout(900)
 def test_frozen_copies_wake_up_when_another_run_has_taken_over(tmp_path, two_clusters, seed):
     """They were frozen with batches in hand; awake again they send them, and are refused."""
-    with storm.Storm(tmp_path, two_clusters, seed=seed) as weather:
+    with Storm(tmp_path, two_clusters, seed=seed) as weather:
         weather.move_on()
         others, copies = orphan(weather)
         weather.start()
         weather.move_on()
-        assert all(map(processes.alive, copies))
+        assert all(map(processes.is_alive, copies))
         mirror.send(signal.SIGCONT, copies)
         weather.move_on()
         mirror.send(signal.SIGCONT, others)
-        faults.await_family_gone([*copies, *others], 60.0)
+        mirror_processes.await_family_gone([*copies, *others], 60.0)
         weather.settle_and_judge()
 
 
-def orphan(weather: storm.Storm) -> tuple[list[int], list[int]]:
+def orphan(weather: Storm) -> tuple[list[int], list[int]]:
     """Freeze all of Spark and kill the run it belongs to: (Spark's other processes, copies)."""
     jvm = mirror.driver_jvm(weather.run.pid)
     assert jvm is not None
@@ -76,7 +78,7 @@ def orphan(weather: storm.Storm) -> tuple[list[int], list[int]]:
 @pytest.mark.timeout(900)
 def test_copies_go_on_beside_another_run_while_their_own_is_frozen(tmp_path, two_clusters, seed):
     """Until they have heard nothing from it for ten seconds, or are fenced."""
-    with storm.Storm(tmp_path, two_clusters, seed=seed) as weather:
+    with Storm(tmp_path, two_clusters, seed=seed) as weather:
         weather.move_on()
         old = weather.run
         copies = mirror.copy_processes(old.pid)

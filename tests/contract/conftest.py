@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from mm2.sandbox import cluster
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 
 
 @pytest.fixture(scope="session")
-def contract_cluster() -> Iterator[cluster.Cluster]:
-    with cluster.Cluster("contract", settings={"message.max.bytes": "200000"}) as running:
+def contract_cluster() -> Iterator[SandboxCluster]:
+    with SandboxCluster("contract", settings={"message.max.bytes": "200000"}) as running:
         yield running

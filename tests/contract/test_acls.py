@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from connect_runtime.kafka_client import errors as kafka_errors
-from connect_runtime.system import polling
-from mm2.cluster import acls as port
-from mm2.cluster import errors as cluster_errors
-from mm2.cluster import kafka_acls
-from mm2.core.topics import acls
-from mm2.sandbox import cluster
-from tests.fakes import acls as fake
+from connect_runtime.kafka.client_errors import NotAuthorizedError
+from connect_runtime.system import clock
+from mm2.kafka.acl_client import KafkaAclAdmin
+from mm2.kafka.client_interfaces import AclAdmin, NoAuthorizerError
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from mm2.topics import acl_plan
+from mm2.topics.acl_plan import TopicAcl
+from tests.fakes.acls import FakeAclCluster, FakeAcls
 from tests.support import cluster_access
 
 WAIT_S = 30.0
@@ -24,39 +24,39 @@ _UNIQUE = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def fort() -> Iterator[cluster.Cluster]:
-    with cluster.Cluster("acl-fort", users=[USER]) as running:
+def fort() -> Iterator[SandboxCluster]:
+    with SandboxCluster("acl-fort", users=[USER]) as running:
         yield running
 
 
 @pytest.fixture(params=KINDS)
-def kept(request: pytest.FixtureRequest) -> Iterator[port.Acls]:
+def kept(request: pytest.FixtureRequest) -> Iterator[AclAdmin]:
     """Of a cluster that has an authorizer."""
-    yield from _made(request, "fort", fake.FakeAclCluster())
+    yield from _made(request, "fort", FakeAclCluster())
 
 
 @pytest.fixture(params=KINDS)
-def none(request: pytest.FixtureRequest) -> Iterator[port.Acls]:
+def none(request: pytest.FixtureRequest) -> Iterator[AclAdmin]:
     """Of a cluster that has none."""
-    yield from _made(request, "contract_cluster", fake.FakeAclCluster(authorizer=False))
+    yield from _made(request, "contract_cluster", FakeAclCluster(authorizer=False))
 
 
 @pytest.fixture(params=KINDS)
-def hidden(request: pytest.FixtureRequest) -> Iterator[port.Acls]:
+def hidden(request: pytest.FixtureRequest) -> Iterator[AclAdmin]:
     """Of a cluster where we may do nothing."""
-    refused = kafka_errors.NotAuthorizedError("no")
+    refused = NotAuthorizedError("no")
     yield from _made(
-        request, "fort", fake.FakeAclCluster(reading=refused, refuse_all=refused), user=USER
+        request, "fort", FakeAclCluster(reading=refused, refuse_all=refused), user=USER
     )
 
 
 def _made(
-    request: pytest.FixtureRequest, name: str, instead: fake.FakeAclCluster, **user: str
-) -> Iterator[port.Acls]:
-    made: port.Acls = fake.FakeAcls(instead)
+    request: pytest.FixtureRequest, name: str, instead: FakeAclCluster, **user: str
+) -> Iterator[AclAdmin]:
+    made: AclAdmin = FakeAcls(instead)
     if request.param == "real":
         access = cluster_access.of(request.getfixturevalue(name), **user)
-        made = kafka_acls.KafkaAcls(access, client_id="test-acls", clock=cluster_access.CLOCK)
+        made = KafkaAclAdmin(access, client_id="test-acls", clock=cluster_access.CLOCK)
     yield made
     made.close()
 
@@ -66,12 +66,12 @@ def topic() -> str:
     return f"topic-{next(_UNIQUE)}"
 
 
-def acl(name: str, operation: str = "READ", **fields: str) -> acls.Acl:
-    given = {"principal": "User:alice", "host": "*", "permission": acls.ALLOW, **fields}
-    return acls.Acl(name=name, operation=operation, **given)
+def acl(name: str, operation: str = "READ", **fields: str) -> TopicAcl:
+    given = {"principal": "User:alice", "host": "*", "permission": acl_plan.ALLOW, **fields}
+    return TopicAcl(name=name, operation=operation, **given)
 
 
-def found(each: port.Acls, topic: str) -> Callable[[], list[acls.Acl]]:
+def found(each: AclAdmin, topic: str) -> Callable[[], list[TopicAcl]]:
     return lambda: [it for it in each.of_topics(WAIT_S) if it.name == topic]
 
 
@@ -79,27 +79,27 @@ def test_what_is_created_is_read_whatever_it_says(kept, topic):
     wanted = [
         acl(topic),
         acl(topic, pattern="PREFIXED"),
-        acl(topic, "ALL", permission=acls.DENY),
+        acl(topic, "ALL", permission=acl_plan.DENY),
         acl(topic, host="127.0.0.1"),
         acl(topic, principal="User:CN=böb,O=x y"),
         *(acl(topic, each) for each in ("CREATE", "DELETE", "ALTER", "DESCRIBE_CONFIGS")),
     ]
     assert kept.create(wanted, WAIT_S) == {}
     read = found(kept, topic)
-    assert polling.until(lambda: read() == sorted(wanted), timeout_s=WAIT_S), read()
+    assert clock.wait_until(lambda: read() == sorted(wanted), timeout_s=WAIT_S), read()
 
 
 def test_what_is_there_may_be_created_again(kept, topic):
     for _ in range(2):
         assert kept.create([acl(topic)], WAIT_S) == {}
     read = found(kept, topic)
-    assert polling.until(lambda: read() == [acl(topic)], timeout_s=WAIT_S), read()
+    assert clock.wait_until(lambda: read() == [acl(topic)], timeout_s=WAIT_S), read()
 
 
 def test_acls_of_other_things_are_not_those_of_topics(kept, topic):
     assert kept.create([acl(topic, resource="GROUP"), acl(topic)], WAIT_S) == {}
     read = found(kept, topic)
-    assert polling.until(lambda: read() == [acl(topic)], timeout_s=WAIT_S), read()
+    assert clock.wait_until(lambda: read() == [acl(topic)], timeout_s=WAIT_S), read()
 
 
 def test_creating_nothing_asks_nobody(none):
@@ -107,14 +107,14 @@ def test_creating_nothing_asks_nobody(none):
 
 
 def test_without_an_authorizer_there_are_none_to_read_and_none_can_be_created(none, topic):
-    with pytest.raises(cluster_errors.NoAuthorizerError, match="SECURITY_DISABLED"):
+    with pytest.raises(NoAuthorizerError, match="SECURITY_DISABLED"):
         none.of_topics(WAIT_S)
     refused = none.create([acl(topic)], WAIT_S)
-    assert isinstance(refused[acl(topic)], cluster_errors.NoAuthorizerError)
+    assert isinstance(refused[acl(topic)], NoAuthorizerError)
 
 
 def test_who_has_no_right_to_them_is_told(hidden, topic):
-    with pytest.raises(kafka_errors.NotAuthorizedError):
+    with pytest.raises(NotAuthorizedError):
         hidden.of_topics(WAIT_S)
     refused = hidden.create([acl(topic)], WAIT_S)
-    assert isinstance(refused[acl(topic)], kafka_errors.NotAuthorizedError)
+    assert isinstance(refused[acl(topic)], NotAuthorizedError)

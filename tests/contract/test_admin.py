@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from connect_runtime.base import errors
-from connect_runtime.kafka_client import errors as kafka_errors
-from connect_runtime.system import polling
-from mm2.cluster import admin as port
-from mm2.core.topics import snapshot
-from mm2.sandbox import cluster
-from tests.fakes import admin as fake
+from connect_runtime.base.errors import FatalError
+from connect_runtime.kafka.client_errors import TopicExistsError, TopicMissingError
+from connect_runtime.system import clock
+from mm2.kafka import client_interfaces
+from mm2.kafka.client_interfaces import Admin, ConfigChange, NewTopic, PerTopicResult
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from mm2.topics.mirror_plan import ConfigEntrySource
+from tests.fakes.admin import FakeAdmin, FakeCluster
 from tests.support import cluster_access
 
 _UNIQUE = itertools.count()
@@ -21,11 +22,11 @@ WAIT_S = 20.0
 
 
 @pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.integration)])
-def admin(request: pytest.FixtureRequest) -> Iterator[port.Admin]:
+def admin(request: pytest.FixtureRequest) -> Iterator[Admin]:
     if request.param == "fake":
-        yield fake.FakeAdmin(fake.FakeCluster())
+        yield FakeAdmin(FakeCluster())
         return
-    east: cluster.Cluster = request.getfixturevalue("contract_cluster")
+    east: SandboxCluster = request.getfixturevalue("contract_cluster")
     real = cluster_access.admin(cluster_access.of(east))
     yield real
     real.close()
@@ -37,27 +38,27 @@ def name() -> Callable[[str], str]:
     return lambda stem: f"{stem}-{run}"
 
 
-def create(admin: port.Admin, name: str, *, partitions: int = 1, **configs: str) -> None:
+def create(admin: Admin, name: str, *, partitions: int = 1, **configs: str) -> None:
     settings = {key.replace("_", "."): value for key, value in configs.items()}
-    topic = port.NewTopic(name=name, partitions=partitions, replication_factor=1, configs=settings)
+    topic = NewTopic(name=name, partitions=partitions, replication_factor=1, configs=settings)
     assert admin.create_topics([topic], WAIT_S).failed == {}
-    known = polling.until(
+    known = clock.wait_until(
         lambda: name in admin.describe_topics([name], WAIT_S).done, timeout_s=WAIT_S
     )
     assert known
 
 
-def overrides(admin: port.Admin, name: str) -> dict[str, str | None]:
+def overrides(admin: Admin, name: str) -> dict[str, str | None]:
     entries = admin.topic_configs([name], WAIT_S).done[name]
     return {
         key: entry.value
         for key, entry in entries.items()
-        if entry.source is snapshot.ConfigSource.TOPIC
+        if entry.source is ConfigEntrySource.TOPIC
     }
 
 
-def settles(admin: port.Admin, name: str, wanted: dict[str, str]) -> bool:
-    return polling.until(lambda: overrides(admin, name) == wanted, timeout_s=WAIT_S)
+def settles(admin: Admin, name: str, wanted: dict[str, str]) -> bool:
+    return clock.wait_until(lambda: overrides(admin, name) == wanted, timeout_s=WAIT_S)
 
 
 def test_the_cluster_has_a_lasting_id(admin):
@@ -88,28 +89,28 @@ def test_a_missing_topic_fails_alone(admin, name):
     for answer in (admin.describe_topics(asked, WAIT_S), admin.topic_configs(asked, WAIT_S)):
         assert set(answer.done) == {name("there")}
         assert set(answer.failed) == {name("missing")}
-        assert isinstance(answer.failed[name("missing")], kafka_errors.TopicMissingError)
+        assert isinstance(answer.failed[name("missing")], TopicMissingError)
 
 
 def test_asking_about_nothing_answers_nothing(admin):
-    assert admin.describe_topics([], WAIT_S) == port.PerTopic(done={}, failed={})
-    assert admin.create_topics([], WAIT_S) == port.PerTopic(done={}, failed={})
-    assert admin.alter_configs({}, WAIT_S) == port.PerTopic(done={}, failed={})
+    assert admin.describe_topics([], WAIT_S) == PerTopicResult(done={}, failed={})
+    assert admin.create_topics([], WAIT_S) == PerTopicResult(done={}, failed={})
+    assert admin.alter_configs({}, WAIT_S) == PerTopicResult(done={}, failed={})
 
 
 def test_settings_tell_where_they_come_from(admin, name):
     create(admin, name("orders"), retention_ms="1000")
     entries = admin.topic_configs([name("orders")], WAIT_S).done[name("orders")]
     assert entries["retention.ms"].value == "1000"
-    assert entries["retention.ms"].source is snapshot.ConfigSource.TOPIC
+    assert entries["retention.ms"].source is ConfigEntrySource.TOPIC
     assert entries["cleanup.policy"].value == "delete"
-    assert entries["cleanup.policy"].source is snapshot.ConfigSource.DEFAULT
+    assert entries["cleanup.policy"].source is ConfigEntrySource.DEFAULT
 
 
 def test_one_topic_that_cannot_be_created_does_not_block_the_others(admin, name):
-    def topic(stem: str, **options: object) -> port.NewTopic:
+    def topic(stem: str, **options: object) -> NewTopic:
         settings = {"partitions": 1, "replication_factor": 1, **options}
-        return port.NewTopic(name=name(stem), **settings)  # type: ignore[arg-type]
+        return NewTopic(name=name(stem), **settings)  # type: ignore[arg-type]
 
     answer = admin.create_topics(
         [
@@ -124,7 +125,7 @@ def test_one_topic_that_cannot_be_created_does_not_block_the_others(admin, name)
     assert set(answer.failed) == {name("rf"), name("property")}
     for stem, code in (("rf", "INVALID_REPLICATION_FACTOR"), ("property", "INVALID_CONFIG")):
         failure = answer.failed[name(stem)]
-        assert isinstance(failure, errors.FatalError)
+        assert isinstance(failure, FatalError)
         assert code in str(failure)
         assert name(stem) in str(failure)
     assert answer.first_failure() is answer.failed[name("property")]
@@ -132,7 +133,7 @@ def test_one_topic_that_cannot_be_created_does_not_block_the_others(admin, name)
 
 def test_what_would_be_refused_is_known_without_making_anything(admin, name):
     topics = [
-        port.NewTopic(name=name(stem), partitions=1, replication_factor=factor)
+        NewTopic(name=name(stem), partitions=1, replication_factor=factor)
         for stem, factor in (("fits", 1), ("rf", 3))
     ]
     answer = admin.create_topics(topics, WAIT_S, only_try=True)
@@ -144,9 +145,9 @@ def test_what_would_be_refused_is_known_without_making_anything(admin, name):
 
 def test_creating_what_is_there_says_so(admin, name):
     create(admin, name("orders"), partitions=2)
-    again = port.NewTopic(name=name("orders"), partitions=1, replication_factor=1)
+    again = NewTopic(name=name("orders"), partitions=1, replication_factor=1)
     answer = admin.create_topics([again], WAIT_S)
-    assert isinstance(answer.failed[name("orders")], kafka_errors.TopicExistsError)
+    assert isinstance(answer.failed[name("orders")], TopicExistsError)
     assert admin.describe_topics([name("orders")], WAIT_S).done[name("orders")].partitions == 2
 
 
@@ -156,8 +157,8 @@ def test_topics_grow_and_having_grown_is_as_good(admin, name):
     wanted = {name("grows"): 3, name("grew"): 3, name("missing"): 3}
     answer = admin.grow_topics(wanted, WAIT_S)
     assert set(answer.done) == {name("grows"), name("grew")}
-    assert isinstance(answer.failed[name("missing")], kafka_errors.TopicMissingError)
-    assert polling.until(
+    assert isinstance(answer.failed[name("missing")], TopicMissingError)
+    assert clock.wait_until(
         lambda: admin.describe_topics([name("grows")], WAIT_S).done[name("grows")].partitions == 3,
         timeout_s=WAIT_S,
     )
@@ -167,7 +168,7 @@ def test_topics_grow_and_having_grown_is_as_good(admin, name):
 
 def test_altering_touches_only_what_is_named(admin, name):
     create(admin, name("orders"), retention_ms="1000", compression_type="lz4")
-    change = port.ConfigChange(set={"cleanup.policy": "compact"}, delete=["retention.ms"])
+    change = ConfigChange(set={"cleanup.policy": "compact"}, delete=["retention.ms"])
     answer = admin.alter_configs({name("orders"): change}, WAIT_S)
     assert answer.failed == {}
     wanted = {"cleanup.policy": "compact", "compression.type": "lz4"}
@@ -179,15 +180,15 @@ def test_a_refused_change_fails_alone_and_changes_nothing(admin, name):
         create(admin, name(stem), retention_ms="1000")
     answer = admin.alter_configs(
         {
-            name("good"): port.ConfigChange(set={"retention.ms": "2000"}),
-            name("bad"): port.ConfigChange(set={"retention.ms": "no number"}),
-            name("missing"): port.ConfigChange(set={"retention.ms": "2000"}),
+            name("good"): ConfigChange(set={"retention.ms": "2000"}),
+            name("bad"): ConfigChange(set={"retention.ms": "no number"}),
+            name("missing"): ConfigChange(set={"retention.ms": "2000"}),
         },
         WAIT_S,
     )
     assert set(answer.done) == {name("good")}
     assert "INVALID_CONFIG" in str(answer.failed[name("bad")])
-    assert isinstance(answer.failed[name("missing")], kafka_errors.TopicMissingError)
+    assert isinstance(answer.failed[name("missing")], TopicMissingError)
     assert settles(admin, name("good"), {"retention.ms": "2000"})
     assert overrides(admin, name("bad")) == {"retention.ms": "1000"}
 
@@ -200,10 +201,10 @@ def test_broker_settings_are_told_and_unknown_ones_are_none(admin):
 
 def test_observing_joins_descriptions_and_settings(admin, name):
     create(admin, name("orders"), partitions=2, retention_ms="1000")
-    seen = port.observe_topics(
+    seen = client_interfaces.observe_topics(
         admin, [name("orders"), name("missing")], WAIT_S, clock=cluster_access.CLOCK
     )
     topic = seen.done[name("orders")]
     assert (topic.partitions, topic.config("retention.ms")) == (2, "1000")
     assert topic.topic_id is not None
-    assert isinstance(seen.failed[name("missing")], kafka_errors.TopicMissingError)
+    assert isinstance(seen.failed[name("missing")], TopicMissingError)

@@ -9,17 +9,25 @@ from typing import Protocol
 
 import pytest
 
-from connect_runtime.base import errors
-from connect_runtime.system import polling
-from mm2.cluster import errors as cluster_errors
-from mm2.cluster import flow_log as port
-from mm2.cluster import flow_log_writer
-from mm2.sandbox import cluster
-from tests.fakes import admin as fake_admin
-from tests.fakes import flow_log as fake_flow_log
+from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
+from connect_runtime.system import clock
+from mm2.kafka import client_interfaces, flow_log_writer
+from mm2.kafka.client_interfaces import (
+    FlowLog,
+    FlowLogBrokenError,
+    FlowLogFullError,
+    FlowLogTopic,
+    LogTruncatedError,
+    OnRecorded,
+    StoredLogRecord,
+)
+from mm2.kafka.flow_log_writer import UnacknowledgedLimits
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.fakes.admin import FakeCluster
+from tests.fakes.flow_log import FakeFlowLog
 from tests.support import cluster_access, kafka, operations
 
-MAP, RECEIPTS = port.LogTopic.MAP, port.LogTopic.RECEIPTS
+MAP, RECEIPTS = FlowLogTopic.MAP, FlowLogTopic.RECEIPTS
 WAIT_S = 30.0
 TOO_LARGE = b"x" * 500_000
 _UNIQUE = itertools.count()
@@ -30,22 +38,24 @@ class Place(Protocol):
 
     alias: str
 
-    def log(self, bounds: flow_log_writer.Bounds = ...) -> port.FlowLog: ...
+    def log(self, bounds: UnacknowledgedLimits = ...) -> FlowLog: ...
 
     def away(self) -> contextlib.AbstractContextManager[None]: ...
 
-    def create(self, topic: port.LogTopic, *, partitions: int, policy: str) -> None: ...
+    def create(self, topic: FlowLogTopic, *, partitions: int, policy: str) -> None: ...
 
-    def make_again(self, topic: port.LogTopic) -> None: ...
+    def make_again(self, topic: FlowLogTopic) -> None: ...
 
 
 class FakePlace:
     def __init__(self, alias: str) -> None:
         self.alias = alias
-        self._cluster = fake_admin.FakeCluster()
+        self._cluster = FakeCluster()
 
-    def log(self, bounds: flow_log_writer.Bounds = flow_log_writer.DEFAULT_BOUNDS) -> port.FlowLog:
-        return fake_flow_log.FakeFlowLog(
+    def log(
+        self, bounds: UnacknowledgedLimits = flow_log_writer.DEFAULT_UNACKNOWLEDGED_LIMITS
+    ) -> FlowLog:
+        return FakeFlowLog(
             self._cluster, source_alias=self.alias, bounds=bounds, max_record_bytes=200_000
         )
 
@@ -55,21 +65,23 @@ class FakePlace:
         yield
         self._cluster.away = False
 
-    def create(self, topic: port.LogTopic, *, partitions: int, policy: str) -> None:
-        name = port.topic_names(self.alias)[topic]
+    def create(self, topic: FlowLogTopic, *, partitions: int, policy: str) -> None:
+        name = client_interfaces.name_flow_log_topics(self.alias)[topic]
         self._cluster.create(name, partitions=partitions, cleanup_policy=policy)
 
-    def make_again(self, topic: port.LogTopic) -> None:
+    def make_again(self, topic: FlowLogTopic) -> None:
         self.create(topic, partitions=1, policy="compact")
 
 
 class RealPlace:
-    def __init__(self, alias: str, east: cluster.Cluster) -> None:
+    def __init__(self, alias: str, east: SandboxCluster) -> None:
         self.alias = alias
         self._east = east
-        self._logs: list[port.FlowLog] = []
+        self._logs: list[FlowLog] = []
 
-    def log(self, bounds: flow_log_writer.Bounds = flow_log_writer.DEFAULT_BOUNDS) -> port.FlowLog:
+    def log(
+        self, bounds: UnacknowledgedLimits = flow_log_writer.DEFAULT_UNACKNOWLEDGED_LIMITS
+    ) -> FlowLog:
         access = cluster_access.of(self._east)
         log = cluster_access.flow_log(access, self.alias, bounds=bounds)
         self._logs.append(log)
@@ -83,15 +95,15 @@ class RealPlace:
         finally:
             self._east.thaw()
 
-    def create(self, topic: port.LogTopic, *, partitions: int, policy: str) -> None:
-        name = port.topic_names(self.alias)[topic]
+    def create(self, topic: FlowLogTopic, *, partitions: int, policy: str) -> None:
+        name = client_interfaces.name_flow_log_topics(self.alias)[topic]
         config = {"cleanup.policy": policy}
         kafka.create_topic(
             self._east.client_properties(), name, partitions=partitions, config=config
         )
 
-    def make_again(self, topic: port.LogTopic) -> None:
-        name = port.topic_names(self.alias)[topic]
+    def make_again(self, topic: FlowLogTopic) -> None:
+        name = client_interfaces.name_flow_log_topics(self.alias)[topic]
         operations.delete(self._east.client_properties(), name)
         self.create(topic, partitions=1, policy="compact")
 
@@ -115,9 +127,9 @@ class Answers:
     """What callbacks were told, by what they were about, in order."""
 
     def __init__(self) -> None:
-        self.heard: list[tuple[str, errors.ConnectError | None]] = []
+        self.heard: list[tuple[str, ConnectError | None]] = []
 
-    def about(self, what: str) -> port.OnRecorded:
+    def about(self, what: str) -> OnRecorded:
         return lambda error: self.heard.append((what, error))
 
     @property
@@ -125,29 +137,29 @@ class Answers:
         return [what for what, error in self.heard if error is None]
 
     @property
-    def failed(self) -> dict[str, errors.ConnectError]:
+    def failed(self) -> dict[str, ConnectError]:
         return {what: error for what, error in self.heard if error is not None}
 
 
-def opened(place: Place, **options: flow_log_writer.Bounds) -> port.FlowLog:
+def opened(place: Place, **options: UnacknowledgedLimits) -> FlowLog:
     log = place.log(**options)
     log.open(WAIT_S)
     return log
 
 
-def settle(log: port.FlowLog) -> None:
+def settle(log: FlowLog) -> None:
     def settled() -> bool:
         log.poll(0.05)
         return log.pending == 0
 
-    assert polling.until(settled, timeout_s=WAIT_S, interval_s=0.0)
+    assert clock.wait_until(settled, timeout_s=WAIT_S, interval_s=0.0)
 
 
-def ignore(_: errors.ConnectError | None) -> None:
+def ignore(_: ConnectError | None) -> None:
     pass
 
 
-def write(log: port.FlowLog, *keys: str, topic: port.LogTopic = MAP) -> None:
+def write(log: FlowLog, *keys: str, topic: FlowLogTopic = MAP) -> None:
     answers = Answers()
     for key in keys:
         log.append(topic, key.encode(), b"value", on_recorded=answers.about(key))
@@ -155,7 +167,7 @@ def write(log: port.FlowLog, *keys: str, topic: port.LogTopic = MAP) -> None:
     assert answers.recorded == list(keys)
 
 
-def keys(records: list[port.LogRecord], topic: port.LogTopic = MAP) -> list[str]:
+def keys(records: list[StoredLogRecord], topic: FlowLogTopic = MAP) -> list[str]:
     return [record.key.decode() for record in records if record.topic is topic]
 
 
@@ -206,7 +218,7 @@ def test_a_callback_may_append(place):
     log = opened(place)
     answers = Answers()
 
-    def on_recorded(error: errors.ConnectError | None) -> None:
+    def on_recorded(error: ConnectError | None) -> None:
         assert error is None
         log.append(MAP, b"second", b"v", on_recorded=answers.about("second"))
 
@@ -278,15 +290,15 @@ def test_a_newly_opened_log_reads_from_the_beginning(place):
 
 
 def test_a_full_log_takes_nothing_until_it_is_polled(place):
-    log = opened(place, bounds=flow_log_writer.Bounds(records=3))
+    log = opened(place, bounds=UnacknowledgedLimits(records=3))
     taken = ["a", "b", "c"]
     with place.away():
         for key in taken:
             log.append(MAP, key.encode(), b"v", on_recorded=ignore)
-        with pytest.raises(cluster_errors.FlowLogFullError):
+        with pytest.raises(FlowLogFullError):
             log.append(MAP, b"d", b"v", on_recorded=ignore)
         log.poll(0.0)
-        with pytest.raises(cluster_errors.FlowLogFullError):
+        with pytest.raises(FlowLogFullError):
             log.append(MAP, b"d", b"v", on_recorded=ignore)
     settle(log)
     write(log, "e")
@@ -294,10 +306,10 @@ def test_a_full_log_takes_nothing_until_it_is_polled(place):
 
 
 def test_bytes_are_bounded_too_and_one_record_always_fits(place):
-    log = opened(place, bounds=flow_log_writer.Bounds(bytes=100))
+    log = opened(place, bounds=UnacknowledgedLimits(bytes=100))
     with place.away():
         log.append(MAP, b"big", b"x" * 1000, on_recorded=ignore)
-        with pytest.raises(cluster_errors.FlowLogFullError):
+        with pytest.raises(FlowLogFullError):
             log.append(MAP, b"small", b"v", on_recorded=ignore)
     settle(log)
     write(log, "small")
@@ -311,14 +323,14 @@ def test_a_failed_record_is_not_overtaken(place):
     log.append(MAP, b"large", TOO_LARGE, on_recorded=answers.about("large"))
     try:
         log.append(MAP, b"behind", b"v", on_recorded=answers.about("behind"))
-    except cluster_errors.FlowLogBrokenError as error:  # the answer was there already
+    except FlowLogBrokenError as error:  # the answer was there already
         answers.about("behind")(error)
     settle(log)
     assert answers.recorded == []
     assert list(answers.failed) == ["large", "behind"]
     assert "max.message.bytes" in str(answers.failed["large"])
-    for topic in port.LogTopic:
-        with pytest.raises(cluster_errors.FlowLogBrokenError):
+    for topic in FlowLogTopic:
+        with pytest.raises(FlowLogBrokenError):
             log.append(topic, b"later", b"v", on_recorded=answers.about("later"))
     assert keys(log.read_to_end(WAIT_S)) == ["before"]
     log.open(WAIT_S)
@@ -334,7 +346,7 @@ def test_records_wait_while_the_target_is_away(place):
         log.append(MAP, b"key", b"v", on_recorded=answers.about("key"))
         log.poll(0.3)
         assert log.pending == 1
-        with pytest.raises(errors.RetriableError):
+        with pytest.raises(RetriableError):
             log.read_to_end(0.5)
     settle(log)
     assert answers.recorded == ["key"]
@@ -360,7 +372,7 @@ def test_closing_tells_what_it_did_not_wait_for(place):
         log.append(RECEIPTS, b"b", b"v", on_recorded=answers.about("b"))
         log.close(0.2)
     assert sorted(answers.failed) == ["a", "b"]
-    assert isinstance(answers.failed["a"], errors.RetriableError)
+    assert isinstance(answers.failed["a"], RetriableError)
     assert log.pending == 0
 
 
@@ -372,22 +384,26 @@ def test_closing_twice_or_before_opening_does_nothing(place):
     log.close(0.0)
 
 
-@pytest.mark.parametrize("topic", list(port.LogTopic))
+@pytest.mark.parametrize("topic", list(FlowLogTopic))
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
 def test_a_topic_that_forgets_by_age_is_refused(place, topic, policy):
     place.create(topic, partitions=1, policy=policy)
-    with pytest.raises(errors.FatalError) as refused:
+    with pytest.raises(FatalError) as refused:
         place.log().open(WAIT_S)
-    name = port.topic_names(place.alias)[topic]
+    name = client_interfaces.name_flow_log_topics(place.alias)[topic]
     for part in (name, "cleanup.policy", policy, "kafka-configs", "cleanup.policy=compact"):
         assert part in str(refused.value)
 
 
 def test_a_topic_of_several_partitions_is_refused(place):
     place.create(RECEIPTS, partitions=2, policy="compact")
-    with pytest.raises(errors.FatalError) as refused:
+    with pytest.raises(FatalError) as refused:
         place.log().open(WAIT_S)
-    for part in (port.topic_names(place.alias)[RECEIPTS], "2 partitions", "kafka-topics"):
+    for part in (
+        client_interfaces.name_flow_log_topics(place.alias)[RECEIPTS],
+        "2 partitions",
+        "kafka-topics",
+    ):
         assert part in str(refused.value)
 
 
@@ -398,34 +414,34 @@ def test_a_suitable_topic_is_used_as_it_is(place):
     assert keys(log.read_to_end(WAIT_S)) == ["a"]
 
 
-def _append_and_hear(log: port.FlowLog) -> Exception | None:
+def _append_and_hear(log: FlowLog) -> Exception | None:
     answers = Answers()
     log.append(MAP, b"new", b"v", on_recorded=answers.about("new"))
     settle(log)
     return answers.failed.get("new")
 
 
-def _read(log: port.FlowLog) -> Exception | None:
+def _read(log: FlowLog) -> Exception | None:
     """What a reader is told in the end: while the topic is being made again, it may take long."""
     told: Exception | None = None
     for _ in range(5):
         try:
             log.read_to_end(3.0)
-        except errors.RetriableError as error:
+        except RetriableError as error:
             told = error
-            if isinstance(error, cluster_errors.LogTruncatedError):
+            if isinstance(error, LogTruncatedError):
                 break
     return told
 
 
 @pytest.mark.parametrize("use", [_append_and_hear, _read])
 def test_a_topic_made_again_under_us_is_noticed(
-    place: Place, use: Callable[[port.FlowLog], Exception | None]
+    place: Place, use: Callable[[FlowLog], Exception | None]
 ) -> None:
     log = opened(place)
     write(log, "a", "b")
     assert keys(log.read_to_end(WAIT_S)) == ["a", "b"]
     place.make_again(MAP)
-    assert isinstance(use(log), cluster_errors.LogTruncatedError)
+    assert isinstance(use(log), LogTruncatedError)
     log.open(WAIT_S)
     assert "a" not in keys(log.read_to_end(WAIT_S))

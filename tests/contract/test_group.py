@@ -9,17 +9,20 @@ from typing import Protocol
 
 import pytest
 
-from connect_runtime.core.assignment import protocol, work
-from connect_runtime.core.herder import events
-from connect_runtime.ports import group as port
-from connect_runtime.system import clock
-from mm2.sandbox import cluster
-from tests.fakes import group as fake_group
+from connect_runtime.group import connectors_and_tasks
+from connect_runtime.group.connect_protocol import ConnectProtocol
+from connect_runtime.group.connectors_and_tasks import ConfiguredWork
+from connect_runtime.herder.group_interface import WorkerGroup
+from connect_runtime.herder.herder_events import CoordinatorLost, JoinRequested
+from connect_runtime.system.clock import SystemClock
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.fakes.group import FakeCoordinator
 from tests.support import group_workers
+from tests.support.group_workers import Worker, Workers
 
-SIX = work.Configured(offset=3, task_counts={"c1": 4, "c2": 2})
-EAGER = protocol.Protocol.EAGER
-CLOCK = clock.SystemClock()
+SIX = ConfiguredWork(offset=3, task_counts={"c1": 4, "c2": 2})
+EAGER = ConnectProtocol.EAGER
+CLOCK = SystemClock()
 DELAY_MS = 300
 _UNIQUE = itertools.count()
 
@@ -28,8 +31,8 @@ class Place(Protocol):
     """One group."""
 
     def member(
-        self, name: str, *, offers: protocol.Protocol = protocol.Protocol.SESSIONED
-    ) -> port.Group: ...
+        self, name: str, *, offers: ConnectProtocol = ConnectProtocol.SESSIONED
+    ) -> WorkerGroup: ...
 
     def away(self) -> contextlib.AbstractContextManager[None]:
         """The coordinator does not answer."""
@@ -37,19 +40,19 @@ class Place(Protocol):
 
 class FakePlace:
     def __init__(self) -> None:
-        self._at = fake_group.FakeCoordinator(delay_max_ms=DELAY_MS)
+        self._at = FakeCoordinator(delay_max_ms=DELAY_MS)
         self.member = self._at.member
         self.away = self._at.away
 
 
 class RealPlace:
-    def __init__(self, running: cluster.Cluster) -> None:
+    def __init__(self, running: SandboxCluster) -> None:
         self._group_id = f"workers-{next(_UNIQUE)}"
         self._cluster = running
 
     def member(
-        self, name: str, *, offers: protocol.Protocol = protocol.Protocol.SESSIONED
-    ) -> port.Group:
+        self, name: str, *, offers: ConnectProtocol = ConnectProtocol.SESSIONED
+    ) -> WorkerGroup:
         return group_workers.kafka_member(
             self._cluster.client_properties(),
             self._group_id,
@@ -75,18 +78,16 @@ def place(request: pytest.FixtureRequest) -> Place:
 
 
 @pytest.fixture
-def workers() -> Iterator[group_workers.Workers]:
-    with group_workers.Workers() as every:
+def workers() -> Iterator[Workers]:
+    with Workers() as every:
         yield every
 
 
 @pytest.fixture
-def join(place: Place, workers: group_workers.Workers) -> Callable[..., group_workers.Worker]:
-    def add(
-        name: str, offers: protocol.Protocol = protocol.Protocol.SESSIONED
-    ) -> group_workers.Worker:
+def join(place: Place, workers: Workers) -> Callable[..., Worker]:
+    def add(name: str, offers: ConnectProtocol = ConnectProtocol.SESSIONED) -> Worker:
         member = place.member(name, offers=offers)
-        return workers.add(group_workers.Worker(name, member, SIX))
+        return workers.add(Worker(name, member, SIX))
 
     return add
 
@@ -96,10 +97,10 @@ def test_it_is_asked_first_and_told_then(workers, join):
     assert one.group.member_id == ""
     workers.until(lambda: one.joined)
     assert one.woken > 0
-    assert one.heard[0] == events.JoinAsked(work.NO_WORK)
+    assert one.heard[0] == JoinRequested(connectors_and_tasks.NO_WORK)
     assert one.group.member_id.startswith("connect-one")
     assert one.last.leads
-    assert one.last.speaks is protocol.Protocol.SESSIONED
+    assert one.last.speaks is ConnectProtocol.SESSIONED
     assert one.last.assignment.leader_url == "http://one/"
     assert one.last.assignment.config_offset == 3
     assert one.last.assignment.assigned == SIX.work()
@@ -151,7 +152,7 @@ def test_work_is_shared_and_taken_over(workers, join):
     workers.until(lambda: workers.share([one], 6))
 
 
-@pytest.mark.parametrize("offers", list(protocol.Protocol))
+@pytest.mark.parametrize("offers", list(ConnectProtocol))
 def test_the_protocol_is_the_one_that_all_speak(workers, join, offers):
     one, two = join("one"), join("two", offers)
     workers.until(lambda: workers.share([one, two], 6))
@@ -163,14 +164,14 @@ def test_eager_workers_are_asked_to_stop_everything(workers, join):
     workers.until(lambda: workers.share([one], 6))
     one.group.rejoin("why not")
     workers.until(lambda: len(one.rounds) == 2)
-    asked = [each for each in one.heard if isinstance(each, events.JoinAsked)]
+    asked = [each for each in one.heard if isinstance(each, JoinRequested)]
     assert asked[-1].stop == SIX.work()
-    one.runs = work.NO_WORK
+    one.runs = connectors_and_tasks.NO_WORK
     one.group.give_up_work()
     one.group.rejoin("it was given up")
     workers.until(lambda: len(one.rounds) == 3)
-    asked = [each for each in one.heard if isinstance(each, events.JoinAsked)]
-    assert asked[-1].stop == work.NO_WORK
+    asked = [each for each in one.heard if isinstance(each, JoinRequested)]
+    assert asked[-1].stop == connectors_and_tasks.NO_WORK
 
 
 def test_who_leaves_stays_out_and_may_come_back(workers, join):
@@ -184,7 +185,7 @@ def test_who_leaves_stays_out_and_may_come_back(workers, join):
     before = len(two.rounds)
     workers.until(lambda: workers.share([one], 6))
     assert len(two.rounds) == before
-    two.runs = work.NO_WORK
+    two.runs = connectors_and_tasks.NO_WORK
     two.group.give_up_work()
     two.group.rejoin("can read")
     workers.until(lambda: workers.share([one, two], 6))
@@ -196,14 +197,14 @@ def test_who_leaves_without_giving_up_still_runs_what_it_ran(workers, join):
     one.group.leave("cannot read")
     one.group.rejoin("can read")
     workers.until(lambda: len(one.rounds) == 2 and workers.share([one], 6))
-    assert one.last.stop == work.NO_WORK
+    assert one.last.stop == connectors_and_tasks.NO_WORK
 
 
 def test_a_new_configuration_is_shared_when_all_know_it(workers, join):
     one, two = join("one"), join("two")
     workers.until(lambda: workers.share([one, two], 6))
     leads, follows = (one, two) if one.leads else (two, one)
-    nine = work.Configured(offset=4, task_counts={"c1": 4, "c2": 5})
+    nine = ConfiguredWork(offset=4, task_counts={"c1": 4, "c2": 5})
     follows.configure(nine)
     workers.until(lambda: follows.last.assignment.failed)
     assert follows.last.owners is leads.last.owners is None
@@ -215,8 +216,8 @@ def test_without_a_coordinator_work_is_lost_and_comes_back(workers, place, join)
     one = join("one")
     workers.until(lambda: workers.share([one], 6))
     with place.away():
-        workers.until(lambda: isinstance(one.heard[-1], events.GroupLost))
-        assert one.runs == work.NO_WORK
+        workers.until(lambda: isinstance(one.heard[-1], CoordinatorLost))
+        assert one.runs == connectors_and_tasks.NO_WORK
     workers.until(lambda: workers.share([one], 6))
 
 

@@ -11,24 +11,32 @@ from typing import Any, Protocol
 import confluent_kafka
 import pytest
 
-from connect_runtime.base import errors, ids
-from connect_runtime.kafka_client import access as kafka_access
-from connect_runtime.kafka_client import errors as kafka_errors
-from connect_runtime.wire.connection import store_files
-from mm2.cluster import errors as cluster_errors
-from mm2.cluster import groups as port
-from mm2.cluster import kafka_groups
-from mm2.core.groups import relevant
-from mm2.core.offsets import checkpoints, group_sync
-from mm2.sandbox import cluster
-from tests.fakes import groups as fake
-from tests.support import cluster_access, eventually, group_workers, kafka, other_groups
+from connect_runtime.base.errors import RetriableError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.kafka import cluster_access
+from connect_runtime.kafka.client_errors import TopicMissingError
+from connect_runtime.network import key_stores
+from mm2.kafka.client_interfaces import (
+    ConsumerGroups,
+    GroupInUseError,
+    PerGroupResult,
+    ReportedPositions,
+)
+from mm2.kafka.consumer_groups import KafkaGroups
+from mm2.offsets.checkpoint_rules import OffsetAndMetadata
+from mm2.offsets.group_offset_sync import GroupState
+from mm2.offsets.group_selection import ListedGroup
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.fakes.groups import FakeGroup, FakeGroupCluster, FakeGroups
+from tests.support import cluster_access as support_cluster_access
+from tests.support import eventually, group_workers, kafka, other_groups
+from tests.support.group_workers import Worker, Workers
 
 WAIT_S = 60.0
 PARTITIONS = 2
 CLASSIC, CONSUMER = "classic", "consumer"
 SHARE, STREAMS = "share", "streams"
-State = group_sync.GroupState
+State = GroupState
 _UNIQUE = itertools.count()
 
 
@@ -36,7 +44,7 @@ class Place(Protocol):
     """One cluster, with a topic of `PARTITIONS` partitions."""
 
     topic: str
-    groups: port.Groups
+    groups: ConsumerGroups
 
     def member(self, group: str, *, type: str) -> contextlib.AbstractContextManager[None]:
         """The group has one, which has its partitions."""
@@ -56,13 +64,13 @@ class Place(Protocol):
 class FakePlace:
     def __init__(self) -> None:
         self.topic = "orders"
-        places = frozenset(ids.TopicPartition(self.topic, number) for number in range(PARTITIONS))
-        self._cluster = fake.FakeGroupCluster(partitions=places)
-        self.groups: port.Groups = fake.FakeGroups(self._cluster)
+        places = frozenset(TopicPartition(self.topic, number) for number in range(PARTITIONS))
+        self._cluster = FakeGroupCluster(partitions=places)
+        self.groups: ConsumerGroups = FakeGroups(self._cluster)
 
     @contextlib.contextmanager
     def member(self, group: str, *, type: str) -> Iterator[None]:
-        found = self._cluster.groups.setdefault(group, fake.FakeGroup())
+        found = self._cluster.groups.setdefault(group, FakeGroup())
         found.state, found.type, found.protocol = State.ACTIVE, type, "consumer"
         found.assignor = "range" if type == CLASSIC else ""
         yield
@@ -70,7 +78,7 @@ class FakePlace:
 
     @contextlib.contextmanager
     def worker(self, group: str) -> Iterator[None]:
-        self._cluster.groups[group] = fake.FakeGroup(
+        self._cluster.groups[group] = FakeGroup(
             protocol="connect", state=State.ACTIVE, hosts=("127.0.0.1",)
         )
         yield
@@ -83,7 +91,7 @@ class FakePlace:
         self._cluster.groups[group].unstable = False
 
     def other(self, group: str, *, type: str, offset: int) -> None:
-        made = self._cluster.commit(group, {ids.TopicPartition(self.topic, 0): offset})
+        made = self._cluster.commit(group, {TopicPartition(self.topic, 0): offset})
         made.type, made.protocol = type, type
 
     def close(self) -> None:
@@ -91,13 +99,15 @@ class FakePlace:
 
 
 class RealPlace:
-    def __init__(self, running: cluster.Cluster) -> None:
+    def __init__(self, running: SandboxCluster) -> None:
         self.topic = f"grouped-{next(_UNIQUE)}"
         self._cluster = running
         self._properties = running.client_properties()
         kafka.create_topic(self._properties, self.topic, partitions=PARTITIONS)
-        self.groups: port.Groups = kafka_groups.KafkaGroups(
-            cluster_access.of(running), client_id="test-groups", clock=cluster_access.CLOCK
+        self.groups: ConsumerGroups = KafkaGroups(
+            support_cluster_access.of(running),
+            client_id="test-groups",
+            clock=support_cluster_access.CLOCK,
         )
 
     @contextlib.contextmanager
@@ -117,9 +127,9 @@ class RealPlace:
 
     @contextlib.contextmanager
     def worker(self, group: str) -> Iterator[None]:
-        with group_workers.Workers() as workers:
+        with Workers() as workers:
             member = group_workers.kafka_member(self._properties, group, "worker")
-            one = workers.add(group_workers.Worker("worker", member))
+            one = workers.add(Worker("worker", member))
             workers.until(lambda: one.settled)
             yield
 
@@ -141,7 +151,7 @@ class RealPlace:
 
     def other(self, group: str, *, type: str, offset: int) -> None:
         make = other_groups.share_group if type == SHARE else other_groups.streams_group
-        make(self._cluster, group, {ids.TopicPartition(self.topic, 0): offset})
+        make(self._cluster, group, {TopicPartition(self.topic, 0): offset})
 
     def close(self) -> None:
         self.groups.close()
@@ -163,12 +173,12 @@ def group() -> str:
     return f"group-{next(_UNIQUE)}"
 
 
-def at(offset: int, metadata: str = "") -> checkpoints.OffsetAndMetadata:
-    return checkpoints.OffsetAndMetadata(offset=offset, metadata=metadata)
+def at(offset: int, metadata: str = "") -> OffsetAndMetadata:
+    return OffsetAndMetadata(offset=offset, metadata=metadata)
 
 
-def partition(place: Place, number: int) -> ids.TopicPartition:
-    return ids.TopicPartition(place.topic, number)
+def partition(place: Place, number: int) -> TopicPartition:
+    return TopicPartition(place.topic, number)
 
 
 def written(place: Place, group: str, *offsets: int) -> None:
@@ -176,13 +186,13 @@ def written(place: Place, group: str, *offsets: int) -> None:
     assert place.groups.write({group: given}, WAIT_S).done == {group: {}}
 
 
-def state(place: Place, group: str) -> group_sync.GroupState:
+def state(place: Place, group: str) -> GroupState:
     found = place.groups.states([group], WAIT_S)
     assert found.failed == {}
     return found.done[group]
 
 
-def listed(place: Place, group: str) -> list[relevant.Listed]:
+def listed(place: Place, group: str) -> list[ListedGroup]:
     return [each for each in place.groups.list_groups(WAIT_S) if each.group == group]
 
 
@@ -190,12 +200,12 @@ def test_a_group_that_was_never_heard_of_is_absent_and_has_nothing(place, group)
     assert listed(place, group) == []
     assert state(place, group) is State.ABSENT
     assert place.groups.members([group], WAIT_S).done == {group: ()}
-    assert place.groups.positions([group], WAIT_S) == port.PerGroup(done={group: {}}, failed={})
+    assert place.groups.positions([group], WAIT_S) == PerGroupResult(done={group: {}}, failed={})
 
 
 def test_offsets_make_a_group_that_has_them(place, group):
     given = {partition(place, 0): at(3, "größe"), partition(place, 1): at(0)}
-    assert place.groups.write({group: given}, WAIT_S) == port.PerGroup(done={group: {}}, failed={})
+    assert place.groups.write({group: given}, WAIT_S) == PerGroupResult(done={group: {}}, failed={})
     assert place.groups.positions([group], WAIT_S).done == {group: given}
     assert state(place, group) is State.EMPTY
     (found,) = listed(place, group)
@@ -240,10 +250,10 @@ def test_groups_that_have_what_they_had_are_no_news(place, group):
     names = [f"{group}-{number}" for number in range(250)]
     offsets = {name: {partition(place, 0): at(number)} for number, name in enumerate(names)}
     place.groups.write(offsets, WAIT_S)
-    seen: port.Seen = {}
+    seen: ReportedPositions = {}
     found = place.groups.news([*names, group], WAIT_S, seen=seen)
-    assert found == port.PerGroup(done={**offsets, group: {}}, failed={})
-    assert place.groups.news(names, WAIT_S, seen=seen) == port.PerGroup(done={}, failed={})
+    assert found == PerGroupResult(done={**offsets, group: {}}, failed={})
+    assert place.groups.news(names, WAIT_S, seen=seen) == PerGroupResult(done={}, failed={})
     written(place, names[7], 9, 3)
     moved = {partition(place, 0): at(9), partition(place, 1): at(3)}
     assert place.groups.news(names, WAIT_S, seen=seen).done == {names[7]: moved}
@@ -257,7 +267,7 @@ def test_an_offset_in_an_open_transaction_is_not_stable(place, group):
         assert place.groups.positions([group], WAIT_S).done == {group: {partition(place, 0): at(5)}}
         found = place.groups.positions([group, f"{group}-other"], 5.0, stable=True)
         assert found.done == {f"{group}-other": {}}
-        assert isinstance(found.failed[group], errors.RetriableError)
+        assert isinstance(found.failed[group], RetriableError)
     eventually.eventually(
         lambda: group in place.groups.positions([group], WAIT_S, stable=True).done,
         WAIT_S,
@@ -266,7 +276,7 @@ def test_an_offset_in_an_open_transaction_is_not_stable(place, group):
 
 
 def test_nothing_asked_is_nothing_answered(place, group):
-    nothing: port.PerGroup[Any] = port.PerGroup(done={}, failed={})
+    nothing: PerGroupResult[Any] = PerGroupResult(done={}, failed={})
     assert place.groups.states([], WAIT_S) == nothing
     assert place.groups.positions([], WAIT_S) == nothing
     assert place.groups.news([], WAIT_S, seen={}) == nothing
@@ -281,7 +291,7 @@ def test_a_group_with_members_is_active_and_keeps_its_offsets(place, group, type
         assert [each.is_consumer for each in listed(place, group)] == [True]
         refused = place.groups.write({group: {partition(place, 0): at(9)}}, WAIT_S)
         assert refused.done == {}
-        assert isinstance(refused.failed[group], cluster_errors.GroupInUseError)
+        assert isinstance(refused.failed[group], GroupInUseError)
         assert group in str(refused.failed[group])
     eventually.eventually(
         lambda: state(place, group) is State.EMPTY, WAIT_S, "the group is without members"
@@ -294,11 +304,11 @@ def test_a_partition_that_is_not_there_is_told_beside_the_others(place, group):
     there, beyond = partition(place, 0), partition(place, PARTITIONS)
     found = place.groups.write({group: {there: at(1), beyond: at(2)}}, WAIT_S)
     assert list(found.done[group]) == [beyond]
-    assert isinstance(found.done[group][beyond], kafka_errors.TopicMissingError)
+    assert isinstance(found.done[group][beyond], TopicMissingError)
     assert place.groups.positions([group], WAIT_S).done[group] == {there: at(1)}
     alone = place.groups.write({group: {beyond: at(2)}}, WAIT_S)
-    assert isinstance(alone.failed[group], kafka_errors.TopicMissingError)
-    assert isinstance(alone.first_failure(), kafka_errors.TopicMissingError)
+    assert isinstance(alone.failed[group], TopicMissingError)
+    assert isinstance(alone.first_failure(), TopicMissingError)
 
 
 def test_a_group_of_workers_is_foreign(place, group):
@@ -313,13 +323,15 @@ def test_a_group_of_workers_is_foreign(place, group):
 
 @pytest.mark.integration
 def test_who_has_gone_waits_for_no_cluster():
-    nowhere = kafka_groups.KafkaGroups(
-        kafka_access.parse(
-            {"bootstrap.servers": "127.0.0.1:1"}, files=store_files.below(Path()), name="nowhere"
+    nowhere = KafkaGroups(
+        cluster_access.parse_cluster_access(
+            {"bootstrap.servers": "127.0.0.1:1"},
+            files=key_stores.create_store_files(Path()),
+            name="nowhere",
         ),
         client_id="test-groups",
-        clock=cluster_access.CLOCK,
+        clock=support_cluster_access.CLOCK,
         gone=lambda: True,
     )
-    with contextlib.closing(nowhere), pytest.raises(errors.RetriableError, match="given up"):
+    with contextlib.closing(nowhere), pytest.raises(RetriableError, match="given up"):
         nowhere.list_groups(WAIT_S)

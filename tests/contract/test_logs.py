@@ -11,13 +11,13 @@ from collections.abc import Iterator
 import confluent_kafka
 import pytest
 
-from connect_runtime.base import ids
-from connect_runtime.kafka_client import errors as kafka_errors
-from mm2.cluster import kafka_logs
-from mm2.cluster import logs as port
-from mm2.core.offsets import log_ends
-from mm2.sandbox import cluster
-from tests.fakes import logs as fake
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.kafka.client_errors import TopicMissingError
+from mm2.kafka.client_interfaces import LogOffsets
+from mm2.kafka.log_offsets import KafkaLogOffsets
+from mm2.offsets.log_bounds import LogBounds
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.fakes.logs import FakeLog, FakeLogs
 from tests.support import cluster_access, kafka
 
 WAIT_S = 60.0
@@ -34,14 +34,14 @@ MARKERS_MS = {3: BASE_MS + 100_000, 5: BASE_MS + 100_000}
 class Place:
     """A topic of two partitions, the second empty."""
 
-    def __init__(self, topic: str, logs: port.Logs) -> None:
+    def __init__(self, topic: str, logs: LogOffsets) -> None:
         self.logs = logs
-        self.full, self.empty = (ids.TopicPartition(topic, number) for number in range(2))
-        self.nowhere = ids.TopicPartition(f"{topic}-nowhere", 0)
+        self.full, self.empty = (TopicPartition(topic, number) for number in range(2))
+        self.nowhere = TopicPartition(f"{topic}-nowhere", 0)
 
 
 @pytest.fixture(scope="module")
-def real(contract_cluster: cluster.Cluster) -> Iterator[Place]:
+def real(contract_cluster: SandboxCluster) -> Iterator[Place]:
     topic = f"logs-{next(_UNIQUE)}"
     properties = contract_cluster.client_properties()
     kafka.create_topic(properties, topic, partitions=2)
@@ -58,7 +58,7 @@ def real(contract_cluster: cluster.Cluster) -> Iterator[Place]:
     writing.begin_transaction()
     writing.produce(topic, b"x", partition=0, timestamp=BASE_MS + 4_000)
     kafka.flush(writing)
-    logs = kafka_logs.KafkaLogs(
+    logs = KafkaLogOffsets(
         cluster_access.of(contract_cluster), client_id="test-logs", clock=cluster_access.CLOCK
     )
     yield Place(topic, logs)
@@ -68,8 +68,8 @@ def real(contract_cluster: cluster.Cluster) -> Iterator[Place]:
 
 @pytest.fixture
 def many_markers(
-    request: pytest.FixtureRequest, contract_cluster: cluster.Cluster
-) -> tuple[port.Logs, ids.TopicPartition]:
+    request: pytest.FixtureRequest, contract_cluster: SandboxCluster
+) -> tuple[LogOffsets, TopicPartition]:
     """A record, and transactions behind it that were all aborted."""
     topic = f"logs-{next(_UNIQUE)}"
     properties = contract_cluster.client_properties()
@@ -84,7 +84,7 @@ def many_markers(
         kafka.flush(writing)
         kafka.end_transaction(writing, commit=False)
     real: Place = request.getfixturevalue("real")
-    return real.logs, ids.TopicPartition(topic, 0)
+    return real.logs, TopicPartition(topic, 0)
 
 
 @pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.integration)])
@@ -92,13 +92,13 @@ def place(request: pytest.FixtureRequest) -> Place:
     if request.param == "real":
         found: Place = request.getfixturevalue("real")
         return found
-    one, other = ids.TopicPartition("t", 0), ids.TopicPartition("t", 1)
+    one, other = TopicPartition("t", 0), TopicPartition("t", 1)
     return Place(
         "t",
-        fake.FakeLogs(
+        FakeLogs(
             {
-                one: fake.FakeLog([*TIMES_MS, None], markers_ms=MARKERS_MS, pending=1),
-                other: fake.FakeLog(),
+                one: FakeLog([*TIMES_MS, None], markers_ms=MARKERS_MS, pending=1),
+                other: FakeLog(),
             }
         ),
     )
@@ -107,8 +107,8 @@ def place(request: pytest.FixtureRequest) -> Place:
 def test_logs_end_before_open_transactions(place):
     found = place.logs.ends([place.full, place.empty], WAIT_S)
     assert found.done == {
-        place.full: log_ends.Ends(start=0, end=6, pending=1),
-        place.empty: log_ends.Ends(start=0, end=0),
+        place.full: LogBounds(start=0, end=6, pending=1),
+        place.empty: LogBounds(start=0, end=0),
     }
     assert found.failed == {}
 
@@ -116,7 +116,7 @@ def test_logs_end_before_open_transactions(place):
 def test_a_partition_that_is_not_there_stands_in_nobodys_way(place):
     found = place.logs.ends([place.full, place.nowhere], WAIT_S)
     assert list(found.done) == [place.full]
-    assert isinstance(found.failed[place.nowhere], kafka_errors.TopicMissingError)
+    assert isinstance(found.failed[place.nowhere], TopicMissingError)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_nothing_asked_is_nothing_found(place):
 
 def test_the_newest_record_is_the_last_committed_one_and_no_marker(place):
     ends = place.logs.ends([place.full, place.empty], WAIT_S).done
-    asked = {**ends, place.nowhere: log_ends.Ends(start=0, end=3)}
+    asked = {**ends, place.nowhere: LogBounds(start=0, end=3)}
     assert place.logs.newest_ms(asked, SHORT_S) == {place.full: BASE_MS + 3_000}
 
 

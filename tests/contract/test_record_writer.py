@@ -7,43 +7,47 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from connect_runtime.base import errors, ids
-from mm2.cluster import kafka_record_writer, record_writer
-from mm2.formats import offset_sync
-from tests.fakes import source_task_clients
+from connect_runtime.base.errors import ConnectError
+from connect_runtime.base.ids import TopicPartition
+from mm2.formats import mm2_records
+from mm2.formats.mm2_records import OffsetSync
+from mm2.kafka.client_interfaces import RecordWriter
+from mm2.kafka.record_writer import KafkaRecordWriter
+from tests.fakes.source_task_clients import FakeWriter
 from tests.support import cluster_access, eventually, kafka
 
 WAIT_S = 60.0
 KINDS = ["fake", pytest.param("real", marks=pytest.mark.integration)]
 _UNIQUE = itertools.count()
-_Answers = list[errors.ConnectError | None]
+_Answers = list[ConnectError | None]
 
 
 def sync(number: int) -> tuple[bytes, bytes]:
-    place = ids.TopicPartition("t", 0)
-    return offset_sync.encode(
-        offset_sync.OffsetSync(partition=place, upstream=number, downstream=number)
+    place = TopicPartition("t", 0)
+    return mm2_records.encode_offset_sync(
+        OffsetSync(partition=place, upstream=number, downstream=number)
     )
 
 
 @pytest.fixture(params=KINDS)
 def made(
     request: pytest.FixtureRequest,
-) -> Iterator[tuple[record_writer.RecordWriter, Callable[[], list[int]]]]:
+) -> Iterator[tuple[RecordWriter, Callable[[], list[int]]]]:
     """With what stands in its topic."""
     if request.param == "fake":
-        fake = source_task_clients.FakeWriter()
+        fake = FakeWriter()
         yield fake, lambda: [each.upstream for each in fake.written]
         return
     where = request.getfixturevalue("contract_cluster")
     topic = kafka.create_topic(where.client_properties(), f"written-{next(_UNIQUE)}")
-    real = kafka_record_writer.KafkaRecordWriter(
-        cluster_access.of(where), client_id="test-writer", topic=topic
-    )
+    real = KafkaRecordWriter(cluster_access.of(where), client_id="test-writer", topic=topic)
 
     def stored() -> list[int]:
         found = kafka.read_partition(where.client_properties(), topic)
-        return [offset_sync.decode(each.key or b"", each.value or b"").upstream for each in found]
+        return [
+            mm2_records.decode_offset_sync(each.key or b"", each.value or b"").upstream
+            for each in found
+        ]
 
     yield real, stored
     real.close(0.0)
@@ -71,7 +75,7 @@ def test_everything_is_written_in_order_and_answered_once(made):
 def test_closing_waits_for_what_is_under_way(contract_cluster):
     where = contract_cluster.client_properties()
     topic = kafka.create_topic(where, f"closed-{next(_UNIQUE)}")
-    writer = kafka_record_writer.KafkaRecordWriter(
+    writer = KafkaRecordWriter(
         cluster_access.of(contract_cluster), client_id="test-writer", topic=topic
     )
     answers: _Answers = []
@@ -82,7 +86,7 @@ def test_closing_waits_for_what_is_under_way(contract_cluster):
 
 @pytest.mark.integration
 def test_what_cannot_be_written_is_told(contract_cluster):
-    writer = kafka_record_writer.KafkaRecordWriter(
+    writer = KafkaRecordWriter(
         cluster_access.of(contract_cluster), client_id="test-writer", topic="there is none"
     )
     answers: _Answers = []
@@ -93,7 +97,7 @@ def test_what_cannot_be_written_is_told(contract_cluster):
         return bool(answers)
 
     eventually.eventually(answered, WAIT_S)
-    assert isinstance(answers[0], errors.ConnectError)
+    assert isinstance(answers[0], ConnectError)
     assert "there is none" in str(answers[0])
     writer.write(*sync(2), on_written=answers.append)
     writer.close(0.0)

@@ -13,19 +13,21 @@ from typing import Any, Protocol
 import confluent_kafka
 import pytest
 
-from connect_runtime.adapters.kafka import internal_topics, topic_admin
-from connect_runtime.adapters.kafka import shared_log as kafka_shared_log
-from connect_runtime.base import errors
-from connect_runtime.core.state import topic_settings
-from connect_runtime.kafka_client import access as kafka_access
-from connect_runtime.ports import shared_log as port
-from connect_runtime.system import clock, threads
-from mm2.sandbox import cluster
-from tests.fakes import shared_log as fake_shared_log
+from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
+from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.kafka.internal_topics import InternalTopicManager
+from connect_runtime.kafka.kafka_shared_log import KafkaSharedLog
+from connect_runtime.kafka.topic_admin import TopicAdmin
+from connect_runtime.storage.internal_topic_settings import InternalTopic, InternalTopicKind
+from connect_runtime.storage.shared_log import KeyedRecord, SharedLog, SharedLogRecord
+from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.threads import ThreadGroup
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.fakes.shared_log import FakeSharedLog, FakeTopic
 from tests.support import eventually, kafka, operations
 
 WAIT_S = 30.0
-CLOCK = clock.SystemClock()
+CLOCK = SystemClock()
 TOO_LARGE = b"x" * 500_000
 _UNIQUE = itertools.count()
 
@@ -35,7 +37,7 @@ class Place(Protocol):
 
     name: str
 
-    def log(self) -> port.SharedLog: ...
+    def log(self) -> SharedLog: ...
 
     def append(self, key: bytes, value: bytes | None) -> None:
         """By somebody else."""
@@ -51,10 +53,10 @@ class Place(Protocol):
 class FakePlace:
     def __init__(self, name: str) -> None:
         self.name = name
-        self._topic = fake_shared_log.FakeTopic(name=name, partitions=3, max_record_bytes=200_000)
+        self._topic = FakeTopic(name=name, partitions=3, max_record_bytes=200_000)
 
-    def log(self) -> port.SharedLog:
-        return fake_shared_log.FakeSharedLog(self._topic)
+    def log(self) -> SharedLog:
+        return FakeSharedLog(self._topic)
 
     def append(self, key: bytes, value: bytes | None) -> None:
         self._topic.append(key, value)
@@ -70,22 +72,22 @@ class FakePlace:
 
 
 class RealPlace:
-    def __init__(self, name: str, running: cluster.Cluster) -> None:
+    def __init__(self, name: str, running: SandboxCluster) -> None:
         self.name = name
         self._cluster = running
-        self._access = kafka_access.Access(bootstrap=(running.bootstrap,))
-        self._topics = topic_admin.TopicAdmin(self._access, client_id="admin", clock=CLOCK)
+        self._access = KafkaClusterAccess(bootstrap=(running.bootstrap,))
+        self._topics = TopicAdmin(self._access, client_id="admin", clock=CLOCK)
 
-    def log(self, **options: Any) -> port.SharedLog:
-        internal = topic_settings.InternalTopic(
-            purpose=topic_settings.Purpose.STATUS,
+    def log(self, **options: Any) -> SharedLog:
+        internal = InternalTopic(
+            purpose=InternalTopicKind.STATUS,
             name=self.name,
             partitions=3,
             replication_factor=1,
             settings={"cleanup.policy": "compact"},
         )
-        makes = internal_topics.InternalTopics(admin=self._topics, clock=CLOCK)
-        return kafka_shared_log.KafkaSharedLog(
+        makes = InternalTopicManager(admin=self._topics, clock=CLOCK)
+        return KafkaSharedLog(
             self._access,
             topic=self.name,
             client_id="worker-statuses",
@@ -132,13 +134,13 @@ class RealPlace:
 
 @dataclass
 class Heard:
-    """Implements `port.Listener`."""
+    """Implements `LogListener`."""
 
-    records: list[port.LogRecord] = field(default_factory=list)
+    records: list[SharedLogRecord] = field(default_factory=list)
     replayed_after: list[int] = field(default_factory=list)
     started_over: int = 0
 
-    def on_record(self, record: port.LogRecord) -> None:
+    def on_record(self, record: SharedLogRecord) -> None:
         self.records.append(record)
 
     def on_replayed(self) -> None:
@@ -156,12 +158,12 @@ class Heard:
 class Reader:
     """A started log with what it told."""
 
-    log: port.SharedLog
+    log: SharedLog
     heard: Heard = field(default_factory=Heard)
-    answers: list[errors.ConnectError | None] = field(default_factory=list)
+    answers: list[ConnectError | None] = field(default_factory=list)
 
     def send(self, key: bytes, value: bytes | None) -> None:
-        self.log.send(port.Record(key=key, value=value), on_recorded=self.answers.append)
+        self.log.send(KeyedRecord(key=key, value=value), on_recorded=self.answers.append)
 
 
 @pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.integration)])
@@ -176,7 +178,7 @@ def place(request: pytest.FixtureRequest) -> Place:
 def started() -> Iterator[Any]:
     made: list[Reader] = []
 
-    def start(log: port.SharedLog) -> Reader:
+    def start(log: SharedLog) -> Reader:
         reader = Reader(log)
         made.append(reader)
         log.start(reader.heard, WAIT_S)
@@ -273,7 +275,7 @@ def test_many_may_read_and_send_at_once(place, started):
             if len(reader.heard.values(key)) != count:
                 short.append(number)
 
-    running = threads.Threads(on_unasked_end=lambda _: None)
+    running = ThreadGroup(on_unasked_end=lambda _: None)
     bodies = [running.start(f"t{each}", functools.partial(talk, each)) for each in range(5)]
     assert all(each.join(WAIT_S) for each in bodies)
     assert [each.failure for each in bodies] == [None] * 5
@@ -285,7 +287,7 @@ def test_a_record_that_is_too_large_is_refused_alone(place, started):
     reader.send(b"k", TOO_LARGE)
     reader.send(b"k", b"small")
     reader.log.read_to_end(WAIT_S)
-    assert isinstance(reader.answers[0], errors.FatalError)
+    assert isinstance(reader.answers[0], FatalError)
     assert "max.message.bytes" in str(reader.answers[0])
     assert reader.answers[1] is None
     assert reader.heard.values(b"k") == [b"small"]
@@ -297,7 +299,7 @@ def test_while_the_cluster_is_away_nothing_is_lost_and_nobody_waits_for_ever(pla
     reader.log.read_to_end(WAIT_S)
     with place.away():
         reader.send(b"k", b"meanwhile")
-        with pytest.raises(errors.RetriableError):
+        with pytest.raises(RetriableError):
             reader.log.read_to_end(0.5)
         assert reader.answers == [None]
     reader.log.read_to_end(WAIT_S)
@@ -313,17 +315,17 @@ def test_who_stops_tells_everybody(place, started):
         reader.send(b"k", b"meanwhile")
         reader.log.stop(0.1)
         assert len(reader.answers) == 2
-        assert isinstance(reader.answers[1], errors.RetriableError)
-    with pytest.raises(errors.FatalError, match="stopped"):
+        assert isinstance(reader.answers[1], RetriableError)
+    with pytest.raises(FatalError, match="stopped"):
         reader.send(b"k", b"after")
-    with pytest.raises(errors.FatalError, match="stopped"):
+    with pytest.raises(FatalError, match="stopped"):
         reader.log.read_to_end(1.0)
     reader.log.stop(0.0)
 
 
 def test_a_topic_that_forgets_is_refused(place, started):
     place.make(policy="compact,delete")
-    with pytest.raises(errors.FatalError, match=r"set cleanup.policy=compact|cleanup.policy must"):
+    with pytest.raises(FatalError, match=r"set cleanup.policy=compact|cleanup.policy must"):
         started(place.log())
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from connect_runtime.base import errors
-from mm2.cluster import errors as cluster_errors
-from mm2.core.topics import acls
+from connect_runtime.base.errors import ConnectError
+from mm2.kafka.client_interfaces import NoAuthorizerError
+from mm2.topics import acl_plan
+from mm2.topics.acl_plan import TopicAcl
 
 
 @dataclass
@@ -15,13 +16,13 @@ class FakeAclCluster:
     """`authorizer`: does it keep ACLs? `reading` and `writing` are what the calls raise, if any;
     `refused` what single ones get, by the topic's name, `refuse_all` all others."""
 
-    bindings: set[acls.Acl] = field(default_factory=set)
+    bindings: set[TopicAcl] = field(default_factory=set)
     authorizer: bool = True
-    reading: errors.ConnectError | None = None
-    writing: errors.ConnectError | None = None
-    refused: dict[str, errors.ConnectError] = field(default_factory=dict)
-    refuse_all: errors.ConnectError | None = None
-    created: list[acls.Acl] = field(default_factory=list)
+    reading: ConnectError | None = None
+    writing: ConnectError | None = None
+    refused: dict[str, ConnectError] = field(default_factory=dict)
+    refuse_all: ConnectError | None = None
+    created: list[TopicAcl] = field(default_factory=list)
 
 
 class FakeAcls:
@@ -31,18 +32,18 @@ class FakeAcls:
         self._cluster = cluster
         self.closed = False
 
-    def of_topics(self, timeout_s: float) -> list[acls.Acl]:
+    def of_topics(self, timeout_s: float) -> list[TopicAcl]:
         self._authorizer()
         if self._cluster.reading is not None:
             raise self._cluster.reading
-        return sorted(each for each in self._cluster.bindings if each.resource == acls.TOPIC)
+        return sorted(each for each in self._cluster.bindings if each.resource == acl_plan.TOPIC)
 
     def create(
-        self, wanted: Collection[acls.Acl], timeout_s: float
-    ) -> Mapping[acls.Acl, errors.ConnectError]:
+        self, wanted: Collection[TopicAcl], timeout_s: float
+    ) -> Mapping[TopicAcl, ConnectError]:
         if self._cluster.writing is not None:
             raise self._cluster.writing
-        refused: dict[acls.Acl, errors.ConnectError] = {}
+        refused: dict[TopicAcl, ConnectError] = {}
         for each in wanted:
             failure = self._cluster.refused.get(each.name, self._cluster.refuse_all)
             if failure is None and not self._cluster.authorizer:
@@ -62,5 +63,5 @@ class FakeAcls:
             raise _none()
 
 
-def _none() -> cluster_errors.NoAuthorizerError:
-    return cluster_errors.NoAuthorizerError("no authorizer (SECURITY_DISABLED)")
+def _none() -> NoAuthorizerError:
+    return NoAuthorizerError("no authorizer (SECURITY_DISABLED)")

@@ -7,10 +7,20 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from connect_runtime.base import errors
-from connect_runtime.kafka_client import errors as kafka_errors
-from mm2.cluster import admin
-from mm2.core.topics import snapshot
+from connect_runtime.base.errors import ConnectError, FatalError
+from connect_runtime.kafka.client_errors import (
+    TopicExistsError,
+    TopicMissingError,
+    UnreachableError,
+)
+from mm2.kafka.client_interfaces import (
+    ConfigChange,
+    NewTopic,
+    PerTopicResult,
+    TopicConfigs,
+    TopicDescription,
+)
+from mm2.topics.mirror_plan import ConfigEntry, ConfigEntrySource
 
 T = TypeVar("T")
 
@@ -38,7 +48,7 @@ class FakeCluster:
     topics: dict[str, FakeTopic] = field(default_factory=dict)
     away: bool = False
     brokers: int = 1
-    failures: dict[tuple[str, str], errors.ConnectError] = field(default_factory=dict)
+    failures: dict[tuple[str, str], ConnectError] = field(default_factory=dict)
     may_describe_brokers: bool = True
     identity: str = field(default_factory=lambda: str(uuid.uuid4()))
 
@@ -50,7 +60,7 @@ class FakeCluster:
 
 
 class FakeAdmin:
-    """Implements `admin.Admin`; nothing takes time."""
+    """Implements `Admin`; nothing takes time."""
 
     def __init__(self, cluster: FakeCluster) -> None:
         self._cluster = cluster
@@ -66,25 +76,25 @@ class FakeAdmin:
 
     def describe_topics(
         self, names: Collection[str], timeout_s: float
-    ) -> admin.PerTopic[admin.TopicDescription]:
-        def describe(name: str) -> admin.TopicDescription:
+    ) -> PerTopicResult[TopicDescription]:
+        def describe(name: str) -> TopicDescription:
             topic = self._topic(name)
             leaders = topic.leaders or (1,) * topic.partitions
-            return admin.TopicDescription(name=name, topic_id=topic.topic_id, leaders=leaders)
+            return TopicDescription(name=name, topic_id=topic.topic_id, leaders=leaders)
 
         return self._each("describe_topics", names, describe)
 
     def topic_configs(
         self, names: Collection[str], timeout_s: float
-    ) -> admin.PerTopic[admin.Configs]:
-        def configs(name: str) -> admin.Configs:
+    ) -> PerTopicResult[TopicConfigs]:
+        def configs(name: str) -> TopicConfigs:
             overrides = self._topic(name).overrides
             found = {
-                key: snapshot.ConfigEntry(value=value, source=snapshot.ConfigSource.DEFAULT)
+                key: ConfigEntry(value=value, source=ConfigEntrySource.DEFAULT)
                 for key, value in DEFAULTS.items()
             }
             for key, value in overrides.items():
-                found[key] = snapshot.ConfigEntry(value=value, source=snapshot.ConfigSource.TOPIC)
+                found[key] = ConfigEntry(value=value, source=ConfigEntrySource.TOPIC)
             return found
 
         return self._each("topic_configs", names, configs)
@@ -98,18 +108,18 @@ class FakeAdmin:
         return {name: BROKER.get(name) for name in names}
 
     def create_topics(
-        self, topics: Collection[admin.NewTopic], timeout_s: float, *, only_try: bool = False
-    ) -> admin.PerTopic[None]:
+        self, topics: Collection[NewTopic], timeout_s: float, *, only_try: bool = False
+    ) -> PerTopicResult[None]:
         specs = {topic.name: topic for topic in topics}
 
         def create(name: str) -> None:
             spec = specs[name]
             if name in self._cluster.topics:
-                raise kafka_errors.TopicExistsError(f"creating topic {name}: it exists")
+                raise TopicExistsError(f"creating topic {name}: it exists")
             if (spec.replication_factor or 1) > self._cluster.brokers:
-                raise errors.FatalError(f"creating topic {name}: INVALID_REPLICATION_FACTOR")
+                raise FatalError(f"creating topic {name}: INVALID_REPLICATION_FACTOR")
             if any(key not in DEFAULTS and "." not in key for key in spec.configs):
-                raise errors.FatalError(f"creating topic {name}: INVALID_CONFIG")
+                raise FatalError(f"creating topic {name}: INVALID_CONFIG")
             if only_try:
                 return
             self._cluster.topics[name] = FakeTopic(
@@ -118,7 +128,7 @@ class FakeAdmin:
 
         return self._each("create_topics", specs, create)
 
-    def grow_topics(self, partitions: Mapping[str, int], timeout_s: float) -> admin.PerTopic[None]:
+    def grow_topics(self, partitions: Mapping[str, int], timeout_s: float) -> PerTopicResult[None]:
         def grow(name: str) -> None:
             topic = self._topic(name)
             topic.partitions = max(topic.partitions, partitions[name])
@@ -126,12 +136,12 @@ class FakeAdmin:
         return self._each("grow_topics", partitions, grow)
 
     def alter_configs(
-        self, changes: Mapping[str, admin.ConfigChange], timeout_s: float
-    ) -> admin.PerTopic[None]:
+        self, changes: Mapping[str, ConfigChange], timeout_s: float
+    ) -> PerTopicResult[None]:
         def alter(name: str) -> None:
             overrides = self._topic(name).overrides
             if "number" in changes[name].set.get("retention.ms", ""):
-                raise errors.FatalError(f"changing settings of {name}: INVALID_CONFIG")
+                raise FatalError(f"changing settings of {name}: INVALID_CONFIG")
             overrides.update(changes[name].set)
             for key in changes[name].delete:
                 overrides.pop(key, None)
@@ -144,24 +154,24 @@ class FakeAdmin:
     def _answer(self, operation: str) -> None:
         self.calls.append(operation)
         if self._cluster.away:
-            raise kafka_errors.UnreachableError(f"{operation}: nobody answers")
+            raise UnreachableError(f"{operation}: nobody answers")
 
     def _topic(self, name: str) -> FakeTopic:
         if name not in self._cluster.topics:
-            raise kafka_errors.TopicMissingError(f"topic {name} does not exist")
+            raise TopicMissingError(f"topic {name} does not exist")
         return self._cluster.topics[name]
 
     def _each(
         self, operation: str, names: Iterable[str], do: Callable[[str], T]
-    ) -> admin.PerTopic[T]:
+    ) -> PerTopicResult[T]:
         self._answer(operation)
         done: dict[str, T] = {}
-        failed: dict[str, errors.ConnectError] = {}
+        failed: dict[str, ConnectError] = {}
         for name in sorted(set(names)):
             try:
                 if (operation, name) in self._cluster.failures:
                     raise self._cluster.failures[operation, name]
                 done[name] = do(name)
-            except errors.ConnectError as error:
+            except ConnectError as error:
                 failed[name] = error
-        return admin.PerTopic(done=done, failed=failed)
+        return PerTopicResult(done=done, failed=failed)

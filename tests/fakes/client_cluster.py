@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from connect_runtime.base import errors
-from mm2.cluster import state_topics as state_topics_port
-from tests.fakes import groups, logs, state_topics
+from connect_runtime.base.errors import ConnectError
+from mm2.kafka.client_interfaces import RecordHandler, TopicRecord, TopicTail
+from tests.fakes.groups import FakeGroupCluster, FakeGroups
+from tests.fakes.logs import FakeLogs
+from tests.fakes.state_topics import FakeStateTopics
 
 
 class FakeTail:
-    def __init__(self, topics: state_topics.FakeStateTopics, topic: str) -> None:
+    def __init__(self, topics: FakeStateTopics, topic: str) -> None:
         self._topics = topics
         self._topic = topic
         self._next = 0
         self.closed = False
 
-    def read_to_end(self, timeout_s: float) -> list[state_topics_port.TopicRecord]:
+    def read_to_end(self, timeout_s: float) -> list[TopicRecord]:
         assert not self.closed
         found = self._topics.read_topic(self._topic, timeout_s)[self._next :]
         self._next += len(found)
         return found
 
-    def feed_to_end(self, timeout_s: float, take: state_topics_port.Take) -> None:
+    def feed_to_end(self, timeout_s: float, take: RecordHandler) -> None:
         for each in self.read_to_end(timeout_s):
             take(each)
 
@@ -32,20 +34,20 @@ class FakeCluster:
     """What `group_cluster`, `topics` and `logs` hold; `tails` are those that were opened."""
 
     def __init__(self) -> None:
-        self.group_cluster = groups.FakeGroupCluster()
-        self.groups = groups.FakeGroups(self.group_cluster)
-        self.topics = state_topics.FakeStateTopics()
-        self.logs = logs.FakeLogs({})
+        self.group_cluster = FakeGroupCluster()
+        self.groups = FakeGroups(self.group_cluster)
+        self.topics = FakeStateTopics()
+        self.logs = FakeLogs({})
         self.tails: list[FakeTail] = []
         self.closed = False
 
-    def fail(self, error: errors.ConnectError | None) -> None:
+    def fail(self, error: ConnectError | None) -> None:
         """What every question answers from now on."""
         self.topics.failure = error
         self.group_cluster.failure = error
         self.logs.failure = error
 
-    def tail(self, topic: str) -> state_topics_port.TopicTail:
+    def tail(self, topic: str) -> TopicTail:
         self.tails.append(FakeTail(self.topics, topic))
         return self.tails[-1]
 

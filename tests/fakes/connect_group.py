@@ -6,17 +6,24 @@ import collections
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from connect_runtime.base import ids
-from connect_runtime.core.assignment import cooperative, lost, work
+from connect_runtime.base.ids import ConnectorTaskId
+from connect_runtime.group import assignor, connectors_and_tasks
+from connect_runtime.group.assignor import (
+    AssignmentPlan,
+    AssignmentRound,
+    AssignorState,
+    RebalanceTimes,
+)
+from connect_runtime.group.connectors_and_tasks import ConfiguredWork, ConnectorsAndTasks
 
 DELAY_MAX_MS = 300_000
 
 
-def tasks(connector: str, count: int, *, start: int = 0) -> tuple[ids.ConnectorTaskId, ...]:
-    return tuple(ids.ConnectorTaskId(connector, start + each) for each in range(count))
+def tasks(connector: str, count: int, *, start: int = 0) -> tuple[ConnectorTaskId, ...]:
+    return tuple(ConnectorTaskId(connector, start + each) for each in range(count))
 
 
-def loads_of(members: dict[str, work.Work]) -> tuple[list[int], list[int]]:
+def loads_of(members: dict[str, ConnectorsAndTasks]) -> tuple[list[int], list[int]]:
     """How many connectors and how many tasks members run, ascending."""
     return (
         sorted(len(held.connectors) for held in members.values()),
@@ -29,14 +36,14 @@ class ConnectGroup:
     """Workers in a group, led by an assignor; every round's plan is checked as it is made."""
 
     connectors: dict[str, int] = field(default_factory=dict)
-    members: dict[str, work.Work] = field(default_factory=dict)
+    members: dict[str, ConnectorsAndTasks] = field(default_factory=dict)
     delay_max_ms: int = DELAY_MAX_MS
     now_ms: int = 1_790_000_000_000
     generation: int = 1000
-    state: cooperative.State = field(default_factory=lambda: cooperative.State(generation=1000))
-    last: cooperative.Plan | None = None
+    state: AssignorState = field(default_factory=lambda: AssignorState(generation=1000))
+    last: AssignmentPlan | None = None
 
-    def join(self, *members: str, held: work.Work = work.NO_WORK) -> None:
+    def join(self, *members: str, held: ConnectorsAndTasks = connectors_and_tasks.NO_WORK) -> None:
         for member in members:
             assert member not in self.members, member
             self.members[member] = held
@@ -47,10 +54,10 @@ class ConnectGroup:
 
     def forget(self) -> None:
         """Another worker leads, and remembers nothing."""
-        self.state = cooperative.State(generation=self.generation)
+        self.state = AssignorState(generation=self.generation)
 
-    def configured(self) -> work.Configured:
-        return work.Configured(offset=618, task_counts=self.connectors)
+    def configured(self) -> ConfiguredWork:
+        return ConfiguredWork(offset=618, task_counts=self.connectors)
 
     def round(
         self,
@@ -58,17 +65,17 @@ class ConnectGroup:
         delivered: bool = True,
         missed: Collection[str] = (),
         completed_before: int = 1,
-    ) -> cooperative.Plan:
+    ) -> AssignmentPlan:
         """One generation; not `delivered`: nobody hears of its plan; `missed`: these do not."""
         self.generation += 1
-        asked = cooperative.Round(
+        asked = AssignmentRound(
             configured=self.configured(),
             members=dict(self.members),
             generation=self.generation,
             last_completed=self.generation - completed_before,
         )
-        times = lost.Times(now_ms=self.now_ms, delay_max_ms=self.delay_max_ms)
-        plan = cooperative.plan(asked, self.state, times=times)
+        times = RebalanceTimes(now_ms=self.now_ms, delay_max_ms=self.delay_max_ms)
+        plan = assignor.plan_cooperative_assignment(asked, self.state, times=times)
         self.state, self.last = plan.state, plan
         check(asked, plan)
         for member, held in self.members.items():
@@ -108,7 +115,7 @@ class ConnectGroup:
         raise AssertionError(f"still moving after {rounds_max} rounds: {self.loads}")
 
 
-def check(asked: cooperative.Round, plan: cooperative.Plan) -> None:
+def check(asked: AssignmentRound, plan: AssignmentPlan) -> None:
     """What holds for every plan, whatever the members say."""
     for each in (plan.assigned, plan.revoked, plan.running):
         assert list(each) == list(asked.members)
@@ -126,7 +133,7 @@ def check(asked: cooperative.Round, plan: cooperative.Plan) -> None:
     assert (plan.delay_ms > 0) == (plan.state.waiting.scheduled_ms is not None)
 
 
-def moved(plan: cooperative.Plan) -> int:
+def moved(plan: AssignmentPlan) -> int:
     """How many items are started or stopped."""
     changes = (*plan.assigned.values(), *plan.revoked.values())
     return sum(len(each.items) for each in changes)

@@ -7,21 +7,30 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from connect_runtime.base import ids
-from mm2.core.copy import map_writer
-from mm2.core.offsets import offset_map
-from mm2.formats import map_record
+from connect_runtime.base.ids import TopicPartition
+from mm2.formats import offset_map_records
+from mm2.formats.offset_map_records import (
+    Era,
+    EraKey,
+    MapKey,
+    MapSegment,
+    MapSegmentKey,
+    MapValue,
+    OffsetRun,
+)
+from mm2.offsets.offset_map import OffsetMap
+from mm2.replication.map_writer import MapWriter
 from tests.fakes import copying
 
-T7 = ids.TopicPartition("orders", 7)
+T7 = TopicPartition("orders", 7)
 
 
 def era_key(era, ordinal=1, epoch=0):
-    return map_record.EraKey(topic="orders", partition=7, era=era, ordinal=ordinal, epoch=epoch)
+    return EraKey(topic="orders", partition=7, era=era, ordinal=ordinal, epoch=epoch)
 
 
 def era_of(first_source=0, first_target=1, request=""):
-    return map_record.Era(
+    return Era(
         source_cluster="a",
         target_cluster="b",
         source_topic_id=bytes(16),
@@ -33,13 +42,13 @@ def era_of(first_source=0, first_target=1, request=""):
 
 
 def log(
-    partition: ids.TopicPartition, *, through: int, delta: int, start: int = 0, epoch: int = 0
+    partition: TopicPartition, *, through: int, delta: int, start: int = 0, epoch: int = 0
 ) -> list[tuple[bytes | None, bytes | None]]:
     """A map topic of one era in which all was copied from `start` on, without a gap."""
     name, number = partition.topic, partition.partition
     where: dict[str, Any] = {"topic": name, "partition": number, "era": 1, "ordinal": 1}
     where["epoch"] = epoch
-    segment = map_record.Segment(
+    segment = MapSegment(
         leader_epoch=0,
         source_epoch=0,
         owner=b"12345678",
@@ -47,20 +56,23 @@ def log(
         through=through,
         target_next=through + delta,
         last_crc=None,
-        runs=(map_record.Run(start, delta),),
+        runs=(OffsetRun(start, delta),),
     )
-    pairs: list[tuple[map_record.MapKey, map_record.MapValue]] = [
-        (map_record.EraKey(**where), era_of(start, max(0, start + delta))),
-        (map_record.SegmentKey(**where, first_source=start), segment),
+    pairs: list[tuple[MapKey, MapValue]] = [
+        (EraKey(**where), era_of(start, max(0, start + delta))),
+        (MapSegmentKey(**where, first_source=start), segment),
     ]
-    return [(map_record.encode_key(key), map_record.encode_value(value)) for key, value in pairs]
+    return [
+        (offset_map_records.encode_key(key), offset_map_records.encode_value(value))
+        for key, value in pairs
+    ]
 
 
 @dataclass
 class Copied:
     """Owners copy one after the other; `places` says where each source offset stands."""
 
-    known: offset_map.OffsetMap = field(default_factory=offset_map.OffsetMap)
+    known: OffsetMap = field(default_factory=OffsetMap)
     batches: list[tuple[int, int, int]] = field(default_factory=list)  # source, records, target
     source: int = 10
     target: int = 3
@@ -72,7 +84,7 @@ class Copied:
         start = again[0][0] if again else self.source
         self.target += 1  # the fence's marker
         paired = epoch % 2
-        writer = map_writer.MapWriter(
+        writer = MapWriter(
             topic="orders",
             partition=7,
             era=1,
@@ -131,7 +143,7 @@ owners = st.lists(st.tuples(st.integers(0, 4), steps), min_size=1, max_size=5)
 def history(owners):
     copied = Copied()
     key, value = era_key(1), era_of(first_source=10, first_target=3)
-    copied.known.apply(map_record.encode_key(key), map_record.encode_value(value))
+    copied.known.apply(offset_map_records.encode_key(key), offset_map_records.encode_value(value))
     for epoch, (kept, steps) in enumerate(owners):
         copied.own(epoch, kept, steps)
     copied.known.check_invariants()

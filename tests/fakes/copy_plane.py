@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from mm2.core.configs import engine_settings
-from mm2.core.copy import crossing, messages
-from mm2.pipeline import control_channel
-from mm2.pipeline import engine as engines
+from mm2.config.engine_config import EngineSettings
+from mm2.copier import control_messages
+from mm2.copier.control_messages import ConfigureCopy, PartitionGauge
+from mm2.copier.control_server import ChannelInbox
+from mm2.copier.engine import CopyJob, CopyState, SlotUsage
+from mm2.replication.latency import LatencySnapshot
 
 
 class FakeChannel:
@@ -16,7 +18,7 @@ class FakeChannel:
 
     token = b"token"
 
-    def __init__(self, inbox: control_channel.Inbox) -> None:
+    def __init__(self, inbox: ChannelInbox) -> None:
         self.name, self.inbox = "", inbox
         self.sent: list[dict[str, Any]] = []
         self.connected = True
@@ -32,7 +34,7 @@ class FakeChannel:
     def note_taken(self) -> None:
         pass
 
-    def hand_over(self, name: str, inbox: control_channel.Inbox) -> None:
+    def hand_over(self, name: str, inbox: ChannelInbox) -> None:
         self.name, self.inbox = name, inbox
 
     def says(self, **message: Any) -> None:
@@ -45,9 +47,9 @@ class FakeChannel:
 
 @dataclass
 class FakeHandle:
-    """Implements `engines.CopyHandle`."""
+    """Implements `CopyHandle`."""
 
-    state: engines.CopyState = engines.CopyState.RUNNING
+    state: CopyState = CopyState.RUNNING
     error: str | None = None
     cancelled: bool = False
 
@@ -64,7 +66,7 @@ class FakePlane:
 
     failure: str = ""
     released: int = 0
-    settings: engine_settings.EngineSettings | None = None
+    settings: EngineSettings | None = None
     address: str = "here"
     warm: bool = True
     channels: list[FakeChannel] = field(default_factory=list)
@@ -82,46 +84,48 @@ class FakePlane:
     def spares(self) -> Any:
         return self
 
-    def take(self, name: str, inbox: control_channel.Inbox) -> None:
+    def take(self, name: str, inbox: ChannelInbox) -> None:
         """Nothing waits."""
 
-    def acquire(self, settings: engine_settings.EngineSettings | None, clock: object) -> Any:
+    def acquire(self, settings: EngineSettings | None, clock: object) -> Any:
         self.settings = settings
         return self
 
     def release(self) -> None:
         self.released += 1
 
-    def open(self, name: str, *, inbox: control_channel.Inbox) -> FakeChannel:
+    def open(self, name: str, *, inbox: ChannelInbox) -> FakeChannel:
         self.channels.append(FakeChannel(inbox))
         return self.channels[-1]
 
-    def start(self, job: engines.CopyJob) -> FakeHandle:
+    def start(self, job: CopyJob) -> FakeHandle:
         self.handles.append(FakeHandle())
         return self.handles[-1]
 
-    def slots(self) -> engines.SlotView:
-        waiting = sum(each.state is engines.CopyState.WAITING_FOR_SLOT for each in self.handles)
-        return engines.SlotView(total=1, used=1, waiting=waiting)
+    def slots(self) -> SlotUsage:
+        waiting = sum(each.state is CopyState.WAITING_FOR_SLOT for each in self.handles)
+        return SlotUsage(total=1, used=1, waiting=waiting)
 
     @property
     def copy(self) -> FakeChannel:
         """The newest."""
         return self.channels[-1]
 
-    def configured(self) -> messages.Configure:
+    def configured(self) -> ConfigureCopy:
         """What the newest copy was told to do."""
-        return messages.read_configure(self.copy.told("configure")[0])
+        return control_messages.decode_configure(self.copy.told("configure")[0])
 
     def gauges(self, *, phase: str = "copying", reason: str = "", copied_to: int = 5) -> None:
         """The newest copy says how far all its partitions are."""
         found = [
-            messages.Gauge(
+            PartitionGauge(
                 **{**PLAIN, "index": at, "phase": phase, "reason": reason, "copied_to": copied_to}
             )
             for at in range(len(self.configured().partitions))
         ]
-        self.copy.says(**messages.gauges(found, troubles={}, pulse=crossing.Pulse(), now_s=0.0))
+        self.copy.says(
+            **control_messages.encode_gauges(found, troubles={}, pulse=LatencySnapshot(), now_s=0.0)
+        )
 
 
 PLAIN: dict[str, Any] = {

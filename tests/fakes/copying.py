@@ -6,21 +6,38 @@ import random
 import struct
 from typing import Any
 
-from connect_runtime.base import ids
-from mm2.core.copy import (
-    budget,
-    facts,
-    instructions,
-    limits,
-    opening,
-    outgoing,
-    partition,
-    source_batches,
-    standing,
-)
-from mm2.core.offsets import offset_map
+from connect_runtime.base.ids import TopicPartition
 from mm2.formats import record_batch, records
+from mm2.formats.records import BatchRecord, RecordFields
+from mm2.offsets.offset_map import OffsetMap, PartitionMap
+from mm2.replication import outbound_batches, recovery_instructions
+from mm2.replication.batch_limits import BatchMergeLimits
+from mm2.replication.memory_budget import MemoryBudget
+from mm2.replication.outbound_batches import RecordTransform
+from mm2.replication.partition_replicator import PartitionReplicator
+from mm2.replication.partition_state import PartitionPhase, PartitionState
+from mm2.replication.read_committed import SourceBatch
+from mm2.replication.recovery_instructions import (
+    AppendToFlowLog,
+    CommitTransaction,
+    Delay,
+    EpochEnd,
+    FindEpochEnd,
+    FindSourceOffset,
+    FindTargetEnd,
+    InitIdempotentProducer,
+    InitProducer,
+    Instruction,
+    ProducerIdentity,
+    ReadRecoveredState,
+    ReadSource,
+    ReadTarget,
+    SourceLogOffset,
+    TargetEnd,
+)
 from tests.fakes import batches, scripts, taking
+from tests.fakes.batches import Stamp
+from tests.fakes.scripts import Log
 
 FRESH = scripts.NOW_MS
 OLD = scripts.NOW_MS - 86_400_000
@@ -35,24 +52,24 @@ class World:
     """
 
     def __init__(
-        self, *source: bytes, transform: opening.Transform | None = None, **changed: Any
+        self, *source: bytes, transform: RecordTransform | None = None, **changed: Any
     ) -> None:
         self.now_s = 1000.0
-        self.source = scripts.Log(*source)
+        self.source = Log(*source)
         self.mirror: list[bytes] = []
         self.leader_epoch = 2
-        self.map = offset_map.OffsetMap()
+        self.map = OffsetMap()
         self.answers: dict[type, list[Any]] = {}
         self.withheld: set[type] = set()
         self.open: Any = None
         self.asked: list[Any] = []
-        self.anchors: list[instructions.Record] = []
+        self.anchors: list[AppendToFlowLog] = []
         self.in_flight: list[bytes] = []
-        self.budget = budget.Budget(1 << 20)
-        self.joining = limits.Joining(records=0)
-        self._producer = instructions.ProducerIdentity(id=7, epoch=-1)
+        self.budget = MemoryBudget(1 << 20)
+        self.joining = BatchMergeLimits(records=0)
+        self._producer = ProducerIdentity(id=7, epoch=-1)
         self._plain_ids = 0
-        self.copy = partition.PartitionCopy(
+        self.copy = PartitionReplicator(
             taking.where(**changed),
             owner=taking.ME,
             held=self.budget,
@@ -96,11 +113,11 @@ class World:
                 self.acknowledge()
         return self
 
-    def do(self, found: list[instructions.Instruction]) -> World:
+    def do(self, found: list[Instruction]) -> World:
         for each in found:
             self.asked.append(each)
             if not self.copy.script.asks(each):
-                if isinstance(each, instructions.Record):
+                if isinstance(each, AppendToFlowLog):
                     self.anchors.append(each)
             elif type(each) in self.withheld:
                 self.open = each
@@ -112,7 +129,7 @@ class World:
     # How the world stands
 
     @property
-    def standing(self) -> standing.Standing:
+    def standing(self) -> PartitionState:
         return self.copy.standing
 
     @property
@@ -144,42 +161,44 @@ class World:
         return [type(each) for each in self.asked]
 
     @property
-    def _partition(self) -> offset_map.PartitionMap:
+    def _partition(self) -> PartitionMap:
         where = self.copy.where
-        return self.map.partition(ids.TopicPartition(where.topic, where.partition))
+        return self.map.partition(TopicPartition(where.topic, where.partition))
 
     def _answer(self, question: Any) -> Any:
         if self.answers.get(type(question)):
             return self.answers[type(question)].pop(0)
         match question:
-            case instructions.ReadTarget():
-                return scripts.Log(*self.mirror)(question)
-            case instructions.ReadSource():
+            case ReadTarget():
+                return Log(*self.mirror)(question)
+            case ReadSource():
                 return self.source(question)
-            case instructions.ReadFacts():
-                return facts.from_map(self._partition, target=question.target)
-            case instructions.NoteTargetEnd():
-                return instructions.TargetEnd(offset=self.end, leader_epoch=self.leader_epoch)
-            case instructions.FindEpochEnd():
-                return instructions.EpochEnd(offset=self.end)
-            case instructions.FindSourceOffset():
-                return instructions.SourceOffset(offset=self.source.start)
-            case instructions.GetProducerId():
+            case ReadRecoveredState():
+                return recovery_instructions.extract_recovered_state(
+                    self._partition, target=question.target
+                )
+            case FindTargetEnd():
+                return TargetEnd(offset=self.end, leader_epoch=self.leader_epoch)
+            case FindEpochEnd():
+                return EpochEnd(offset=self.end)
+            case FindSourceOffset():
+                return SourceLogOffset(offset=self.source.start)
+            case InitIdempotentProducer():
                 self._plain_ids += 1
-                return instructions.ProducerIdentity(id=100 + self._plain_ids, epoch=0)
-            case instructions.InitProducer():
-                self._producer = instructions.ProducerIdentity(id=7, epoch=self._producer.epoch + 1)
+                return ProducerIdentity(id=100 + self._plain_ids, epoch=0)
+            case InitProducer():
+                self._producer = ProducerIdentity(id=7, epoch=self._producer.epoch + 1)
                 return self._producer
         self._carry_out(question)
         return scripts.DONE
 
     def _carry_out(self, question: Any) -> None:
         match question:
-            case instructions.CommitTransaction():
+            case CommitTransaction():
                 self.append(scripts.marker(0, (7, self._producer.epoch)), self.end)
-            case instructions.Sleep():
+            case Delay():
                 self.now_s += question.delay_s
-            case instructions.Record():
+            case AppendToFlowLog():
                 for each in question.items:
                     if not each.receipt:
                         self.map.apply(each.key, each.value)
@@ -188,7 +207,7 @@ class World:
 def begun(*source: bytes, **changed: Any) -> World:
     """Taken and ready to copy; `changed` goes into the setup."""
     world = World(*source, **changed).tick()
-    assert world.standing.phase is standing.Phase.COPYING, world.standing.reason
+    assert world.standing.phase is PartitionPhase.COPYING, world.standing.reason
     world.forget()
     return world
 
@@ -206,22 +225,22 @@ def damaged(offset: int) -> bytes:
 
 def unreadable(offset: int, *, codec: int = 1, last_delta: int = 3) -> bytes:
     """A batch whose checksum is right and whose records are not, and that must be opened."""
-    stamp = batches.Stamp(base_offset=offset, attributes=codec)
+    stamp = Stamp(base_offset=offset, attributes=codec)
     return batches.assemble(b"garbage", stamp, count=2, last=last_delta, timestamps=(FRESH, FRESH))
 
 
 def outgoing_of(*sources: int, source_epoch: int = 0, ends: int | None = None) -> Any:
     """A batch for the target of one record from each of these source offsets."""
-    found = [records.Record(at, FRESH, records.write_body(VALUE)) for at in sources]
+    found = [BatchRecord(at, FRESH, records.encode_body(VALUE)) for at in sources]
     end = sources[-1] + 1 if ends is None else ends
     header = record_batch.read_header(
         memoryview(scripts.data(sources[0], b"v", last_delta=end - 1 - sources[0]))
     )._replace(leader_epoch=source_epoch)
-    entry = source_batches.Copyable(header, memoryview(b""), sources[0], "a test made it")
-    (made,) = outgoing.made(
+    entry = SourceBatch(header, memoryview(b""), sources[0], "a test made it")
+    (made,) = outbound_batches.encode_batches(
         [entry], found, codec=0, batch_bytes=1 << 20, records_max=1 << 20, why="a test made it"
     )
     return made
 
 
-VALUE = records.Fields(None, b"v")
+VALUE = RecordFields(None, b"v")

@@ -8,30 +8,35 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from connect_runtime.app import fleet, fleet_member
-from connect_runtime.app.settings import distributed as distributed_settings
-from connect_runtime.base import metrics
-from connect_runtime.core.assignment import work
-from connect_runtime.core.herder import admission, requests
-from connect_runtime.core.state import status_records
-from connect_runtime.ports import herder as herder_port
-from connect_runtime.runtime import begun
-from tests.fakes import rest_herder
+from connect_runtime.app.distributed_settings import DistributedSettings
+from connect_runtime.app.multi_worker import FleetMember, LoopbackApi, WorkerFleet
+from connect_runtime.base.metrics import MetricFamily
+from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks, WorkItem
+from connect_runtime.herder import request_routing
+from connect_runtime.herder.herder_api import WorkerReply
+from connect_runtime.herder.herder_requests import HerderRequest, RequestRefused
+from connect_runtime.storage.status_records import RunState, StatusSubject
+from connect_runtime.worker.worker import StartedItem
+from tests.fakes.rest_herder import FakeHerder
 
 
 @dataclass
-class Herder(rest_herder.FakeHerder):
+class Herder(FakeHerder):
     """Takes any configuration, unless all are `invalid`, or nothing can be done for now."""
 
     invalid: str | None = None
     stale: bool = False
 
-    def _invalid(self, config: Any) -> requests.Refused | None:
-        return requests.Refused(admission.BAD_REQUEST, self.invalid) if self.invalid else None
+    def _invalid(self, config: Any) -> RequestRefused | None:
+        return (
+            RequestRefused(request_routing.BAD_REQUEST_STATUS, self.invalid)
+            if self.invalid
+            else None
+        )
 
-    def _serve(self, request: requests.Request) -> herder_port.Reply:
+    def _serve(self, request: HerderRequest) -> WorkerReply:
         if self.stale:
-            return requests.Refused(admission.CONFLICT, "a rebalance is coming")
+            return RequestRefused(request_routing.CONFLICT_STATUS, "a rebalance is coming")
         return super()._serve(request)
 
 
@@ -41,18 +46,18 @@ def _alone() -> bool:
 
 @dataclass(eq=False)
 class Member:
-    """Has what `fleet_member.Member` has. `refuses` is raised by `start`; `failure`: it has ended
+    """Has what `FleetMember` has. `refuses` is raised by `start`; `failure`: it has ended
     by itself; `before` is called while it starts; `among_others` is what it tells who is asked
     before it joins."""
 
     leads: bool = True
     leader_url: str = ""
     herder: Herder = field(default_factory=Herder)
-    assigned: work.Work = field(default_factory=lambda: work.Work.of(()))
+    assigned: ConnectorsAndTasks = field(default_factory=lambda: ConnectorsAndTasks.of(()))
     assigned_offset: int = 10**6
-    begun: dict[status_records.Subject, begun.Begun] = field(default_factory=dict)
-    published: tuple[metrics.Family, ...] = ()
-    own_metrics: tuple[metrics.Family, ...] = ()
+    begun: dict[StatusSubject, StartedItem] = field(default_factory=dict)
+    published: tuple[MetricFamily, ...] = ()
+    own_metrics: tuple[MetricFamily, ...] = ()
     rebalances: int = 0
     failure: str | None = None
     refuses: Exception | None = None
@@ -84,23 +89,23 @@ class Member:
         view = self.herder.config()
         return {name: dict(view.config(name) or {}) for name in view.connectors()}
 
-    def runs(self, item: work.Item, state: status_records.State, *, trace: str = "") -> None:
+    def runs(self, item: WorkItem, state: RunState, *, trace: str = "") -> None:
         """It was given this to run, has begun it as it is configured, and says how it is."""
-        self.assigned = work.Work.of({*self.assigned.items, item})
+        self.assigned = ConnectorsAndTasks.of({*self.assigned.items, item})
         view = self.herder.config()
         config = view.config(item) if isinstance(item, str) else view.task_config(item)
         before = self.begun.get(item)
         times = 1 if before is None else before.times + 1
-        self.begun[item] = begun.Begun(config=config or {}, times=times, state=state, trace=trace)
+        self.begun[item] = StartedItem(config=config or {}, times=times, state=state, trace=trace)
 
 
-def as_member(found: Member) -> fleet_member.Member:
-    return cast(fleet_member.Member, found)
+def as_member(found: Member) -> FleetMember:
+    return cast(FleetMember, found)
 
 
 @dataclass
 class Fleet:
-    """Has what `fleet.Fleet` has. `next`: the workers that it makes, then plain ones; `made` with
+    """Has what `WorkerFleet` has. `next`: the workers that it makes, then plain ones; `made` with
     the settings of each, by flow."""
 
     next: deque[Member] = field(default_factory=deque)
@@ -108,8 +113,8 @@ class Fleet:
     calls: list[str] = field(default_factory=list)
 
     @property
-    def loopback(self) -> fleet.Loopback:
-        return fleet.Loopback(url="http://h:1", user="mm2", password="made anew")
+    def loopback(self) -> LoopbackApi:
+        return LoopbackApi(url="http://h:1", user="mm2", password="made anew")
 
     @property
     def front_url(self) -> str:
@@ -120,14 +125,14 @@ class Fleet:
 
     def member(
         self,
-        settings: distributed_settings.Settings,
+        settings: DistributedSettings,
         *,
         namespace: tuple[str, str],
         prefix: str,
-        on_leading: Callable[[fleet_member.Member], None],
+        on_leading: Callable[[FleetMember], None],
         before_joining: Callable[[Callable[[], bool]], None],
         on_trouble: Callable[[str], None],
-    ) -> fleet_member.Member:
+    ) -> FleetMember:
         found = self.next.popleft() if self.next else Member()
         found.on_leading = on_leading
         found.before_joining = before_joining
@@ -144,5 +149,5 @@ class Fleet:
         return dict(self.made)
 
 
-def as_fleet(found: Fleet) -> fleet.Fleet:
-    return cast(fleet.Fleet, found)
+def as_fleet(found: Fleet) -> WorkerFleet:
+    return cast(WorkerFleet, found)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from mm2.formats import records
+from mm2.formats.records import BatchRecord, RecordFields
 from tests.fakes import batches
+from tests.fakes.batches import Record, Stamp
 
 OLDEST_MS, NEWEST_MS = -1, (1 << 62) - 1
 """Timestamps that any two of a batch may have: their difference stays within 64 bits."""
 
 maybe_bytes = st.none() | st.binary(max_size=20) | st.binary(min_size=60, max_size=300)
 headers = st.lists(st.tuples(st.binary(max_size=9), maybe_bytes), max_size=3).map(tuple)
-fields = st.builds(records.Fields, key=maybe_bytes, value=maybe_bytes, headers=headers)
-bodies = fields.map(records.write_body)
+fields = st.builds(RecordFields, key=maybe_bytes, value=maybe_bytes, headers=headers)
+bodies = fields.map(records.encode_body)
 
 timestamps = st.one_of(
     st.integers(1_790_000_000_000, 1_790_000_000_050),
@@ -35,32 +37,32 @@ def offsets(draw: st.DrawFn, *, count: int) -> list[int]:
 
 
 @st.composite
-def some_records(draw: st.DrawFn, *, most: int = 8, dense: bool = False) -> list[records.Record]:
+def some_records(draw: st.DrawFn, *, most: int = 8, dense: bool = False) -> list[BatchRecord]:
     """At least one."""
     count = draw(st.integers(1, most))
     where = range(count) if dense else draw(offsets(count=count))
-    return [records.Record(at, draw(timestamps), draw(bodies)) for at in where]
+    return [BatchRecord(at, draw(timestamps), draw(bodies)) for at in where]
 
 
 def by_hand(
-    found: list[records.Record],
-    stamp: batches.Stamp = batches.PLAIN,
+    found: list[BatchRecord],
+    stamp: Stamp = batches.PLAIN,
     *,
     codec: int = 0,
     last: int | None = None,
 ) -> bytes:
     """A batch of these records, which stand at their offsets, written without the product."""
     base = found[0].offset if stamp is batches.PLAIN else stamp.base_offset
-    stamp = batches.Stamp(
+    stamp = Stamp(
         base_offset=base,
         leader_epoch=stamp.leader_epoch,
         producer_id=stamp.producer_id,
         producer_epoch=stamp.producer_epoch,
         attributes=stamp.attributes,
     )
-    said = [records.read_body(each.body) for each in found]
+    said = [records.decode_body(each.body) for each in found]
     held = [
-        batches.Record(
+        Record(
             key=each.key,
             value=each.value,
             headers=each.headers,

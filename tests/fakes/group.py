@@ -11,13 +11,28 @@ import math
 import threading
 from collections.abc import Iterator
 
-from connect_runtime.base import errors
-from connect_runtime.core.assignment import cooperative, leader, lost, member, protocol, work
-from connect_runtime.core.herder import events
-from connect_runtime.ports import group as port
-from connect_runtime.system import clock
+from connect_runtime.base.errors import FatalError
+from connect_runtime.group import rebalance_rounds
+from connect_runtime.group.assignor import AssignorState, RebalanceTimes
+from connect_runtime.group.connect_protocol import ConnectProtocol
+from connect_runtime.group.connectors_and_tasks import ConfiguredWork
+from connect_runtime.group.rebalance_rounds import (
+    AssignmentOwners,
+    ConfigSnapshots,
+    LeaderAssignments,
+    LeaderElection,
+    MemberAssignment,
+)
+from connect_runtime.herder.group_interface import (
+    GetConfiguredWork,
+    GroupEvent,
+    GroupFailed,
+    OnGroupEvent,
+)
+from connect_runtime.herder.herder_events import AssignmentReceived, CoordinatorLost, JoinRequested
+from connect_runtime.system.clock import SystemClock
 
-_CLOCK = clock.SystemClock()
+_CLOCK = SystemClock()
 
 
 class FakeCoordinator:
@@ -33,7 +48,7 @@ class FakeCoordinator:
         self._there = True
 
     def member(
-        self, name: str, *, offers: protocol.Protocol = protocol.Protocol.SESSIONED
+        self, name: str, *, offers: ConnectProtocol = ConnectProtocol.SESSIONED
     ) -> FakeGroup:
         """One that is no member before it is started."""
         return FakeGroup(self, name, offers=offers)
@@ -89,7 +104,7 @@ class FakeCoordinator:
         speaks = min((each.offers for each in self._round), key=lambda each: each.version)
         leads = self._round[0]
         lead = leads.lead(
-            leader.Election(
+            LeaderElection(
                 leader=leads.id,
                 protocol=speaks,
                 generation=self.generation,
@@ -111,7 +126,7 @@ class FakeCoordinator:
 class FakeGroup:
     """`calls` has what the herder said, in order."""
 
-    def __init__(self, at: FakeCoordinator, name: str, *, offers: protocol.Protocol) -> None:
+    def __init__(self, at: FakeCoordinator, name: str, *, offers: ConnectProtocol) -> None:
         self.id = f"connect-{name}"
         self.offers = offers
         self.calls: list[str] = []
@@ -119,15 +134,15 @@ class FakeGroup:
         self.said: dict[str, bytes] = {}
         self._at = at
         self._url = f"http://{name}/"
-        self._part = self._heard_part = member.Member.fresh(offers)
-        self._state = cooperative.State()
-        self._joined_with = work.Configured()
-        self._news: list[port.News] = []
+        self._part = self._heard_part = MemberAssignment.fresh(offers)
+        self._state = AssignorState()
+        self._joined_with = ConfiguredWork()
+        self._news: list[GroupEvent] = []
         self._asked = False
         self._joined = False
         self._over = True
-        self._on_news: port.OnNews = lambda: None
-        self._configured: port.Configured = work.Configured
+        self._on_news: OnGroupEvent = lambda: None
+        self._configured: GetConfiguredWork = ConfiguredWork
 
     # the port
 
@@ -135,13 +150,13 @@ class FakeGroup:
     def member_id(self) -> str:
         return self.id if self._joined else ""
 
-    def start(self, on_news: port.OnNews, configured: port.Configured) -> None:
+    def start(self, on_news: OnGroupEvent, configured: GetConfiguredWork) -> None:
         with self._at.lock:
             self._on_news, self._configured, self._over = on_news, configured, False
             self._at.come(self)
             self._at.advance()
 
-    def take(self) -> list[port.News]:
+    def take(self) -> list[GroupEvent]:
         with self._at.lock:
             taken, self._news = self._news, []
             self._heard_part = self._part
@@ -153,9 +168,7 @@ class FakeGroup:
     def prepared(self) -> None:
         with self._at.lock:
             self.calls.append("prepared")
-            unheard = any(
-                isinstance(each, events.JoinAsked | events.GroupLost) for each in self._news
-            )
+            unheard = any(isinstance(each, JoinRequested | CoordinatorLost) for each in self._news)
             if not self._asked or self.said or unheard or self._over:
                 return
             self.wishes = False
@@ -176,7 +189,7 @@ class FakeGroup:
         with self._at.lock:
             self.calls.append(f"leave: {reason}")
             self._part = self._heard_part
-            self._news = [each for each in self._news if isinstance(each, events.GroupLost)]
+            self._news = [each for each in self._news if isinstance(each, CoordinatorLost)]
             self._depart()
 
     def give_up_work(self) -> None:
@@ -208,11 +221,11 @@ class FakeGroup:
 
     # the test
 
-    def fail(self, error: errors.FatalError) -> None:
+    def fail(self, error: FatalError) -> None:
         """It cannot be a member any more."""
         with self._at.lock:
             self._over = True
-            self._news.append(port.Failed(error))
+            self._news.append(GroupFailed(error))
             self._depart()
         self._on_news()
 
@@ -229,18 +242,18 @@ class FakeGroup:
     def ask(self) -> None:
         if not self._asked:
             self._asked, self._joined = True, False
-            self._tell(events.JoinAsked(self._part.stop_before_joining()))
+            self._tell(JoinRequested(self._part.stop_before_joining()))
 
     def lose(self) -> None:
         self._part, _ = self._part.given_up()
         self._asked, self._joined, self.wishes, self.said = False, False, True, {}
         self._news.clear()
-        self._tell(events.GroupLost("the test says so"))
+        self._tell(CoordinatorLost("the test says so"))
 
-    def lead(self, election: leader.Election, *, delay_max_ms: int) -> leader.Lead:
-        snapshots = leader.Snapshots(joined_with=self._joined_with, newest=self._configured())
-        times = lost.Times(now_ms=round(_CLOCK.now_s() * 1000), delay_max_ms=delay_max_ms)
-        made = leader.lead(election, snapshots, self._state, times=times)
+    def lead(self, election: LeaderElection, *, delay_max_ms: int) -> LeaderAssignments:
+        snapshots = ConfigSnapshots(joined_with=self._joined_with, newest=self._configured())
+        times = RebalanceTimes(now_ms=round(_CLOCK.now_s() * 1000), delay_max_ms=delay_max_ms)
+        made = rebalance_rounds.perform_assignment(election, snapshots, self._state, times=times)
         self._state = made.state
         return made
 
@@ -248,16 +261,16 @@ class FakeGroup:
         self,
         data: bytes,
         *,
-        speaks: protocol.Protocol,
+        speaks: ConnectProtocol,
         generation: int,
-        owners: leader.Owners | None,
+        owners: AssignmentOwners | None,
         leads: bool,
     ) -> None:
         answer = self._part.answered(data, protocol_name=speaks.wire_name, generation=generation)
         self._part = answer.member
         self._asked, self._joined, self.said = False, True, {}
         self._tell(
-            events.RoundCompleted(
+            AssignmentReceived(
                 generation=generation,
                 speaks=speaks,
                 assignment=answer.assignment,
@@ -272,6 +285,6 @@ class FakeGroup:
         self._at.part(self)
         self._at.advance()
 
-    def _tell(self, news: port.News) -> None:
+    def _tell(self, news: GroupEvent) -> None:
         self._news.append(news)
         self._on_news()

@@ -5,8 +5,21 @@ from __future__ import annotations
 import random
 from typing import Any, TypeVar
 
-from connect_runtime.core.membership import events, instructions, machine, settings, standing
-from connect_runtime.wire.codec import failures
+from connect_runtime.group.member import GroupMember
+from connect_runtime.group.member_events import (
+    GroupRequestFailed,
+    GroupResponseReceived,
+    JoinPrepared,
+    MemberEvent,
+    MemberInstruction,
+    MemberLogLine,
+    MemberTick,
+    PrepareJoin,
+    SendGroupRequest,
+    WorkerLoopTicked,
+)
+from connect_runtime.group.member_state import GroupRebalanceConfig, MemberState
+from connect_runtime.protocol.request_errors import ConnectionFailed
 from tests.fakes import group_answers
 
 PROTOCOLS = (("sessioned", b"s"), ("compatible", b"c"), ("default", b"d"))
@@ -17,25 +30,25 @@ class GroupTalk:
     """Every step is checked; `sent` has the requests that wait for an answer, by API."""
 
     def __init__(self, **options: Any) -> None:
-        self.settings = settings.Settings(group_id="g", **options)
-        self.member = machine.GroupMember(self.settings, rng=random.Random(1))
+        self.settings = GroupRebalanceConfig(group_id="g", **options)
+        self.member = GroupMember(self.settings, rng=random.Random(1))
         self.now_s = 1000.0
-        self.sent: dict[str, instructions.Send] = {}
-        self.told: list[instructions.Instruction] = []
+        self.sent: dict[str, SendGroupRequest] = {}
+        self.told: list[MemberInstruction] = []
         self.notes: list[str] = []
 
     @property
-    def state(self) -> standing.State:
+    def state(self) -> MemberState:
         return self.member.state
 
-    def tell(self, event: events.Event) -> list[instructions.Instruction]:
+    def tell(self, event: MemberEvent) -> list[MemberInstruction]:
         """What it tells the worker; requests are kept, notes too."""
-        told: list[instructions.Instruction] = []
+        told: list[MemberInstruction] = []
         for each in self.member.step(event, now_s=self.now_s):
             match each:
-                case instructions.Send():
+                case SendGroupRequest():
                     self.sent[each.message.api] = each
-                case instructions.Note():
+                case MemberLogLine():
                     self.notes.append(each.text)
                 case _:
                     told.append(each)
@@ -43,7 +56,7 @@ class GroupTalk:
         self.told += told
         return told
 
-    def wait(self, seconds: float, *, ticking: bool = True) -> list[instructions.Instruction]:
+    def wait(self, seconds: float, *, ticking: bool = True) -> list[MemberInstruction]:
         """Time passes, and it is woken whenever it wants; `ticking`: the worker is alive."""
         told, end_s, wakes = [], self.now_s + seconds, 0
         while self.member.due_s() <= end_s:
@@ -54,34 +67,34 @@ class GroupTalk:
         self.now_s = end_s
         return told + self._woken(ticking)
 
-    def _woken(self, ticking: bool) -> list[instructions.Instruction]:
-        return self.tell(events.WorkerTicked() if ticking else events.TimePassed())
+    def _woken(self, ticking: bool) -> list[MemberInstruction]:
+        return self.tell(WorkerLoopTicked() if ticking else MemberTick())
 
-    def answer(self, api: str, body: Any) -> list[instructions.Instruction]:
-        return self.tell(events.Answered(token=self.sent.pop(api).token, body=body))
+    def answer(self, api: str, body: Any) -> list[MemberInstruction]:
+        return self.tell(GroupResponseReceived(token=self.sent.pop(api).token, body=body))
 
-    def fail(self, api: str, failure: Any = None) -> list[instructions.Instruction]:
-        gone = failure or failures.ConnectionFailed("broker:9092", "refused")
-        return self.tell(events.Unanswered(token=self.sent.pop(api).token, failure=gone))
+    def fail(self, api: str, failure: Any = None) -> list[MemberInstruction]:
+        gone = failure or ConnectionFailed("broker:9092", "refused")
+        return self.tell(GroupRequestFailed(token=self.sent.pop(api).token, failure=gone))
 
     def entity(self, api: str, version: int | None = None) -> Any:
         """The request that waits, as it would be written."""
         message = self.sent[api].message
         return message.entity(message.high if version is None else version)
 
-    def prepare(self) -> list[instructions.Instruction]:
+    def prepare(self) -> list[MemberInstruction]:
         """The worker answers the last `PrepareJoin`."""
-        asked = last(self.told, instructions.PrepareJoin)
-        return self.tell(events.Prepared(token=asked.token, protocols=PROTOCOLS))
+        asked = last(self.told, PrepareJoin)
+        return self.tell(JoinPrepared(token=asked.token, protocols=PROTOCOLS))
 
     # as far as
 
     def find(self) -> GroupTalk:
-        self.tell(events.TimePassed())
+        self.tell(MemberTick())
         self.answer("find_coordinator", group_answers.found())
         return self
 
-    def join(self, **fields: Any) -> list[instructions.Instruction]:
+    def join(self, **fields: Any) -> list[MemberInstruction]:
         """Asked to prepare, the worker does, and the group is joined."""
         self.prepare()
         return self.answer("join_group", group_answers.joined(**fields))
@@ -89,9 +102,9 @@ class GroupTalk:
     def stable(self, assignment: bytes = b"work") -> GroupTalk:
         self.find().join()
         self.answer("sync_group", group_answers.synced(assignment))
-        assert self.state is standing.State.STABLE
+        assert self.state is MemberState.STABLE
         return self
 
 
-def last(told: list[instructions.Instruction], kind: type[T]) -> T:
+def last(told: list[MemberInstruction], kind: type[T]) -> T:
     return [each for each in told if isinstance(each, kind)][-1]

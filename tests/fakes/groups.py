@@ -6,27 +6,33 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from connect_runtime.base import errors, ids
-from connect_runtime.kafka_client import errors as kafka_errors
-from mm2.cluster import errors as cluster_errors
-from mm2.cluster import groups as port
-from mm2.core.groups import relevant
-from mm2.core.offsets import checkpoints, group_sync
+from connect_runtime.base.errors import ConnectError, RetriableError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.kafka.client_errors import TopicMissingError
+from mm2.kafka.client_interfaces import (
+    GroupInUseError,
+    OffsetsToWrite,
+    PerGroupResult,
+    RefusedOffsets,
+    ReportedPositions,
+)
+from mm2.offsets import group_selection
+from mm2.offsets.checkpoint_rules import CommittedPositions, OffsetAndMetadata
+from mm2.offsets.group_offset_sync import GroupState
+from mm2.offsets.group_selection import ListedGroup
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True, kw_only=True)
 class FakeGroup:
-    state: group_sync.GroupState = group_sync.GroupState.EMPTY
+    state: GroupState = GroupState.EMPTY
     type: str = "classic"
     protocol: str = "consumer"
     hosts: tuple[str, ...] = ()
     assignor: str = ""
     unstable: bool = False
-    positions: dict[ids.TopicPartition, checkpoints.OffsetAndMetadata | None] = field(
-        default_factory=dict
-    )
+    positions: dict[TopicPartition, OffsetAndMetadata | None] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,26 +45,24 @@ class FakeGroupCluster:
     """
 
     groups: dict[str, FakeGroup] = field(default_factory=dict)
-    failure: errors.ConnectError | None = None
-    failures: dict[tuple[str, str], errors.ConnectError] = field(default_factory=dict)
-    partitions: frozenset[ids.TopicPartition] | None = None
+    failure: ConnectError | None = None
+    failures: dict[tuple[str, str], ConnectError] = field(default_factory=dict)
+    partitions: frozenset[TopicPartition] | None = None
     on_write: Callable[[], None] = lambda: None
-    writes: list[Mapping[str, port.Written]] = field(default_factory=list)
+    writes: list[Mapping[str, OffsetsToWrite]] = field(default_factory=list)
 
     def commit(
-        self, group: str, offsets: Mapping[ids.TopicPartition, int | None], *, metadata: str = ""
+        self, group: str, offsets: Mapping[TopicPartition, int | None], *, metadata: str = ""
     ) -> FakeGroup:
         """As a client does; None: it says that it goes on nowhere."""
         found = self.groups.setdefault(group, FakeGroup())
         for place, offset in offsets.items():
             found.positions[place] = (
-                None
-                if offset is None
-                else checkpoints.OffsetAndMetadata(offset=offset, metadata=metadata)
+                None if offset is None else OffsetAndMetadata(offset=offset, metadata=metadata)
             )
         return found
 
-    def offsets(self, group: str) -> dict[ids.TopicPartition, int | None]:
+    def offsets(self, group: str) -> dict[TopicPartition, int | None]:
         positions = self.groups[group].positions
         return {place: None if each is None else each.offset for place, each in positions.items()}
 
@@ -71,33 +75,31 @@ class FakeGroups:
         self.closed = False
         self.calls: list[str] = []
 
-    def list_groups(self, timeout_s: float) -> list[relevant.Listed]:
+    def list_groups(self, timeout_s: float) -> list[ListedGroup]:
         self._answer("list_groups")
         return [
-            relevant.Listed(group=name, type=each.type, protocol=each.protocol)
+            ListedGroup(group=name, type=each.type, protocol=each.protocol)
             for name, each in self._cluster.groups.items()
         ]
 
-    def states(
-        self, groups: Collection[str], timeout_s: float
-    ) -> port.PerGroup[group_sync.GroupState]:
-        def state(group: str) -> group_sync.GroupState:
+    def states(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[GroupState]:
+        def state(group: str) -> GroupState:
             found = self._cluster.groups.get(group)
             if found is None:
-                return group_sync.GroupState.ABSENT
-            foreign = found.protocol not in relevant.CONSUMER_PROTOCOLS
-            return group_sync.GroupState.FOREIGN if foreign else found.state
+                return GroupState.ABSENT
+            foreign = found.protocol not in group_selection.CONSUMER_PROTOCOLS
+            return GroupState.FOREIGN if foreign else found.state
 
         return self._each("states", groups, state)
 
-    def members(self, groups: Collection[str], timeout_s: float) -> port.PerGroup[tuple[str, ...]]:
+    def members(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[tuple[str, ...]]:
         def hosts(group: str) -> tuple[str, ...]:
             found = self._cluster.groups.get(group)
             return () if found is None else found.hosts
 
         return self._each("members", groups, hosts)
 
-    def assignors(self, groups: Collection[str], timeout_s: float) -> port.PerGroup[str]:
+    def assignors(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[str]:
         def assignor(group: str) -> str:
             found = self._cluster.groups.get(group)
             return "" if found is None else found.assignor
@@ -106,52 +108,52 @@ class FakeGroups:
 
     def positions(
         self, groups: Collection[str], timeout_s: float, *, stable: bool = False
-    ) -> port.PerGroup[checkpoints.Positions]:
-        def positions(group: str) -> checkpoints.Positions:
+    ) -> PerGroupResult[CommittedPositions]:
+        def positions(group: str) -> CommittedPositions:
             found = self._cluster.groups.get(group)
             if stable and found is not None and found.unstable:
-                raise errors.RetriableError(f"group {group}: a transaction is open")
+                raise RetriableError(f"group {group}: a transaction is open")
             return {} if found is None else dict(found.positions)
 
         return self._each("positions", groups, positions)
 
     def share_partitions(
         self, groups: Collection[str], timeout_s: float
-    ) -> port.PerGroup[frozenset[ids.TopicPartition]]:
-        def places(group: str) -> frozenset[ids.TopicPartition]:
+    ) -> PerGroupResult[frozenset[TopicPartition]]:
+        def places(group: str) -> frozenset[TopicPartition]:
             found = self._cluster.groups.get(group)
             return frozenset() if found is None else frozenset(found.positions)
 
         return self._each("share_partitions", groups, places)
 
     def news(
-        self, groups: Collection[str], timeout_s: float, *, seen: port.Seen
-    ) -> port.PerGroup[checkpoints.Positions]:
+        self, groups: Collection[str], timeout_s: float, *, seen: ReportedPositions
+    ) -> PerGroupResult[CommittedPositions]:
         found = self.positions(groups, timeout_s)
-        done: dict[str, checkpoints.Positions] = {}
+        done: dict[str, CommittedPositions] = {}
         for group, positions in found.done.items():
             data = repr(sorted(positions.items())).encode()
             if seen.get(group) != data:
                 done[group] = positions
                 seen[group] = data
-        return port.PerGroup(done=done, failed=found.failed)
+        return PerGroupResult(done=done, failed=found.failed)
 
     def write(
-        self, offsets: Mapping[str, port.Written], timeout_s: float
-    ) -> port.PerGroup[port.Refused]:
+        self, offsets: Mapping[str, OffsetsToWrite], timeout_s: float
+    ) -> PerGroupResult[RefusedOffsets]:
         self._cluster.on_write()
 
-        def write(group: str) -> port.Refused:
+        def write(group: str) -> RefusedOffsets:
             found = self._cluster.groups.get(group)
-            if found is not None and found.state is group_sync.GroupState.ACTIVE:
-                raise cluster_errors.GroupInUseError(f"changing offsets of group {group}")
-            refused: dict[ids.TopicPartition, errors.ConnectError] = {}
+            if found is not None and found.state is GroupState.ACTIVE:
+                raise GroupInUseError(f"changing offsets of group {group}")
+            refused: dict[TopicPartition, ConnectError] = {}
             known = self._cluster.partitions
             for place, each in offsets[group].items():
                 if known is None or place in known:
                     self._cluster.groups.setdefault(group, FakeGroup()).positions[place] = each
                 else:
-                    refused[place] = kafka_errors.TopicMissingError(f"{place}: there is none")
+                    refused[place] = TopicMissingError(f"{place}: there is none")
             if refused and len(refused) == len(offsets[group]):
                 raise next(iter(refused.values()))
             return refused
@@ -171,15 +173,15 @@ class FakeGroups:
 
     def _each(
         self, operation: str, groups: Iterable[str], ask: Callable[[str], T]
-    ) -> port.PerGroup[T]:
+    ) -> PerGroupResult[T]:
         self._answer(operation)
         done: dict[str, T] = {}
-        failed: dict[str, errors.ConnectError] = {}
+        failed: dict[str, ConnectError] = {}
         for group in groups:
             try:
                 if (operation, group) in self._cluster.failures:
                     raise self._cluster.failures[operation, group]
                 done[group] = ask(group)
-            except errors.ConnectError as error:
+            except ConnectError as error:
                 failed[group] = error
-        return port.PerGroup(done=done, failed=failed)
+        return PerGroupResult(done=done, failed=failed)

@@ -12,17 +12,82 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from connect_runtime.base import ids
-from connect_runtime.core.assignment import cooperative, leader, lost, member, protocol, work
-from connect_runtime.core.herder import events, instructions, machine, memory, requests
-from connect_runtime.core.state import (
-    cluster_config,
-    config_log,
-    config_records,
-    skipped,
-    status_log,
-    status_records,
+from connect_runtime.base.ids import ConnectorTaskId
+from connect_runtime.group import rebalance_rounds
+from connect_runtime.group.assignor import AssignorState, RebalanceTimes
+from connect_runtime.group.connect_protocol import ConnectProtocol
+from connect_runtime.group.connectors_and_tasks import ConfiguredWork, ConnectorsAndTasks, WorkItem
+from connect_runtime.group.rebalance_rounds import (
+    ConfigSnapshots,
+    LeaderAssignments,
+    LeaderElection,
+    MemberAssignment,
 )
+from connect_runtime.herder import herder_actions
+from connect_runtime.herder.distributed_herder import DistributedHerder
+from connect_runtime.herder.herder_actions import (
+    ApplyTargetState,
+    BlockingAction,
+    CloseGroup,
+    ConfigWrite,
+    ConfirmJoinPrepared,
+    DeleteStatuses,
+    ForwardTaskConfigs,
+    GenerateTaskConfigs,
+    HerderAction,
+    LeaveGroup,
+    OfferTaskConfigs,
+    PublishRestarting,
+    ReadConfigTopic,
+    RejoinGroup,
+    RemoveConnectorConfig,
+    RevokeAssignment,
+    SendReply,
+    StartConnectorsAndTasks,
+    StopConnectorsAndTasks,
+    WriteConfigTopic,
+    WriteConnectorConfig,
+    WriteRestartRequest,
+    WriteSessionKey,
+    WriteTargetState,
+    WriteTaskConfigs,
+    WriteTaskCount,
+)
+from connect_runtime.herder.herder_events import (
+    ActionCompleted,
+    ActionDone,
+    ActionFailed,
+    ActionOutcome,
+    ActionTimedOut,
+    AssignmentReceived,
+    ConfigRecordRead,
+    ConnectorNotRunning,
+    ConnectorStateReached,
+    EventSnapshot,
+    HerderEvent,
+    HerderTick,
+    JoinRequested,
+    RequestSubmitted,
+    StoresLoaded,
+    TaskConfigsForwarded,
+    TaskConfigsGenerated,
+    TaskConfigsOffered,
+    WorkStarted,
+)
+from connect_runtime.herder.herder_requests import (
+    HerderReply,
+    HerderRequest,
+    PutConnector,
+    PutTaskConfigs,
+)
+from connect_runtime.herder.herder_state import HerderSettings
+from connect_runtime.storage import cluster_config_state, config_records, status_records
+from connect_runtime.storage.cluster_config_state import ClusterConfigState, SessionKey
+from connect_runtime.storage.config_records import KeyedRecord
+from connect_runtime.storage.config_topic import ConfigTopicFold
+from connect_runtime.storage.shared_log import SkippedRecord
+from connect_runtime.storage.status_records import RunState, RunStatus
+from connect_runtime.storage.status_topic import StatusTopicFold
 
 KEY = b"k" * 32
 STEPS_MAX = 20_000
@@ -33,17 +98,17 @@ class Worker:
     """One worker; `runs` is what really runs, with the configuration that it was started with."""
 
     name: str
-    herder: machine.Herder
-    member: member.Member
-    log: config_log.ConfigLog = field(default_factory=config_log.ConfigLog)
-    inbox: collections.deque[events.Event] = field(default_factory=collections.deque)
-    runs: dict[work.Item, object] = field(default_factory=dict)
-    said: list[instructions.Instruction] = field(default_factory=list)
-    replies: dict[int, requests.Reply] = field(default_factory=dict)
+    herder: DistributedHerder
+    member: MemberAssignment
+    log: ConfigTopicFold = field(default_factory=ConfigTopicFold)
+    inbox: collections.deque[HerderEvent] = field(default_factory=collections.deque)
+    runs: dict[WorkItem, object] = field(default_factory=dict)
+    said: list[HerderAction] = field(default_factory=list)
+    replies: dict[int, HerderReply] = field(default_factory=dict)
     outcomes: dict[type, list[Any]] = field(default_factory=lambda: collections.defaultdict(list))
     reads_to: int | None = None
     position: int = 0
-    assignor: cooperative.State = field(default_factory=cooperative.State)
+    assignor: AssignorState = field(default_factory=AssignorState)
     alive: bool = True
     in_group: bool = True
     last_ticket: int = 0
@@ -61,33 +126,35 @@ class Worker:
 class Cluster:
     """`plans` are the task configs that each connector gives; an outcome stands for itself."""
 
-    speaks: protocol.Protocol = protocol.Protocol.SESSIONED
+    speaks: ConnectProtocol = ConnectProtocol.SESSIONED
     delay_ms: int = 0
-    settings: memory.HerderSettings = field(default_factory=memory.HerderSettings)
+    settings: HerderSettings = field(default_factory=HerderSettings)
     now_s: float = 1000.0
     topic: list[tuple[bytes, bytes | None]] = field(default_factory=list)
-    statuses: status_log.StatusLog = field(default_factory=status_log.StatusLog)
+    statuses: StatusTopicFold = field(default_factory=StatusTopicFold)
     plans: dict[str, object] = field(default_factory=dict)
     workers: list[Worker] = field(default_factory=list)
-    doubles: list[tuple[work.Item, str, str]] = field(default_factory=list)
+    doubles: list[tuple[WorkItem, str, str]] = field(default_factory=list)
     rounds: int = 0
     generation: int = 0
     round_wanted: bool = False
     awaited: set[str] = field(default_factory=set)
     metadata: dict[str, bytes] = field(default_factory=dict)
-    configured: dict[str, work.Configured] = field(default_factory=dict)
+    configured: dict[str, ConfiguredWork] = field(default_factory=dict)
     leading: str = ""
 
     # What a test does
 
     def join(self, name: str) -> Worker:
         """Another worker, that has read the config topic before it joins."""
-        herder = machine.Herder(self.settings, self._seen(cluster_config.EMPTY))
-        worker = Worker(name=name, herder=herder, member=member.Member.fresh(self.speaks))
+        herder = DistributedHerder(
+            self.settings, self._seen(cluster_config_state.EMPTY_CONFIG_STATE)
+        )
+        worker = Worker(name=name, herder=herder, member=MemberAssignment.fresh(self.speaks))
         self.workers.append(worker)
         self._read(worker)
         worker.log.finish_replay()
-        worker.inbox.append(events.Begun())
+        worker.inbox.append(StoresLoaded())
         self.round_wanted = True
         self.run()
         return worker
@@ -101,23 +168,23 @@ class Cluster:
         self.round_wanted = True
         self.run()
 
-    def ask(self, worker: Worker, request: requests.Request, delay_s: float = 0.0) -> int:
+    def ask(self, worker: Worker, request: HerderRequest, delay_s: float = 0.0) -> int:
         worker.last_ticket += 1
         ticket = worker.last_ticket
-        event = events.Submitted(ticket=ticket, request=request, delay_s=delay_s)
+        event = RequestSubmitted(ticket=ticket, request=request, delay_s=delay_s)
         self.tell(worker, event)
         return ticket
 
-    def create(self, worker: Worker, name: str, tasks: int, **more: str) -> requests.Reply:
+    def create(self, worker: Worker, name: str, tasks: int, **more: str) -> HerderReply:
         self.plans[name] = [{"n": str(number)} for number in range(tasks)]
-        request = requests.PutConnector(connector=name, config={"name": name, **more})
+        request = PutConnector(connector=name, config={"name": name, **more})
         return worker.replies[self.ask(worker, request)]
 
-    def tell(self, worker: Worker, event: events.Event) -> None:
+    def tell(self, worker: Worker, event: HerderEvent) -> None:
         worker.inbox.append(event)
         self.run()
 
-    def write(self, *records: config_records.Record) -> None:
+    def write(self, *records: KeyedRecord) -> None:
         """Somebody writes to the config topic."""
         self.topic += [(each.key, each.value) for each in records]
         self.run()
@@ -133,7 +200,7 @@ class Cluster:
             self.now_s = max(self.now_s, due_s)
             before = self.now_s
             for each in self._alive():
-                each.inbox.append(events.TimePassed())
+                each.inbox.append(HerderTick())
             self.run()
             if due_s >= end_s:
                 break
@@ -142,10 +209,10 @@ class Cluster:
         self.now_s = end_s
         self.run()
 
-    def view(self) -> cluster_config.ClusterConfig:
+    def view(self) -> ClusterConfigState:
         return max((each.log.snapshot() for each in self._alive()), key=lambda each: each.offset)
 
-    def seen(self, worker: Worker) -> events.Seen:
+    def seen(self, worker: Worker) -> EventSnapshot:
         """What this worker sees now."""
         return self._seen(worker.log.snapshot())
 
@@ -158,8 +225,8 @@ class Cluster:
     def _alive(self) -> list[Worker]:
         return [each for each in self.workers if each.alive]
 
-    def _seen(self, view: cluster_config.ClusterConfig) -> events.Seen:
-        return events.Seen(
+    def _seen(self, view: ClusterConfigState) -> EventSnapshot:
+        return EventSnapshot(
             now_s=self.now_s,
             wall_ms=int(self.now_s * 1000),
             config=view,
@@ -184,79 +251,81 @@ class Cluster:
             key, value = self.topic[offset]
             change = worker.log.apply(key, value, offset=offset)
             worker.position = offset + 1
-            if change is not None and not isinstance(change, skipped.Skipped):
-                worker.inbox.append(events.ConfigChanged(change))
+            if change is not None and not isinstance(change, SkippedRecord):
+                worker.inbox.append(ConfigRecordRead(change))
         worker.log.check_invariants()
 
     def _step(self, worker: Worker) -> None:
         event = worker.inbox.popleft()
         said = worker.herder.step(event, self.seen(worker))
         worker.herder.check_invariants()
-        assert all(not isinstance(each, instructions.QUESTIONS) for each in said[:-1]), said
+        assert all(not isinstance(each, herder_actions.BLOCKING_ACTIONS) for each in said[:-1]), (
+            said
+        )
         for each in said:
             worker.said.append(each)
-            if isinstance(each, instructions.QUESTIONS):
+            if isinstance(each, herder_actions.BLOCKING_ACTIONS):
                 self._answer(worker, each)
             else:
                 self._obey(worker, each)
 
-    def _answer(self, worker: Worker, question: instructions.Question) -> None:
+    def _answer(self, worker: Worker, question: BlockingAction) -> None:
         planned = worker.outcomes[type(question)]
         outcome = planned.pop(0) if planned else self._carry_out(worker, question)
         if callable(outcome):
             outcome = outcome()
         self._read(worker)
-        worker.inbox.append(events.Answered(outcome))
+        worker.inbox.append(ActionCompleted(outcome))
 
-    def _carry_out(self, worker: Worker, question: instructions.Question) -> events.Outcome:
+    def _carry_out(self, worker: Worker, question: BlockingAction) -> ActionOutcome:
         match question:
-            case instructions.ReadConfigs() if worker.reads_to is not None:
-                return events.TimedOut()
-            case instructions.Write(write):
+            case ReadConfigTopic() if worker.reads_to is not None:
+                return ActionTimedOut()
+            case WriteConfigTopic(write):
                 self._append(write)
-                acknowledged = isinstance(write, instructions.WriteTargetState)
+                acknowledged = isinstance(write, WriteTargetState)
                 if worker.reads_to is not None and not acknowledged:
-                    return events.Failed(reason="not read back in time")
-            case instructions.StopWork(what):
+                    return ActionFailed(reason="not read back in time")
+            case StopConnectorsAndTasks(what):
                 for item in what.items:
                     worker.runs.pop(item, None)
-            case instructions.StartWork(what):
+            case StartConnectorsAndTasks(what):
                 return self._start(worker, what)
-            case instructions.RenewTasks(tasks):
+            case OfferTaskConfigs(tasks):
                 view = worker.log.snapshot()
                 changed = [
                     each for each in tasks if worker.runs.get(each) != view.task_config(each)
                 ]
-                return events.Renewed(frozenset(changed))
-            case instructions.GenerateTaskConfigs(name):
+                return TaskConfigsOffered(frozenset(changed))
+            case GenerateTaskConfigs(name):
                 return self._generate(worker, name)
-        return events.Done()
+        return ActionDone()
 
-    def _append(self, write: instructions.ConfigWrite) -> None:
+    def _append(self, write: ConfigWrite) -> None:
         match write:
-            case instructions.WriteConnector():
-                records = config_records.creation(write.connector, write.config, write.target_state)
-            case instructions.RemoveConnector(name):
-                records = config_records.removal(name)
-            case instructions.WriteTaskConfigs():
+            case WriteConnectorConfig():
+                records = config_records.encode_creation(
+                    write.connector, write.config, write.target_state
+                )
+            case RemoveConnectorConfig(name):
+                records = config_records.encode_removal(name)
+            case WriteTaskConfigs():
                 records = (
-                    *config_records.task_configs(write.connector, write.configs),
-                    config_records.commit(write.connector, len(write.configs)),
+                    *config_records.encode_task_configs(write.connector, write.configs),
+                    config_records.encode_commit(write.connector, len(write.configs)),
                 )
-            case instructions.WriteTargetState():
-                records = (config_records.target_state(write.connector, write.state),)
-            case instructions.WriteRestart(request):
-                records = (config_records.restart(request),)
-            case instructions.WriteNewSessionKey():
-                key = cluster_config.SessionKey(
-                    key=KEY, algorithm="HmacSHA256", created_ms=write.created_ms
-                )
-                records = (config_records.session_key(key),)
-            case instructions.WriteFencingCount():
-                records = (config_records.fencing_count(write.connector, write.tasks),)
+            case WriteTargetState():
+                records = (config_records.encode_target_state(write.connector, write.state),)
+            case WriteRestartRequest(request):
+                records = (config_records.encode_restart(request),)
+            case WriteSessionKey():
+                key = SessionKey(key=KEY, algorithm="HmacSHA256", created_ms=write.created_ms)
+                records = (config_records.encode_session_key(key),)
+            case WriteTaskCount():
+                records = (config_records.encode_fencing_count(write.connector, write.tasks),)
         self.topic += [(each.key, each.value) for each in records]
 
-    def _start(self, worker: Worker, what: work.Work) -> events.Outcome:
+    def _start(self, worker: Worker, what: ConnectorsAndTasks) -> ActionOutcome:
         view = worker.log.snapshot()
         failed = []
         for item in what.items:
@@ -272,71 +341,69 @@ class Cluster:
             if isinstance(item, str):
                 state = view.target_state(item)
                 assert state is not None, item
-                worker.inbox.append(events.ConnectorReached(connector=item, state=state))
-            self.say(worker, item, status_records.State.RUNNING)
-        return events.Started(tuple(failed))
+                worker.inbox.append(ConnectorStateReached(connector=item, state=state))
+            self.say(worker, item, RunState.RUNNING)
+        return WorkStarted(tuple(failed))
 
-    def say(self, worker: Worker, item: work.Item, state: status_records.State) -> None:
-        status = status_records.Status(
-            state=state, worker_id=worker.name, generation=self.generation
-        )
-        record = status_records.status(item, status)
+    def say(self, worker: Worker, item: WorkItem, state: RunState) -> None:
+        status = RunStatus(state=state, worker_id=worker.name, generation=self.generation)
+        record = status_records.encode_status(item, status)
         self.statuses.apply(record.key, record.value, offset=0)
 
-    def _generate(self, worker: Worker, name: str) -> events.Outcome:
-        plan = self.plans.get(name, events.NotRunning())
+    def _generate(self, worker: Worker, name: str) -> ActionOutcome:
+        plan = self.plans.get(name, ConnectorNotRunning())
         if not isinstance(plan, list):
             return plan  # type: ignore[return-value]
         view = worker.log.snapshot()
-        return events.Generated(
+        return TaskConfigsGenerated(
             configs=plan, config_applied=view.applied_config(name) == view.config(name)
         )
 
-    def _obey(self, worker: Worker, order: instructions.Instruction) -> None:
+    def _obey(self, worker: Worker, order: HerderAction) -> None:
         match order:
-            case instructions.Answer(ticket, reply):
+            case SendReply(ticket, reply):
                 assert ticket not in worker.replies, f"{ticket} is answered twice"
                 worker.replies[ticket] = reply
-            case instructions.SetTargetState() if order.connector in worker.runs:
+            case ApplyTargetState() if order.connector in worker.runs:
                 worker.inbox.append(
-                    events.ConnectorReached(connector=order.connector, state=order.state)
+                    ConnectorStateReached(connector=order.connector, state=order.state)
                 )
-            case instructions.SayRestarting(what):
+            case PublishRestarting(what):
                 for item in what.items:
-                    self.say(worker, item, status_records.State.RESTARTING)
-            case instructions.ForgetStatuses(subjects):
+                    self.say(worker, item, RunState.RESTARTING)
+            case DeleteStatuses(subjects):
                 for subject in subjects:
-                    self.say(worker, subject, status_records.State.DESTROYED)
-            case instructions.ForwardTaskConfigs():
+                    self.say(worker, subject, RunState.DESTROYED)
+            case ForwardTaskConfigs():
                 self._forward(worker, order)
             case _:
                 self._obey_for_group(worker, order)
 
-    def _obey_for_group(self, worker: Worker, order: instructions.Instruction) -> None:
+    def _obey_for_group(self, worker: Worker, order: HerderAction) -> None:
         match order:
-            case instructions.Rejoin():
+            case RejoinGroup():
                 worker.in_group = self.round_wanted = True
-            case instructions.Leave():
+            case LeaveGroup():
                 worker.in_group, self.round_wanted = False, True
                 self.awaited.discard(worker.name)
                 self.metadata.pop(worker.name, None)
-            case instructions.GiveUpWork():
+            case RevokeAssignment():
                 worker.member, _ = worker.member.given_up()
-            case instructions.Prepared():
+            case ConfirmJoinPrepared():
                 self._prepared(worker)
-            case instructions.Close():
+            case CloseGroup():
                 worker.alive = False
                 self.round_wanted = True
 
-    def _forward(self, worker: Worker, order: instructions.ForwardTaskConfigs) -> None:
+    def _forward(self, worker: Worker, order: ForwardTaskConfigs) -> None:
         [target] = [each for each in self.workers if each.url == order.leader_url]
-        told = events.TaskConfigsForwarded(token=order.token, error="unreachable")
+        told = TaskConfigsForwarded(token=order.token, error="unreachable")
         if target.alive:
-            request = requests.PutTaskConfigs(connector=order.connector, configs=order.configs)
+            request = PutTaskConfigs(connector=order.connector, configs=order.configs)
             target.last_ticket += 1
-            submitted = events.Submitted(ticket=target.last_ticket, request=request)
+            submitted = RequestSubmitted(ticket=target.last_ticket, request=request)
             target.inbox.append(submitted)
-            told = events.TaskConfigsForwarded(token=order.token)
+            told = TaskConfigsForwarded(token=order.token)
         worker.inbox.append(told)
 
     def _prepared(self, worker: Worker) -> None:
@@ -358,7 +425,7 @@ class Cluster:
             self.metadata.clear()
             self.awaited = {each.name for each in members}
             for each in members:
-                each.inbox.append(events.JoinAsked(each.member.stop_before_joining()))
+                each.inbox.append(JoinRequested(each.member.stop_before_joining()))
             return bool(members)
         self._complete(members)
         return True
@@ -370,27 +437,27 @@ class Cluster:
         [leading] = [each for each in members if each.name == self.leading]
         self.generation += 1
         self.rounds += 1
-        led = leader.lead(
-            leader.Election(
+        led = rebalance_rounds.perform_assignment(
+            LeaderElection(
                 leader=self.leading,
                 protocol=self.speaks,
                 generation=self.generation,
                 last_completed=leading.member.completed,
                 members=dict(self.metadata),
             ),
-            leader.Snapshots(
+            ConfigSnapshots(
                 joined_with=self.configured[self.leading],
                 newest=configured(leading.log.snapshot()),
             ),
             leading.assignor,
-            times=lost.Times(now_ms=int(self.now_s * 1000), delay_max_ms=self.delay_ms),
+            times=RebalanceTimes(now_ms=int(self.now_s * 1000), delay_max_ms=self.delay_ms),
         )
         leading.assignor = led.state
         self.metadata.clear()
         for each in members:
             self._told(each, led)
 
-    def _told(self, worker: Worker, led: leader.Lead) -> None:
+    def _told(self, worker: Worker, led: LeaderAssignments) -> None:
         answer = worker.member.answered(
             led.answers[worker.name],
             protocol_name=self.speaks.wire_name,
@@ -399,7 +466,7 @@ class Cluster:
         worker.member = answer.member
         leads = worker.name == self.leading
         worker.inbox.append(
-            events.RoundCompleted(
+            AssignmentReceived(
                 generation=self.generation,
                 speaks=self.speaks,
                 assignment=answer.assignment,
@@ -410,11 +477,11 @@ class Cluster:
         )
 
 
-def configured(view: cluster_config.ClusterConfig) -> work.Configured:
+def configured(view: ClusterConfigState) -> ConfiguredWork:
     """What the assignor plans from."""
     counts: Mapping[str, int] = {name: len(view.tasks(name)) for name in view.connectors()}
-    return work.Configured(offset=view.offset, task_counts=counts)
+    return ConfiguredWork(offset=view.offset, task_counts=counts)
 
 
-def task(connector: str, number: int) -> ids.ConnectorTaskId:
-    return ids.ConnectorTaskId(connector, number)
+def task(connector: str, number: int) -> ConnectorTaskId:
+    return ConnectorTaskId(connector, number)

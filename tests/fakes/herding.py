@@ -7,65 +7,95 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from connect_runtime.api import config_infos, errors
-from connect_runtime.core.assignment import protocol
-from connect_runtime.core.herder import events, memory, requests, session_keys
-from connect_runtime.core.state import cluster_config, config_log
-from connect_runtime.ports import group as group_port
-from connect_runtime.ports import herder as port
-from connect_runtime.ports import peers as peers_port
-from connect_runtime.runtime.herding import (
-    alone_group,
-    herder,
-    inbox,
-    loop,
-    orders,
-    questions,
-    tickets,
+from connect_runtime.api.config_infos import ConfigInfos, ConfigKeyInfo
+from connect_runtime.api.errors import NotFoundError
+from connect_runtime.group.connect_protocol import ConnectProtocol
+from connect_runtime.herder.background_actions import (
+    BackgroundActionDeps,
+    BackgroundActionRunner,
+    PendingReplies,
 )
-from connect_runtime.runtime.stores import config_store, status_store
-from connect_runtime.system import clock, log_levels, pool
-from tests.fakes import group, shared_log, worker_port
+from connect_runtime.herder.blocking_actions import BlockingActionDeps, BlockingActionRunner
+from connect_runtime.herder.group_interface import WorkerGroup
+from connect_runtime.herder.herder_api import (
+    ConnectorOffsets,
+    ConnectorOffsetsModified,
+    ConnectorType,
+    PluginInfo,
+    WorkerReply,
+)
+from connect_runtime.herder.herder_events import ConfigRecordRead, ConnectorStateReached
+from connect_runtime.herder.herder_loop import (
+    HerderInbox,
+    HerderLoop,
+    HerderLoopDeps,
+    WorkerGroupState,
+)
+from connect_runtime.herder.herder_requests import (
+    HerderRequest,
+    PutConnector,
+    PutTaskConfigs,
+    RequestAccepted,
+    RequestedOffsets,
+)
+from connect_runtime.herder.herder_state import HerderSettings
+from connect_runtime.herder.peer_requests import (
+    PeerRefusedError,
+    PeerRequest,
+    PeerResponse,
+    PeerUnavailableError,
+)
+from connect_runtime.herder.session_keys import SessionKeySettings, SignatureInvalid
+from connect_runtime.herder.standalone_group import StandaloneGroup
+from connect_runtime.herder.worker_herder import WorkerHerder, WorkerHerderDeps
+from connect_runtime.storage.cluster_config_state import RawConfig, TargetState
+from connect_runtime.storage.config_store import ConfigBackingStore
+from connect_runtime.storage.config_topic import ConfigChange
+from connect_runtime.storage.status_store import StatusBackingStore
+from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.log_levels import LogLevels
+from connect_runtime.system.threads import ThreadPool
+from tests.fakes.group import FakeCoordinator, FakeGroup
+from tests.fakes.shared_log import FakeSharedLog, FakeTopic
+from tests.fakes.worker_port import FakeWorker
 
-CLOCK = clock.SystemClock()
+CLOCK = SystemClock()
 WAIT_S = 30.0
-NO_ERRORS = config_infos.ConfigInfos(name="", error_count=0, groups=(), configs=())
+NO_ERRORS = ConfigInfos(name="", error_count=0, groups=(), configs=())
 
 
 class FakeValidation:
     """`finds` is what every validation answers, or raises."""
 
     def __init__(self) -> None:
-        self.finds: config_infos.ConfigInfos | Exception = NO_ERRORS
+        self.finds: ConfigInfos | Exception = NO_ERRORS
 
-    def plugins(self) -> Sequence[port.PluginInfo]:
+    def plugins(self) -> Sequence[PluginInfo]:
         return ()
 
-    def connector_type(self, config: cluster_config.RawConfig | None) -> port.ConnectorType:
-        return port.ConnectorType.UNKNOWN
+    def connector_type(self, config: RawConfig | None) -> ConnectorType:
+        return ConnectorType.UNKNOWN
 
-    def validate(self, config: cluster_config.RawConfig) -> config_infos.ConfigInfos:
+    def validate(self, config: RawConfig) -> ConfigInfos:
         if isinstance(self.finds, Exception):
             raise self.finds
         return self.finds
 
-    def plugin_config(
-        self, plugin: str, version: str | None
-    ) -> Sequence[config_infos.ConfigKeyInfo]:
-        raise errors.NotFoundError(f"there is no plugin {plugin}")
+    def plugin_config(self, plugin: str, version: str | None) -> Sequence[ConfigKeyInfo]:
+        raise NotFoundError(f"there is no plugin {plugin}")
 
 
 class FakeOffsets:
-    def read(self, connector: str, config: cluster_config.RawConfig) -> port.Offsets:
-        return port.Offsets(())
+    def read(self, connector: str, config: RawConfig) -> ConnectorOffsets:
+        return ConnectorOffsets(())
 
     def modify(
         self,
         connector: str,
-        config: cluster_config.RawConfig,
-        offsets: requests.NewOffsets | None,
-    ) -> port.OffsetsModified:
-        return port.OffsetsModified("done")
+        config: RawConfig,
+        offsets: RequestedOffsets | None,
+    ) -> ConnectorOffsetsModified:
+        return ConnectorOffsetsModified("done")
 
 
 @dataclass
@@ -73,46 +103,44 @@ class Cluster:
     """Workers that share topics and a group. `forwarded` are calls from worker to worker; while
     there are `refusals`, each is answered by the next of them."""
 
-    coordinator: group.FakeCoordinator = field(default_factory=group.FakeCoordinator)
-    configs: shared_log.FakeTopic = field(default_factory=shared_log.FakeTopic)
-    statuses: shared_log.FakeTopic = field(default_factory=shared_log.FakeTopic)
+    coordinator: FakeCoordinator = field(default_factory=FakeCoordinator)
+    configs: FakeTopic = field(default_factory=FakeTopic)
+    statuses: FakeTopic = field(default_factory=FakeTopic)
     nodes: dict[str, Node] = field(default_factory=dict)
-    forwarded: list[peers_port.Call] = field(default_factory=list)
+    forwarded: list[PeerRequest] = field(default_factory=list)
     refusals: list[Exception] = field(default_factory=list)
 
-    def node(self, name: str, *, offers: protocol.Protocol = protocol.Protocol.SESSIONED) -> Node:
+    def node(self, name: str, *, offers: ConnectProtocol = ConnectProtocol.SESSIONED) -> Node:
         made = Node(self, name, group=self.coordinator.member(name, offers=offers), offers=offers)
         self.nodes[f"http://{name}/"] = made
         return made
 
     def alone(self) -> Node:
-        return Node(self, "alone", group=None, offers=protocol.Protocol.COMPATIBLE)
+        return Node(self, "alone", group=None, offers=ConnectProtocol.COMPATIBLE)
 
     def stop(self) -> None:
         for each in self.nodes.values():
             each.stop()
 
-    async def send(self, call: peers_port.Call) -> peers_port.Said:
+    async def send(self, call: PeerRequest) -> PeerResponse:
         raise NotImplementedError
 
-    def send_and_wait(self, call: peers_port.Call) -> peers_port.Said:
+    def send_and_wait(self, call: PeerRequest) -> PeerResponse:
         """As a worker's REST API would: verified, then submitted."""
         self.forwarded.append(call)
         if self.refusals:
             raise self.refusals.pop(0)
         at, body = self.nodes[call.url].herder, call.body or b""
         verdict = at.verify(body, call.signature)
-        if isinstance(verdict, session_keys.NotGenuine):
-            raise peers_port.PeerRefused(
+        if isinstance(verdict, SignatureInvalid):
+            raise PeerRefusedError(
                 verdict.message, status=verdict.status, error_code=verdict.status
             )
-        request = requests.PutTaskConfigs(
-            connector=call.path.split("/")[2], configs=json.loads(body)
-        )
+        request = PutTaskConfigs(connector=call.path.split("/")[2], configs=json.loads(body))
         reply = at.submit(request).result(WAIT_S)
-        if not isinstance(reply, requests.Accepted):
-            raise peers_port.PeerFailed(str(reply))
-        return peers_port.Said(status=204)
+        if not isinstance(reply, RequestAccepted):
+            raise PeerUnavailableError(str(reply))
+        return PeerResponse(status=204)
 
 
 class Node:
@@ -123,40 +151,38 @@ class Node:
         cluster: Cluster,
         name: str,
         *,
-        group: group.FakeGroup | None,
-        offers: protocol.Protocol,
+        group: FakeGroup | None,
+        offers: ConnectProtocol,
     ) -> None:
         self.is_standalone = group is None
-        self.worker = worker_port.FakeWorker()
+        self.worker = FakeWorker()
         self.validation = FakeValidation()
         self.ended = threading.Event()
-        self.inbox = inbox.Inbox()
-        self.asked = tickets.Tickets()
-        self.calls = pool.Pool(name, threads_max=4, waiting_max=8)
-        self.levels = log_levels.LogLevels(clock=CLOCK)
-        self.standing = loop.Standing(speaks=offers)
+        self.inbox = HerderInbox()
+        self.asked = PendingReplies()
+        self.calls = ThreadPool(name, threads_max=4, waiting_max=8)
+        self.levels = LogLevels(clock=CLOCK)
+        self.standing = WorkerGroupState(speaks=offers)
         self.led: list[int] = []
         self.on_leading: Callable[[], None] = lambda: self.led.append(self.standing.generation)
-        self.configs = config_store.ConfigStore(
-            shared_log.FakeSharedLog(cluster.configs),
+        self.configs = ConfigBackingStore(
+            FakeSharedLog(cluster.configs),
             clock=CLOCK,
             on_change=self._changed,
         )
-        self.statuses = status_store.StatusStore(
-            shared_log.FakeSharedLog(cluster.statuses), clock=CLOCK
-        )
+        self.statuses = StatusBackingStore(FakeSharedLog(cluster.statuses), clock=CLOCK)
         self.worker.on_reached = self._reached
-        self.group: group_port.Group = group or alone_group.AloneGroup(
+        self.group: WorkerGroup = group or StandaloneGroup(
             f"http://{name}/", self.configs.snapshot, clock=CLOCK
         )
         self.orders = self._orders(cluster, name)
-        self.questions = questions.Questions(
-            questions.Hands(
+        self.questions = BlockingActionRunner(
+            BlockingActionDeps(
                 configs=self.configs,
                 statuses=self.statuses,
                 worker=self.worker,
                 calls=self.calls,
-                keys=session_keys.KeySettings(),
+                keys=SessionKeySettings(),
                 resolve=lambda config: self.resolve(config),
             )
         )
@@ -164,17 +190,15 @@ class Node:
         self.herder = self._herder()
         self.resolve: Callable[[Mapping[str, str | None]], object] = dict
 
-    def _changed(self, change: config_log.Change) -> None:
-        self.inbox.post(events.ConfigChanged(change))
+    def _changed(self, change: ConfigChange) -> None:
+        self.inbox.post(ConfigRecordRead(change))
 
-    def _reached(
-        self, connector: str, state: cluster_config.TargetState, error: str | None
-    ) -> None:
-        self.inbox.post(events.ConnectorReached(connector=connector, state=state, error=error))
+    def _reached(self, connector: str, state: TargetState, error: str | None) -> None:
+        self.inbox.post(ConnectorStateReached(connector=connector, state=state, error=error))
 
-    def _orders(self, cluster: Cluster, name: str) -> orders.Orders:
-        return orders.Orders(
-            orders.Hands(
+    def _orders(self, cluster: Cluster, name: str) -> BackgroundActionRunner:
+        return BackgroundActionRunner(
+            BackgroundActionDeps(
                 configs=self.configs,
                 statuses=self.statuses,
                 worker=self.worker,
@@ -193,10 +217,10 @@ class Node:
             post=self.inbox.post,
         )
 
-    def _loop(self) -> loop.HerderLoop:
-        return loop.HerderLoop(
-            loop.Surroundings(
-                settings=memory.HerderSettings(rebalance_delay_max_s=0.0),
+    def _loop(self) -> HerderLoop:
+        return HerderLoop(
+            HerderLoopDeps(
+                settings=HerderSettings(rebalance_delay_max_s=0.0),
                 configs=self.configs,
                 statuses=self.statuses,
                 group=self.group,
@@ -209,9 +233,9 @@ class Node:
             )
         )
 
-    def _herder(self) -> herder.Herder:
-        return herder.Herder(
-            herder.Parts(
+    def _herder(self) -> WorkerHerder:
+        return WorkerHerder(
+            WorkerHerderDeps(
                 loop=self.loop,
                 standing=self.standing,
                 inbox=self.inbox,
@@ -220,7 +244,7 @@ class Node:
                 configs=self.configs,
                 statuses=self.statuses,
                 validation=self.validation,
-                keys=session_keys.KeySettings(),
+                keys=SessionKeySettings(),
                 calls=self.calls,
                 plugin_calls=self.calls,
                 cluster_id="c1",
@@ -242,10 +266,8 @@ class Node:
         self.configs.stop(WAIT_S)
         self.statuses.stop(WAIT_S)
 
-    def ask(self, request: requests.Request) -> port.Reply:
+    def ask(self, request: HerderRequest) -> WorkerReply:
         return self.herder.submit(request).result(WAIT_S)
 
-    def put(self, name: str, **config: str) -> port.Reply:
-        return self.ask(
-            requests.PutConnector(connector=name, config={"name": name, **config}, replace=True)
-        )
+    def put(self, name: str, **config: str) -> WorkerReply:
+        return self.ask(PutConnector(connector=name, config={"name": name, **config}, replace=True))

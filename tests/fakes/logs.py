@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from connect_runtime.base import errors, ids
-from connect_runtime.kafka_client import errors as kafka_errors
-from mm2.cluster import logs as port
-from mm2.core.offsets import log_ends
+from connect_runtime.base.errors import ConnectError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.kafka.client_errors import TopicMissingError, UnreachableError
+from mm2.kafka.client_interfaces import PerPartitionResult
+from mm2.offsets.log_bounds import LogBounds
 
 
 @dataclass
@@ -22,9 +23,9 @@ class FakeLog:
     markers_ms: Mapping[int, int] = field(default_factory=dict)
 
     @property
-    def ends(self) -> log_ends.Ends:
+    def ends(self) -> LogBounds:
         end = self.start + len(self.times_ms) - self.pending
-        return log_ends.Ends(start=self.start, end=end, pending=self.pending)
+        return LogBounds(start=self.start, end=end, pending=self.pending)
 
     def at(self, moment_ms: int) -> int | None:
         """The first offset that is not older."""
@@ -49,20 +50,20 @@ class FakeLogs:
     """`failure`: what every question about offsets answers, `failures` for one partition.
     `unheard`: who asks about one of these hears nothing in time, of whatever else was asked."""
 
-    def __init__(self, logs: Mapping[ids.TopicPartition, FakeLog]) -> None:
+    def __init__(self, logs: Mapping[TopicPartition, FakeLog]) -> None:
         self.logs = dict(logs)
         self.closed = False
-        self.failure: errors.ConnectError | None = None
-        self.unheard: set[ids.TopicPartition] = set()
-        self.failures: dict[ids.TopicPartition, errors.ConnectError] = {}
+        self.failure: ConnectError | None = None
+        self.unheard: set[TopicPartition] = set()
+        self.failures: dict[TopicPartition, ConnectError] = {}
 
     def ends(
-        self, partitions: Collection[ids.TopicPartition], timeout_s: float
-    ) -> port.PerPartition[log_ends.Ends]:
+        self, partitions: Collection[TopicPartition], timeout_s: float
+    ) -> PerPartitionResult[LogBounds]:
         self._answer()
         if self.unheard.intersection(partitions):
-            raise kafka_errors.UnreachableError("its broker does not answer")
-        return port.PerPartition(
+            raise UnreachableError("its broker does not answer")
+        return PerPartitionResult(
             done={
                 each: self.logs[each].ends
                 for each in partitions
@@ -75,19 +76,19 @@ class FakeLogs:
         )
 
     def offsets_at(
-        self, moments_ms: Mapping[ids.TopicPartition, int], timeout_s: float
-    ) -> port.PerPartition[int | None]:
+        self, moments_ms: Mapping[TopicPartition, int], timeout_s: float
+    ) -> PerPartitionResult[int | None]:
         self._answer()
         done = {
             each: self.logs[each].at(moment)
             for each, moment in moments_ms.items()
             if each in self.logs
         }
-        return port.PerPartition(done=done, failed=self._missing(moments_ms))
+        return PerPartitionResult(done=done, failed=self._missing(moments_ms))
 
     def times_ms(
-        self, offsets: Mapping[ids.TopicPartition, int], timeout_s: float
-    ) -> Mapping[ids.TopicPartition, int]:
+        self, offsets: Mapping[TopicPartition, int], timeout_s: float
+    ) -> Mapping[TopicPartition, int]:
         found = {
             each: self.logs[each].time_ms(offset)
             for each, offset in offsets.items()
@@ -96,8 +97,8 @@ class FakeLogs:
         return {each: time_ms for each, time_ms in found.items() if time_ms is not None}
 
     def newest_ms(
-        self, ends: Mapping[ids.TopicPartition, log_ends.Ends], timeout_s: float
-    ) -> Mapping[ids.TopicPartition, int]:
+        self, ends: Mapping[TopicPartition, LogBounds], timeout_s: float
+    ) -> Mapping[TopicPartition, int]:
         found = {
             each: self.logs[each].last_ms(before=at.end)
             for each, at in ends.items()
@@ -113,10 +114,10 @@ class FakeLogs:
             raise self.failure
 
     def _missing(
-        self, partitions: Collection[ids.TopicPartition]
-    ) -> dict[ids.TopicPartition, kafka_errors.TopicMissingError]:
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, TopicMissingError]:
         return {
-            each: kafka_errors.TopicMissingError(f"there is no {each}")
+            each: TopicMissingError(f"there is no {each}")
             for each in partitions
             if each not in self.logs
         }

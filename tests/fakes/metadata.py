@@ -6,22 +6,20 @@ import random
 from types import SimpleNamespace
 from typing import Any
 
-from connect_runtime.base import backoff
-from connect_runtime.wire.codec import cluster_view
+from connect_runtime.base.backoff import Backoff
+from connect_runtime.protocol.cluster_metadata import ClusterMetadata
 
 
-def view(*topics: str, **given: Any) -> cluster_view.ClusterView:
+def view(*topics: str, **given: Any) -> ClusterMetadata:
     """A cluster of broker 1, as `say` tells it of these topics."""
-    retry = backoff.Backoff(initial_s=0.1, max_s=1.0)
-    found = cluster_view.ClusterView(random.Random(1), retry=retry, max_age_s=300.0)
+    retry = Backoff(initial_s=0.1, max_s=1.0)
+    found = ClusterMetadata(random.Random(1), retry=retry, max_age_s=300.0)
     found.want_topics(topics)
     say(found, **given)
     return found
 
 
-def say(
-    view: cluster_view.ClusterView, *, leader: int = 1, error_code: int = 0, partition: int = 4
-) -> None:
+def say(view: ClusterMetadata, *, leader: int = 1, error_code: int = 0, partition: int = 4) -> None:
     """An answer arrives; a topic with an error has no partitions."""
     part = SimpleNamespace(partition_index=partition, leader_id=leader, leader_epoch=2)
     topics = [

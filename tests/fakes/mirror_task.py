@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from connect_runtime.api import context
-from mm2.connectors.share import mirror_source_task
-from tests.fakes import copy_plane, plugin_contexts, source_task_clients
+from connect_runtime.api.plugin_context import PipelineProgress, PipelineState
+from mm2.connectors.source_task import MirrorSourceTask
+from tests.fakes.copy_plane import FakePlane
+from tests.fakes.plugin_contexts import Context
+from tests.fakes.source_task_clients import FakeClusters
 from tests.support import eventually
 
-State = context.PipelineState
+State = PipelineState
 PROPS = {
     "name": "mirror",
     "source.cluster.alias": "A",
@@ -27,16 +29,16 @@ class MirrorTask:
     """A task that is started; its topics are there unless `there` is False."""
 
     def __init__(self, *, there: bool = True, mirrored: int = 2, **more: str) -> None:
-        self.clusters = source_task_clients.FakeClusters()
-        self.plane = copy_plane.FakePlane()
-        self.context = plugin_contexts.Context(confirmed_s=0.0, stop_timeout_s=0.8)
+        self.clusters = FakeClusters()
+        self.plane = FakePlane()
+        self.context = Context(confirmed_s=0.0, stop_timeout_s=0.8)
         self.context.clock.now = 0.5
         self.streamed = 0
         if there:
             self.clusters.source_cluster.create("orders", partitions=2)
             self.clusters.target_cluster.create("A.orders", partitions=mirrored)
         self.props = {**PROPS, **{name.replace("_", "."): value for name, value in more.items()}}
-        self.task = mirror_source_task.MirrorSourceTask(self.clusters, acquire=self.plane.acquire)
+        self.task = MirrorSourceTask(self.clusters, acquire=self.plane.acquire)
         self.task.initialize(self.context)
         self.task.start(self.props)
 
@@ -65,7 +67,7 @@ class MirrorTask:
         self.context.confirmed_s = self.context.clock.now
 
     @property
-    def told(self) -> context.PipelineProgress:
+    def told(self) -> PipelineProgress:
         return self.context.reports[-1]
 
     @property

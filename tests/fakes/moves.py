@@ -7,13 +7,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from connect_runtime.base import ids
-from mm2.app.failover import fencing, journal_file, moving, planning, tools
-from mm2.core import filters, flows, naming
-from mm2.core.failover import fences, journal, orders
-from tests.fakes import copied_map, two_sides
+from connect_runtime.base.ids import TopicPartition
+from mm2.clusters.fencing_results import FencingResult
+from mm2.failover import journal
+from mm2.failover.journal import MoveIdentity
+from mm2.failover.journal_file import JournalFile
+from mm2.failover.move_context import MoveContext
+from mm2.failover.move_executor import MoveExecutor
+from mm2.failover.move_request import MoveKind, MoveRequest
+from mm2.failover.planner import MovePlanner
+from mm2.failover.writer_fencing import PartlyFencedError
+from mm2.topics import filters, naming
+from mm2.topics.flow_config import Flow
+from tests.fakes import copied_map
+from tests.fakes.two_sides import FakeSides
 
-HERE, THERE = ids.TopicPartition("orders", 0), ids.TopicPartition("east.orders", 0)
+HERE, THERE = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
 COPIED, DELTA = 100, 5
 
 
@@ -43,19 +52,19 @@ class World:
     `unfenced` says which of these partitions are not fenced in time."""
 
     folder: Path
-    sides: two_sides.FakeSides
+    sides: FakeSides
     crash_at: int | None = None
     happened: list[str] = field(default_factory=list)
     positions: dict[str, list[int]] = field(default_factory=dict)
     stopped: bool = False
     fenced: int = 0
     epochs_before: int = 0
-    locked_out: set[ids.TopicPartition] = field(default_factory=set)
+    locked_out: set[TopicPartition] = field(default_factory=set)
     busy: int = 0
     connectors: tuple[str, ...] = ("MirrorSourceConnector",)
     told: list[str] = field(default_factory=list)
     on: Callable[[str], None] = lambda _: None
-    unfenced: Callable[[set[ids.TopicPartition]], set[ids.TopicPartition]] = lambda _: set()
+    unfenced: Callable[[set[TopicPartition]], set[TopicPartition]] = lambda _: set()
 
     def happens(self, what: str) -> None:
         """The process may die here."""
@@ -74,7 +83,7 @@ class World:
         self.busy -= 1
         return ["a task"] if self.busy >= 0 else []
 
-    def fence(self, known: Any, partitions: Collection[ids.TopicPartition]) -> list[fences.Fenced]:
+    def fence(self, known: Any, partitions: Collection[TopicPartition]) -> list[FencingResult]:
         self.happens("before fence")
         self.fenced += 1
         left = self.unfenced(set(partitions))
@@ -82,21 +91,21 @@ class World:
         self.happens("after fence")
         order = (1, self.epochs_before + self.fenced)
         found = [
-            fences.Fenced(partition=each, marker=COPIED + DELTA, order=order, tail=0)
+            FencingResult(partition=each, marker=COPIED + DELTA, order=order, tail=0)
             for each in sorted(set(partitions) - left)
         ]
         if left:
-            raise fencing.PartlyFencedError("time is up", found)
+            raise PartlyFencedError("time is up", found)
         return found
 
 
 def east_and_west(folder: Path) -> World:
     """A partition that was copied whole, and three groups, one of which has read on there."""
-    flow = flows.Flow(source="east", target="west", topics=filters.topic_filter(("orders",)))
-    sides = two_sides.FakeSides(flow)
+    flow = Flow(source="east", target="west", topics=filters.compile_topic_filter(("orders",)))
+    sides = FakeSides(flow)
     sides.source.log("orders", COPIED)
     sides.target.log("east.orders", COPIED + DELTA)
-    sides.target.topics.topics[naming.map_topic("east")] = copied_map.log(
+    sides.target.topics.topics[naming.offset_map_topic("east")] = copied_map.log(
         HERE, through=COPIED, delta=DELTA
     )
     for name, offset in (("billing", 40), ("mail", COPIED), ("ahead", 10)):
@@ -105,11 +114,11 @@ def east_and_west(folder: Path) -> World:
     return World(folder=folder, sides=sides)
 
 
-def wanted(kind: orders.Kind, **given: Any) -> orders.Wanted:
-    return orders.Wanted(origin="east", destination="west", kind=kind, **given)
+def wanted(kind: MoveKind, **given: Any) -> MoveRequest:
+    return MoveRequest(origin="east", destination="west", kind=kind, **given)
 
 
-class CrashingFile(journal_file.JournalFile):
+class CrashingFile(JournalFile):
     """A line may be the last one, or be written no more."""
 
     world: World
@@ -120,18 +129,18 @@ class CrashingFile(journal_file.JournalFile):
         self.world.happens("after a line")
 
 
-def move(world: World, asked: orders.Wanted, path: Path, clock: Clock | None = None) -> None:
+def move(world: World, asked: MoveRequest, path: Path, clock: Clock | None = None) -> None:
     """Begins it, or goes on with it, until it is done, fails or crashes."""
     clock = clock or Clock()
     target = world.sides.target
     target.members.on_write = lambda: world.happens("before the groups are written")
     begin = None
     if not path.exists():
-        begin = journal.begun(journal.Begun(wanted=asked, flow="east->west"), at_ms=0)
-    planner = planning.Planner(both=world.sides, find=lambda _: {}, clock=clock, timeout_s=10.0)
+        begin = journal.encode_begun(MoveIdentity(wanted=asked, flow="east->west"), at_ms=0)
+    planner = MovePlanner(both=world.sides, find=lambda _: {}, clock=clock, timeout_s=10.0)
     with CrashingFile(path, begin=begin) as file:
         file.world = world
-        about = tools.Tools(
+        about = MoveContext(
             both=world.sides,
             map_reader=target.map_reader("east"),
             planner=planner,
@@ -146,7 +155,7 @@ def move(world: World, asked: orders.Wanted, path: Path, clock: Clock | None = N
             wait_s=30.0,
             file="my.yaml",
         )
-        moving.Mover(file, about).run()
+        MoveExecutor(file, about).run()
 
 
 EXPECTED = {"billing": 40 + DELTA, "mail": COPIED + DELTA, "ahead": 50}
@@ -157,12 +166,12 @@ def stands(world: World) -> dict[str, int | None]:
     return {name: members.offsets(name).get(THERE) for name in sorted(members.groups)}
 
 
-OTHER = ids.TopicPartition("orders", 1)
+OTHER = TopicPartition("orders", 1)
 
 
 def also_copied(world: World) -> None:
     """A second partition, in the map and on the cluster gone to."""
-    world.sides.target.topics.topics[naming.map_topic("east")] = [
+    world.sides.target.topics.topics[naming.offset_map_topic("east")] = [
         *copied_map.log(HERE, through=COPIED, delta=DELTA),
         *copied_map.log(OTHER, through=COPIED, delta=DELTA),
     ]

@@ -10,7 +10,9 @@ import random
 from dataclasses import dataclass, field
 
 from mm2.formats import record_batch, records
+from mm2.formats.records import BatchRecord, RecordFields
 from tests.fakes import batches, messages
+from tests.fakes.batches import Record, Stamp
 
 NOW_MS = 1_790_000_000_000
 OLD_BEFORE_MS = NOW_MS - 3_600_000
@@ -23,11 +25,11 @@ class OddLog:
     producer, first offset and marker of what was aborted; `end` is behind the last batch."""
 
     held: list[bytes] = field(default_factory=list)
-    seen: list[records.Record] = field(default_factory=list)
+    seen: list[BatchRecord] = field(default_factory=list)
     aborted: list[tuple[int, int, int]] = field(default_factory=list)
     end: int = 0
     codecs: tuple[int, ...] = (0,)
-    _open: dict[int, tuple[int, list[records.Record]]] = field(default_factory=dict)
+    _open: dict[int, tuple[int, list[BatchRecord]]] = field(default_factory=dict)
     epoch: int = 3
 
     def fetch(self, position: int, most: int) -> bytes:
@@ -83,12 +85,10 @@ def _append_data(log: OddLog, rng: random.Random) -> None:
     if transactional:
         flags |= record_batch.TRANSACTIONAL
     codec = rng.choice(log.codecs)
-    stamp = batches.Stamp(
-        base_offset=base, leader_epoch=log.epoch, producer_id=producer, attributes=flags
-    )
-    said = [records.read_body(each.body) for each in found]
+    stamp = Stamp(base_offset=base, leader_epoch=log.epoch, producer_id=producer, attributes=flags)
+    said = [records.decode_body(each.body) for each in found]
     held = [
-        batches.Record(
+        Record(
             key=one.key,
             value=one.value,
             headers=one.headers,
@@ -108,7 +108,7 @@ def _append_data(log: OddLog, rng: random.Random) -> None:
         log.seen.extend(found)
 
 
-def _records(base: int, rng: random.Random) -> tuple[list[records.Record], int]:
+def _records(base: int, rng: random.Random) -> tuple[list[BatchRecord], int]:
     """With how many offsets behind the last of them are empty."""
     gapped = rng.random() < 0.25
     count = rng.choice([1, 1, 1, 2, 3, 8, 40])
@@ -119,16 +119,14 @@ def _records(base: int, rng: random.Random) -> tuple[list[records.Record], int]:
         value = rng.choice([None, b"", rng.randbytes(rng.choice([3, 30, 300]))])
         key = rng.choice([None, b"k", rng.randbytes(9)])
         headers = ((b"h", rng.choice([None, b"x"])),) * rng.choice([0, 0, 0, 2])
-        body = records.write_body(records.Fields(key, value, headers))
-        found.append(records.Record(at, around + rng.choice([0, 0, 1, -1, 9000, 40_000]), body))
+        body = records.encode_body(RecordFields(key, value, headers))
+        found.append(BatchRecord(at, around + rng.choice([0, 0, 1, -1, 9000, 40_000]), body))
         at += rng.choice([1, 1, 2, 7]) if gapped else 1
     return found, rng.choice([0, 0, 5]) if gapped else 0
 
 
 def _append_emptied(log: OddLog, rng: random.Random) -> None:
-    stamp = batches.Stamp(
-        base_offset=log.end, leader_epoch=log.epoch, producer_id=rng.choice(PRODUCERS)
-    )
+    stamp = Stamp(base_offset=log.end, leader_epoch=log.epoch, producer_id=rng.choice(PRODUCERS))
     size = rng.randint(1, 9)
     log.held.append(batches.data([], stamp, last_offset_delta=size - 1))
     log.end += size
@@ -153,10 +151,10 @@ def _append_old(log: OddLog, rng: random.Random) -> None:
         ]
     log.held.extend(held)
     log.seen.extend(
-        records.Record(
+        BatchRecord(
             first + at,
             NOW_MS + at if magic else -1,
-            records.write_body(records.Fields(None, value)),
+            records.encode_body(RecordFields(None, value)),
         )
         for at, value in enumerate(values)
     )
@@ -165,7 +163,7 @@ def _append_old(log: OddLog, rng: random.Random) -> None:
 
 def _end(log: OddLog, producer: int, *, commit: bool) -> None:
     first, found = log._open.pop(producer)
-    stamp = batches.Stamp(
+    stamp = Stamp(
         base_offset=log.end, leader_epoch=log.epoch, producer_id=producer, producer_epoch=0
     )
     log.held.append(batches.marker(stamp, commit=commit, timestamp=NOW_MS))

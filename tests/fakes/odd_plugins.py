@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from connect_runtime.adapters.plugins import discovery
-from connect_runtime.api import config_def, config_types, connector, converter, schema, task
-from connect_runtime.builtin import aliases
+from connect_runtime.api import config_types
+from connect_runtime.api.config_def import ConfigDef, ConfigValue, Type
+from connect_runtime.api.connector import SinkConnector, SourceConnector, TransactionBoundaries
+from connect_runtime.api.converter import Converter
+from connect_runtime.api.schema import SchemaAndValue
+from connect_runtime.api.task import Task
+from connect_runtime.plugins import plugin_aliases
+from connect_runtime.plugins.plugin_aliases import PluginKind, ShippedPlugin
+from connect_runtime.plugins.plugin_discovery import DiscoveredPlugins
 
-KEYS = config_def.ConfigDef().define("odd", config_def.Type.INT, "A number.", group="Odd")
+KEYS = ConfigDef().define("odd", Type.INT, "A number.", group="Odd")
 
 
 class Odd:
@@ -23,7 +29,7 @@ class Odd:
     def version(self) -> str:
         return self._do("version", "2.1")  # type: ignore[no-any-return]
 
-    def config(self) -> config_def.ConfigDef:
+    def config(self) -> ConfigDef:
         return self._do("config", KEYS)  # type: ignore[no-any-return]
 
     def close(self) -> None:
@@ -37,32 +43,30 @@ class Odd:
 
 
 class AnyConnector(Odd):
-    def task_class(self) -> type[task.Task]:
+    def task_class(self) -> type[Task]:
         raise NotImplementedError
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         raise NotImplementedError
 
-    def validate(self, props: Mapping[str, str]) -> list[config_def.ConfigValue]:
+    def validate(self, props: Mapping[str, str]) -> list[ConfigValue]:
         return self._do("validate", KEYS.validate(props))  # type: ignore[no-any-return]
 
 
-class OddSource(AnyConnector, connector.SourceConnector):
-    def can_define_transaction_boundaries(
-        self, props: Mapping[str, str]
-    ) -> connector.TransactionBoundaries:
-        usual = connector.TransactionBoundaries.SUPPORTED
+class OddSource(AnyConnector, SourceConnector):
+    def can_define_transaction_boundaries(self, props: Mapping[str, str]) -> TransactionBoundaries:
+        usual = TransactionBoundaries.SUPPORTED
         return self._do("boundaries", usual)  # type: ignore[no-any-return]
 
 
-class OddSink(AnyConnector, connector.SinkConnector): ...
+class OddSink(AnyConnector, SinkConnector): ...
 
 
-class OddConverter(Odd, converter.Converter):
+class OddConverter(Odd, Converter):
     def from_connect_data(self, *given: Any) -> bytes | None:
         raise NotImplementedError
 
-    def to_connect_data(self, *given: Any) -> schema.SchemaAndValue:
+    def to_connect_data(self, *given: Any) -> SchemaAndValue:
         raise NotImplementedError
 
 
@@ -70,21 +74,21 @@ class NoPlugin: ...
 
 
 _KINDS = {
-    OddSource: aliases.Kind.SOURCE,
-    OddSink: aliases.Kind.SINK,
-    OddConverter: aliases.Kind.CONVERTER,
+    OddSource: PluginKind.SOURCE,
+    OddSink: PluginKind.SINK,
+    OddConverter: PluginKind.CONVERTER,
 }
 
 
-def installed() -> discovery.FoundPlugins:
+def installed() -> DiscoveredPlugins:
     """By their class names, as `OddSource`."""
     Odd.does.clear()
     shipped = [
         (each, config_types.load_class(each.target))
-        for each in (*aliases.FILE_STREAMS, *aliases.PLUGINS)
+        for each in (*plugin_aliases.FILE_STREAM_PLUGINS, *plugin_aliases.SHIPPED_PLUGINS)
     ]
     odd = [
-        (aliases.Plugin(kind, f"odd.{of.__name__}", f"odd:{of.__name__}"), of)
+        (ShippedPlugin(kind, f"odd.{of.__name__}", f"odd:{of.__name__}"), of)
         for of, kind in _KINDS.items()
     ]
-    return discovery.FoundPlugins([*shipped, *odd])
+    return DiscoveredPlugins([*shipped, *odd])

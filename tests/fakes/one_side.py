@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from connect_runtime.base import errors
-from mm2.cluster import map_reader, record_writer
-from mm2.formats import receipt
-from tests.fakes import admin, groups, logs, state_topics
+from connect_runtime.base.errors import ConnectError
+from mm2.formats import incident_records
+from mm2.formats.incident_records import Incident
+from mm2.kafka.client_interfaces import OnWritten, RecordWriter
+from mm2.kafka.offset_map_reader import OffsetMapReader
+from tests.fakes.admin import FakeAdmin, FakeCluster
+from tests.fakes.groups import FakeGroupCluster, FakeGroups
+from tests.fakes.logs import FakeLogs
+from tests.fakes.state_topics import FakeStateTopics
 
 
 @dataclass
 class WritingWriter:
-    """A `record_writer.RecordWriter` whose records stand when it is polled; `refusal`: none
+    """A `RecordWriter` whose records stand when it is polled; `refusal`: none
     does."""
 
-    topics: state_topics.FakeStateTopics
+    topics: FakeStateTopics
     topic: str
-    refusal: errors.ConnectError | None = None
-    waiting: list[tuple[bytes, bytes, record_writer.OnWritten]] = field(default_factory=list)
+    refusal: ConnectError | None = None
+    waiting: list[tuple[bytes, bytes, OnWritten]] = field(default_factory=list)
 
-    def write(self, key: bytes, value: bytes, *, on_written: record_writer.OnWritten) -> None:
+    def write(self, key: bytes, value: bytes, *, on_written: OnWritten) -> None:
         self.waiting.append((key, value, on_written))
 
     def poll(self, timeout_s: float) -> None:
@@ -39,29 +44,29 @@ class FakeSide:
     """`refusal`: what is told of all that is written."""
 
     alias: str
-    cluster: admin.FakeCluster = field(default_factory=admin.FakeCluster)
-    group_cluster: groups.FakeGroupCluster = field(default_factory=groups.FakeGroupCluster)
-    logs: logs.FakeLogs = field(default_factory=lambda: logs.FakeLogs({}))
-    topics: state_topics.FakeStateTopics = field(default_factory=state_topics.FakeStateTopics)
-    refusal: errors.ConnectError | None = None
+    cluster: FakeCluster = field(default_factory=FakeCluster)
+    group_cluster: FakeGroupCluster = field(default_factory=FakeGroupCluster)
+    logs: FakeLogs = field(default_factory=lambda: FakeLogs({}))
+    topics: FakeStateTopics = field(default_factory=FakeStateTopics)
+    refusal: ConnectError | None = None
 
     @property
-    def admin(self) -> admin.FakeAdmin:
-        return admin.FakeAdmin(self.cluster)
+    def admin(self) -> FakeAdmin:
+        return FakeAdmin(self.cluster)
 
     @property
-    def groups(self) -> groups.FakeGroups:
-        return groups.FakeGroups(self.group_cluster)
+    def groups(self) -> FakeGroups:
+        return FakeGroups(self.group_cluster)
 
-    def writer(self, topic: str) -> record_writer.RecordWriter:
+    def writer(self, topic: str) -> RecordWriter:
         return WritingWriter(self.topics, topic, refusal=self.refusal)
 
-    def receipts(self, topic: str) -> list[receipt.Receipt]:
+    def receipts(self, topic: str) -> list[Incident]:
         """All that the topic has, none where there is no such topic."""
         return [
-            receipt.decode(key or b"", value or b"")
+            incident_records.decode(key or b"", value or b"")
             for key, value in self.topics.topics.get(topic, ())
         ]
 
-    def map_reader(self, source_alias: str) -> map_reader.MapReader:
+    def map_reader(self, source_alias: str) -> OffsetMapReader:
         raise NotImplementedError(source_alias)

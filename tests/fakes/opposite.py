@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from connect_runtime.base import errors
-from mm2.connectors.share import opposite_ids, opposite_map
-from mm2.core import naming
-from mm2.formats import map_record
-from tests.fakes import admin, checkpoint_clients, plugin_contexts
+from connect_runtime.base.errors import ConnectError
+from mm2.connectors.reverse_producer_ids import ReverseOffsetMapReader, ReverseProducerIds
+from mm2.formats import offset_map_records
+from mm2.formats.offset_map_records import (
+    MapKey,
+    MapProducer,
+    MapProducerKey,
+    MapValue,
+    NewEraRequest,
+    NewEraRequestKey,
+)
+from mm2.topics import naming
+from tests.fakes.admin import FakeAdmin, FakeCluster
+from tests.fakes.checkpoint_clients import FakeTail, Record
+from tests.fakes.plugin_contexts import Clock
 
-TOPIC = naming.map_topic("west")
+TOPIC = naming.offset_map_topic("west")
 """Of the flow east->west the opposite map."""
 
 
@@ -19,44 +29,46 @@ class Source:
     """`log` is that topic's, which comes into being with its first record; `tails` are those that
     were connected, `failures` what reading answers first."""
 
-    cluster: admin.FakeCluster = field(default_factory=admin.FakeCluster)
-    log: list[checkpoint_clients.Record] = field(default_factory=list)
-    failures: list[errors.ConnectError] = field(default_factory=list)
-    tails: list[checkpoint_clients.FakeTail] = field(default_factory=list)
+    cluster: FakeCluster = field(default_factory=FakeCluster)
+    log: list[Record] = field(default_factory=list)
+    failures: list[ConnectError] = field(default_factory=list)
+    tails: list[FakeTail] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if not self.cluster.topics:
             self.cluster.create("t")
 
-    def admin(self) -> admin.FakeAdmin:
-        return admin.FakeAdmin(self.cluster)
+    def admin(self) -> FakeAdmin:
+        return FakeAdmin(self.cluster)
 
-    def tail(self) -> checkpoint_clients.FakeTail:
-        made = checkpoint_clients.FakeTail(topic=TOPIC, log=self.log, failures=self.failures)
+    def tail(self) -> FakeTail:
+        made = FakeTail(topic=TOPIC, log=self.log, failures=self.failures)
         self.tails.append(made)
         return made
 
-    def ids(self) -> opposite_ids.OppositeIds:
+    def ids(self) -> ReverseProducerIds:
         """Whoever asks for them closes them."""
-        found = opposite_map.OppositeMap(
+        found = ReverseOffsetMapReader(
             TOPIC,
             connect_admin=self.admin,
             connect_tail=self.tail,
-            clock=plugin_contexts.Clock(),
+            clock=Clock(),
             flow="west->east",
         )
-        return opposite_ids.OppositeIds(found, name="east->west")
+        return ReverseProducerIds(found, name="east->west")
 
     def writes(self, producer: int, *, topic: str = "t", partition: int = 0) -> None:
         """The opposite flow stores an id with which it is going to write."""
-        key = map_record.ProducerKey(topic=topic, partition=partition, producer_id=producer)
-        self._append(key, map_record.Producer(ordinal=1, era=1))
+        key = MapProducerKey(topic=topic, partition=partition, producer_id=producer)
+        self._append(key, MapProducer(ordinal=1, era=1))
 
     def says_other_things(self) -> None:
-        key = map_record.RequestKey(topic="t", partition=0)
-        self._append(key, map_record.Request(request="r", position="latest"))
+        key = NewEraRequestKey(topic="t", partition=0)
+        self._append(key, NewEraRequest(request="r", position="latest"))
 
-    def _append(self, key: map_record.MapKey, value: map_record.MapValue) -> None:
+    def _append(self, key: MapKey, value: MapValue) -> None:
         if TOPIC not in self.cluster.topics:
             self.cluster.create(TOPIC)
-        self.log.append((map_record.encode_key(key), map_record.encode_value(value)))
+        self.log.append(
+            (offset_map_records.encode_key(key), offset_map_records.encode_value(value))
+        )

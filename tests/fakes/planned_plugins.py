@@ -6,19 +6,27 @@ import threading
 from collections.abc import Sequence
 from typing import ClassVar
 
-from connect_runtime.api import config_def, connector, context, errors, task
-from connect_runtime.base import ids
-from connect_runtime.core.state import cluster_config
-from connect_runtime.core.task import worker_config
-from connect_runtime.runtime import task_bodies, worker, worker_metrics
-from connect_runtime.runtime.stores import memory_log, offset_store
-from connect_runtime.system import clock
-from tests.fakes import task_clients
+from connect_runtime.api import task
+from connect_runtime.api.config_def import ConfigDef
+from connect_runtime.api.connector import SinkConnector, SourceConnector
+from connect_runtime.api.errors import ConfigError
+from connect_runtime.api.plugin_context import DatedTaskConfig
+from connect_runtime.api.task import PipelineTask
+from connect_runtime.base.ids import ConnectorTaskId
+from connect_runtime.config import worker_config
+from connect_runtime.storage import cluster_config_state
+from connect_runtime.storage.offset_store import LogOffsetBackingStore
+from connect_runtime.storage.standalone_logs import MemoryLog
+from connect_runtime.system.clock import SystemClock
+from connect_runtime.worker.task_factory import WorkerDeps
+from connect_runtime.worker.worker import Worker
+from connect_runtime.worker.worker_metrics import WorkerMetrics
+from tests.fakes.task_clients import Clients, Membership, Plugins, Statuses
 from tests.support.eventually import eventually
 
-TASK = ids.ConnectorTaskId("c", 0)
+TASK = ConnectorTaskId("c", 0)
 WAIT_S = 30.0
-TargetState = cluster_config.TargetState
+TargetState = cluster_config_state.TargetState
 CONFIG = {"name": "c", "connector.class": "Source", "secret": "${p:k}"}
 SINK = {"name": "c", "connector.class": "Sink", "topics": "t"}
 
@@ -47,7 +55,7 @@ class Planned:
 
 class AnyConnector(Planned):
     def config(self):
-        return config_def.ConfigDef()
+        return ConfigDef()
 
     def version(self):
         return self.plan.call("version") or "1"
@@ -112,7 +120,7 @@ class SinkTask(Planned, task.SinkTask):
         self.plan.call("stop")
 
 
-class Pipeline(Planned, task.PipelineTask):
+class Pipeline(Planned, PipelineTask):
     def start(self, props):
         self.plan.call("start", self, props)
 
@@ -136,7 +144,7 @@ class Pipeline(Planned, task.PipelineTask):
         self.plan.call("abandon")
 
 
-class Source(AnyConnector, connector.SourceConnector):
+class Source(AnyConnector, SourceConnector):
     def task_class(self):
         return self.plan.call("task_class") or SourceTask
 
@@ -146,7 +154,7 @@ class Pipes(Source):
         return Pipeline
 
 
-class Sink(AnyConnector, connector.SinkConnector):
+class Sink(AnyConnector, SinkConnector):
     def task_class(self):
         return SinkTask
 
@@ -156,19 +164,19 @@ PLUGINS = {"Source": Source, "Sink": Sink, "Pipes": Pipes}
 
 class World:
     def __init__(self, graceful_ms="10000"):
-        self.clients = task_clients.Clients()
-        self.statuses = task_clients.Statuses()
+        self.clients = Clients()
+        self.statuses = Statuses()
         self.reached = []
         self.wanted = []
-        self.view = cluster_config.EMPTY
-        self.membership = task_clients.Membership()
+        self.view = cluster_config_state.EMPTY_CONFIG_STATE
+        self.membership = Membership()
         self.refuses = False
-        self.given: dict[int, Sequence[context.TaskGiven]] = {}
+        self.given: dict[int, Sequence[DatedTaskConfig]] = {}
         self.quiet = None
-        self.metrics = worker_metrics.WorkerMetrics("here:1", clock.SystemClock())
-        self.offsets = offset_store.OffsetStore(memory_log.MemoryLog("offsets"))
+        self.metrics = WorkerMetrics("here:1", SystemClock())
+        self.offsets = LogOffsetBackingStore(MemoryLog("offsets"))
         self.offsets.start(1.0)
-        config = worker_config.standalone(
+        config = worker_config.parse_standalone_config(
             {
                 "bootstrap.servers": "a:1",
                 "key.converter": "String",
@@ -179,12 +187,12 @@ class World:
                 "task.shutdown.graceful.timeout.ms": graceful_ms,
             }
         )
-        around = task_bodies.Surroundings(
+        around = WorkerDeps(
             config=config,
             worker_id="here:1",
             generation=lambda: 3,
             configs=lambda: self.view,
-            installed=task_clients.Plugins(PLUGINS),
+            installed=Plugins(PLUGINS),
             clients=self.clients,
             statuses=self.statuses,
             offsets=self.offsets,
@@ -193,13 +201,13 @@ class World:
             metrics=self.metrics,
             given=lambda name: self.given if name == "c" else {},
             quiet=lambda: self.quiet,
-            clock=clock.SystemClock(),
+            clock=SystemClock(),
         )
-        self.worker = worker.Worker(around, self)
+        self.worker = Worker(around, self)
 
     def resolve(self, raw):
         if self.refuses:
-            raise errors.ConfigError("no such file")
+            raise ConfigError("no such file")
         return {name: "resolved" if value == "${p:k}" else value for name, value in raw.items()}
 
     def on_reached(self, name, state, error):

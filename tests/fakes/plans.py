@@ -5,17 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from connect_runtime.base import ids
-from mm2.app.failover import planning
-from mm2.core import filters, flows, naming
-from mm2.core.failover import fences, group_moves, orders, places, plan, seen, tails, verdicts
-from mm2.formats import checkpoint
-from tests.fakes import copied_map, two_sides
+from connect_runtime.base.ids import TopicPartition
+from mm2.clusters.fencing_results import FencingSummary
+from mm2.clusters.pair_snapshot import PlanBaseline
+from mm2.failover.group_plan import PartitionMove
+from mm2.failover.move_plan import MovePlan
+from mm2.failover.move_request import MoveKind, MoveRequest
+from mm2.failover.plan_findings import PlanSeverity
+from mm2.failover.planner import ClosedFlow, MovePlanner
+from mm2.failover.position_translation import OffsetSources
+from mm2.failover.unreplicated_tails import UnreplicatedTail
+from mm2.formats import mm2_records
+from mm2.formats.mm2_records import Checkpoint
+from mm2.topics import filters, naming
+from mm2.topics.flow_config import Flow
+from tests.fakes import copied_map
+from tests.fakes.two_sides import FakeSides
 
 TOPIC = "orders"
-HERE, THERE = ids.TopicPartition(TOPIC, 0), ids.TopicPartition("east.orders", 0)
+HERE, THERE = TopicPartition(TOPIC, 0), TopicPartition("east.orders", 0)
 COPIED, DELTA = 100, 5
-ONE_WAY = places.Ways()
+ONE_WAY = OffsetSources()
 
 
 class Clock:
@@ -26,15 +36,20 @@ class Clock:
         return 1_000
 
 
-def scene(**given: Any) -> two_sides.FakeSides:
+def scene(**given: Any) -> FakeSides:
     """100 records copied from east to west."""
-    flow = flows.Flow(
-        **{"source": "east", "target": "west", "topics": filters.topic_filter((TOPIC,)), **given}
+    flow = Flow(
+        **{
+            "source": "east",
+            "target": "west",
+            "topics": filters.compile_topic_filter((TOPIC,)),
+            **given,
+        }
     )
-    sides = two_sides.FakeSides(flow)
+    sides = FakeSides(flow)
     sides.source.log(TOPIC, COPIED)
     sides.target.log(flow.remote_topic(TOPIC), COPIED + DELTA)
-    sides.target.topics.topics[naming.map_topic("east")] = copied_map.log(
+    sides.target.topics.topics[naming.offset_map_topic("east")] = copied_map.log(
         HERE, through=COPIED, delta=DELTA
     )
     sides.source.members.commit("billing", {HERE: 40})
@@ -42,18 +57,18 @@ def scene(**given: Any) -> two_sides.FakeSides:
 
 
 def made(
-    sides: two_sides.FakeSides,
+    sides: FakeSides,
     *,
-    kind: orders.Kind = orders.Kind.EMERGENCY,
-    found: Mapping[ids.TopicPartition, tails.Tail] | None = None,
-    locked: fences.Fences | None = None,
+    kind: MoveKind = MoveKind.EMERGENCY,
+    found: Mapping[TopicPartition, UnreplicatedTail] | None = None,
+    locked: FencingSummary | None = None,
     lost: str = "",
-    ways: places.Ways = ONE_WAY,
+    ways: OffsetSources = ONE_WAY,
     find: Callable[[Any], Any] | None = None,
-    before: seen.Before | None = None,
+    before: PlanBaseline | None = None,
     **given: Any,
-) -> plan.Plan:
-    planner = planning.Planner(
+) -> MovePlan:
+    planner = MovePlanner(
         both=sides,
         find=find or (lambda _: found or {}),
         clock=Clock(),
@@ -61,26 +76,26 @@ def made(
         lost=lost,
         ways=ways,
     )
-    wanted = orders.Wanted(origin="east", destination="west", kind=kind, **given)
+    wanted = MoveRequest(origin="east", destination="west", kind=kind, **given)
     closed = None
     if locked is not None or before is not None:
-        closed = planning.Closed(locked=locked or fences.Fences(), before=before)
+        closed = ClosedFlow(locked=locked or FencingSummary(), before=before)
     return planner.make(wanted, closed)
 
 
-def codes(found: plan.Plan) -> dict[str, verdicts.Weight]:
+def codes(found: MovePlan) -> dict[str, PlanSeverity]:
     return {each.code: each.weight for each in found.findings}
 
 
-def only(found: plan.Plan) -> group_moves.PartitionMove:
+def only(found: MovePlan) -> PartitionMove:
     (group,) = found.groups
     (place,) = group.partitions
     return place
 
 
-def checkpoints(sides: two_sides.FakeSides, group: str, upstream: int, *, at_ms: int = -1) -> None:
-    point = checkpoint.Checkpoint(
+def checkpoints(sides: FakeSides, group: str, upstream: int, *, at_ms: int = -1) -> None:
+    point = Checkpoint(
         group=group, partition=THERE, upstream=upstream, downstream=upstream + DELTA, metadata=""
     )
-    sides.target.topics.topics["east.checkpoints.internal"] = [checkpoint.encode(point)]
+    sides.target.topics.topics["east.checkpoints.internal"] = [mm2_records.encode_checkpoint(point)]
     sides.target.topics.time_ms = at_ms

@@ -6,8 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from connect_runtime.api import context, records
-from connect_runtime.base import ids, metrics
+from connect_runtime.api.plugin_context import (
+    ErrantRecordReporter,
+    LastTaskRuns,
+    PipelineProgress,
+    ReadMetrics,
+    TransactionContext,
+)
+from connect_runtime.api.records import SourceRecord
+from connect_runtime.base.ids import ConnectorTaskId
+from connect_runtime.base.metrics import MetricFamily
 
 
 @dataclass
@@ -44,24 +52,24 @@ class Context:
 
     clock: Clock = field(default_factory=Clock)
     offset_reader: Offsets = field(default_factory=Offsets)
-    task_id: ids.ConnectorTaskId = field(default_factory=lambda: ids.ConnectorTaskId("c", 0))
+    task_id: ConnectorTaskId = field(default_factory=lambda: ConnectorTaskId("c", 0))
     props: Mapping[str, str] = field(default_factory=dict)
-    transaction_context: context.TransactionContext | None = None
-    errant_record_reporter: context.ErrantRecordReporter | None = None
+    transaction_context: TransactionContext | None = None
+    errant_record_reporter: ErrantRecordReporter | None = None
     stop_timeout_s: float = 5.0
     session_timeout_s: float = 10.0
     worker: Mapping[str, str] = field(default_factory=dict)
     confirmed_s: float | None = None
     """When the group last confirmed the task; None: it always does, as it does a worker alone."""
     confirmations_wanted: int = 0
-    runs: context.LastRuns = field(default_factory=context.LastRuns)
+    runs: LastTaskRuns = field(default_factory=LastTaskRuns)
     published: list[Mapping[str, str]] = field(default_factory=list)
-    added: list[context.ReadMetrics] = field(default_factory=list)
+    added: list[ReadMetrics] = field(default_factory=list)
     stopping: bool = False
     waited_s: float = 0.0
     reconfigurations: int = 0
     errors: list[Exception] = field(default_factory=list)
-    reports: list[context.PipelineProgress] = field(default_factory=list)
+    reports: list[PipelineProgress] = field(default_factory=list)
 
     def wait(self, timeout_s: float) -> bool:
         self.waited_s += timeout_s
@@ -73,10 +81,10 @@ class Context:
     def task_configs(self) -> Sequence[Mapping[str, str]]:
         return self.published
 
-    def add_metrics(self, read: context.ReadMetrics) -> None:
+    def add_metrics(self, read: ReadMetrics) -> None:
         self.added.append(read)
 
-    def metrics(self) -> list[metrics.Family]:
+    def metrics(self) -> list[MetricFamily]:
         """What all that was added says now."""
         return [family for read in self.added for family in read()]
 
@@ -89,7 +97,7 @@ class Context:
     def confirm_soon(self) -> None:
         self.confirmations_wanted += 1
 
-    def last_runs(self) -> context.LastRuns:
+    def last_runs(self) -> LastTaskRuns:
         return self.runs
 
     def request_task_reconfiguration(self) -> None:
@@ -98,11 +106,11 @@ class Context:
     def raise_error(self, error: Exception) -> None:
         self.errors.append(error)
 
-    def report(self, progress: context.PipelineProgress) -> None:
+    def report(self, progress: PipelineProgress) -> None:
         self.reports.append(progress)
 
 
-def stored_by(given: Sequence[records.SourceRecord]) -> Offsets:
+def stored_by(given: Sequence[SourceRecord]) -> Offsets:
     """A reader that sees the offsets of these records as committed."""
     return Offsets(
         [

@@ -13,41 +13,81 @@ from concurrent import futures
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from connect_runtime.api import config_infos, errors
-from connect_runtime.base import ids
-from connect_runtime.core.assignment import leader, work
-from connect_runtime.core.herder import admission, requests, restart_plan, session_keys, validation
-from connect_runtime.core.state import (
-    cluster_config,
-    config_log,
-    config_records,
-    status_log,
-    status_records,
+from connect_runtime.api.config_infos import ConfigInfo, ConfigInfos, ConfigKeyInfo, ConfigValueInfo
+from connect_runtime.api.errors import NotFoundError
+from connect_runtime.base.ids import ConnectorTaskId
+from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks, WorkItem
+from connect_runtime.group.rebalance_rounds import AssignmentOwners
+from connect_runtime.herder import herder_requests, request_routing, restart_plan, session_keys
+from connect_runtime.herder.herder_api import (
+    ConnectorOffset,
+    ConnectorOffsets,
+    ConnectorOffsetsModified,
+    ConnectorType,
+    ConnectRestError,
+    HerderStage,
+    PluginInfo,
+    PluginType,
+    WorkerReply,
 )
-from connect_runtime.ports import herder
+from connect_runtime.herder.herder_requests import (
+    ConnectorDescription,
+    DeleteConnector,
+    DescribeConnector,
+    HerderRequest,
+    ModifyConnectorOffsets,
+    PatchConnector,
+    PutConnector,
+    PutConnectorResult,
+    PutTaskConfigs,
+    ReadConnectorOffsets,
+    RequestAccepted,
+    RequestRefused,
+    RestartAccepted,
+    RestartConnectorAndTasks,
+    StopConnector,
+)
+from connect_runtime.herder.request_routing import HandleLocally, RoutingState
+from connect_runtime.herder.session_keys import SessionKeySettings, SignatureCheck, SignatureValid
+from connect_runtime.storage import config_records, status_records
+from connect_runtime.storage.cluster_config_state import (
+    ClusterConfigState,
+    RawConfig,
+    SessionKey,
+    TargetState,
+)
+from connect_runtime.storage.config_records import KeyedRecord
+from connect_runtime.storage.config_topic import ConfigTopicFold
+from connect_runtime.storage.status_records import (
+    RunState,
+    RunStatus,
+    StatusSubject,
+    TopicStatusKey,
+)
+from connect_runtime.storage.status_topic import StatusSnapshot, StatusTopicFold
 
 T = TypeVar("T")
 
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 WORKER = "127.0.0.1:8083"
-ACCEPTED = requests.Accepted()
+ACCEPTED = RequestAccepted()
 
 _TYPES = {
-    SOURCE: herder.ConnectorType.SOURCE,
-    "FileStreamSourceConnector": herder.ConnectorType.SOURCE,
-    "FileStreamSource": herder.ConnectorType.SOURCE,
-    SINK: herder.ConnectorType.SINK,
-    "FileStreamSink": herder.ConnectorType.SINK,
+    SOURCE: ConnectorType.SOURCE,
+    "FileStreamSourceConnector": ConnectorType.SOURCE,
+    "FileStreamSource": ConnectorType.SOURCE,
+    SINK: ConnectorType.SINK,
+    "FileStreamSink": ConnectorType.SINK,
 }
 _STATES = {
-    None: status_records.State.RUNNING,
-    cluster_config.TargetState.STARTED: status_records.State.RUNNING,
-    cluster_config.TargetState.PAUSED: status_records.State.PAUSED,
-    cluster_config.TargetState.STOPPED: status_records.State.STOPPED,
+    None: RunState.RUNNING,
+    TargetState.STARTED: RunState.RUNNING,
+    TargetState.PAUSED: RunState.PAUSED,
+    TargetState.STOPPED: RunState.STOPPED,
 }
 
-TOPIC_KEY = config_infos.ConfigKeyInfo(
+TOPIC_KEY = ConfigKeyInfo(
     name="topic",
     type="STRING",
     required=True,
@@ -73,28 +113,28 @@ class FakeHerder:
 
     leads: bool = True
     leader_url: str | None = None
-    elsewhere: dict[work.Item, str] = field(default_factory=dict)
+    elsewhere: dict[WorkItem, str] = field(default_factory=dict)
     rebalance_pending: bool = False
     silent: bool = False
     fails: Exception | None = None
     is_ready: bool = True
-    doing: herder.Stage | None = None
-    key: cluster_config.SessionKey | None = None
+    doing: HerderStage | None = None
+    key: SessionKey | None = None
     signed: bool = False
-    submitted: list[requests.Request] = field(default_factory=list)
-    pending: list[futures.Future[herder.Reply]] = field(default_factory=list)
-    offsets: dict[str, list[herder.PartitionOffset]] = field(default_factory=dict)
+    submitted: list[HerderRequest] = field(default_factory=list)
+    pending: list[futures.Future[WorkerReply]] = field(default_factory=list)
+    offsets: dict[str, list[ConnectorOffset]] = field(default_factory=dict)
     cluster_levels: dict[str, str] = field(default_factory=dict)
-    installed: tuple[herder.PluginInfo, ...] = (
-        herder.PluginInfo(
+    installed: tuple[PluginInfo, ...] = (
+        PluginInfo(
             class_name="org.apache.kafka.connect.json.JsonConverter",
-            type=herder.PluginType.CONVERTER,
+            type=PluginType.CONVERTER,
         ),
-        herder.PluginInfo(class_name=SOURCE, type=herder.PluginType.SOURCE, version="4.3.1"),
-        herder.PluginInfo(class_name=SINK, type=herder.PluginType.SINK, version="4.3.1"),
+        PluginInfo(class_name=SOURCE, type=PluginType.SOURCE, version="4.3.1"),
+        PluginInfo(class_name=SINK, type=PluginType.SINK, version="4.3.1"),
     )
-    _configs: config_log.ConfigLog = field(default_factory=config_log.ConfigLog)
-    _statuses: status_log.StatusLog = field(default_factory=status_log.StatusLog)
+    _configs: ConfigTopicFold = field(default_factory=ConfigTopicFold)
+    _statuses: StatusTopicFold = field(default_factory=StatusTopicFold)
     _offset: Any = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
@@ -105,61 +145,59 @@ class FakeHerder:
     def ready(self) -> bool:
         return self.is_ready
 
-    def stage(self) -> herder.Stage | None:
+    def stage(self) -> HerderStage | None:
         return self.doing
 
     def kafka_cluster_id(self) -> str | None:
         return "I4ZmrWqfT2e-upky_4fdPA"
 
-    def config(self) -> cluster_config.ClusterConfig:
+    def config(self) -> ClusterConfigState:
         return dataclasses.replace(self._configs.snapshot(), session_key=self.key)
 
-    def statuses(self) -> status_log.Statuses:
+    def statuses(self) -> StatusSnapshot:
         return self._statuses.snapshot()
 
-    def plugins(self) -> Sequence[herder.PluginInfo]:
+    def plugins(self) -> Sequence[PluginInfo]:
         return self.installed
 
-    def connector_type(self, config: cluster_config.RawConfig | None) -> herder.ConnectorType:
+    def connector_type(self, config: RawConfig | None) -> ConnectorType:
         name = (config or {}).get("connector.class")
-        return _TYPES.get(name or "", herder.ConnectorType.UNKNOWN)
+        return _TYPES.get(name or "", ConnectorType.UNKNOWN)
 
     def signs_internal_requests(self) -> bool:
         return self.signed
 
     def verify(
         self, body: bytes, headers: Mapping[str, str], *, must_be_signed: bool = False
-    ) -> session_keys.Verdict:
+    ) -> SignatureCheck:
         if not self.signed and not must_be_signed:
-            return session_keys.Genuine()
-        settings = session_keys.KeySettings()
-        return session_keys.verify(body, headers, key=self.key, settings=settings)
+            return SignatureValid()
+        settings = SessionKeySettings()
+        return session_keys.verify_signature(body, headers, key=self.key, settings=settings)
 
     # With futures
 
-    def submit(self, request: requests.Request) -> futures.Future[herder.Reply]:
+    def submit(self, request: HerderRequest) -> futures.Future[WorkerReply]:
         self.submitted.append(request)
         if self.silent:
             self.pending.append(futures.Future())
             return self.pending[-1]
-        future: futures.Future[herder.Reply] = futures.Future()
+        future: futures.Future[WorkerReply] = futures.Future()
         if self.fails is not None:
             future.set_exception(self.fails)
         else:
             future.set_result(self._serve(request))
         return future
 
-    def set_target_state(
-        self, connector: str, state: cluster_config.TargetState
-    ) -> futures.Future[None]:
-        self.write([config_records.target_state(connector, state)])
+    def set_target_state(self, connector: str, state: TargetState) -> futures.Future[None]:
+        self.write([config_records.encode_target_state(connector, state)])
         self.run(connector)
         return self._done(None)
 
     def reset_topics(self, connector: str) -> futures.Future[None]:
         for each in self.statuses().topics(connector):
             self.write_status(
-                status_records.topic_removal(status_records.TopicKey(each.topic, connector))
+                status_records.encode_topic_removal(TopicStatusKey(each.topic, connector))
             )
         return self._done(None)
 
@@ -167,38 +205,38 @@ class FakeHerder:
         self.cluster_levels[namespace] = level
         return self._done(None)
 
-    def validate(
-        self, config: cluster_config.RawConfig
-    ) -> futures.Future[config_infos.ConfigInfos]:
+    def validate(self, config: RawConfig) -> futures.Future[ConfigInfos]:
         if config.get("connector.class") is None:
-            future: futures.Future[config_infos.ConfigInfos] = futures.Future()
-            future.set_exception(herder.Refusal(400, "Connector config contains no connector type"))
+            future: futures.Future[ConfigInfos] = futures.Future()
+            future.set_exception(
+                ConnectRestError(400, "Connector config contains no connector type")
+            )
             return future
         topic = config.get("topic")
         missing = 'Missing required configuration "topic" which has no default value.'
-        value = config_infos.ConfigValueInfo(
+        value = ConfigValueInfo(
             name="topic",
             value=topic,
             recommended_values=(),
             errors=() if topic else (missing,),
             visible=True,
         )
-        infos = config_infos.ConfigInfos(
+        infos = ConfigInfos(
             name=str(config["connector.class"]),
             error_count=len(value.errors),
             groups=("Common",),
-            configs=(config_infos.ConfigInfo(definition=TOPIC_KEY, value=value),),
+            configs=(ConfigInfo(definition=TOPIC_KEY, value=value),),
         )
         return self._done(infos)
 
     def plugin_config(
         self, plugin: str, version: str | None
-    ) -> futures.Future[Sequence[config_infos.ConfigKeyInfo]]:
-        future: futures.Future[Sequence[config_infos.ConfigKeyInfo]] = futures.Future()
+    ) -> futures.Future[Sequence[ConfigKeyInfo]]:
+        future: futures.Future[Sequence[ConfigKeyInfo]] = futures.Future()
         if plugin not in _TYPES:
-            future.set_exception(errors.NotFoundError(f"Unknown plugin {plugin}."))
+            future.set_exception(NotFoundError(f"Unknown plugin {plugin}."))
         elif version not in (None, "4.3.1"):
-            future.set_exception(herder.Refusal(400, f"no version {version}"))
+            future.set_exception(ConnectRestError(400, f"no version {version}"))
         else:
             future.set_result([TOPIC_KEY])
         return future
@@ -213,32 +251,30 @@ class FakeHerder:
 
     # What tests, and what is asked, make of it
 
-    def write(self, records: Iterable[config_records.Record]) -> None:
+    def write(self, records: Iterable[KeyedRecord]) -> None:
         for each in records:
             self._configs.apply(each.key, each.value, offset=next(self._offset))
 
-    def write_status(self, record: status_records.Record) -> None:
+    def write_status(self, record: status_records.KeyedRecord) -> None:
         self._statuses.apply(record.key, record.value, offset=0)
 
-    def say(
-        self, subject: status_records.Subject, state: status_records.State, **told: Any
-    ) -> None:
-        status = status_records.Status(
+    def say(self, subject: StatusSubject, state: RunState, **told: Any) -> None:
+        status = RunStatus(
             state=state, worker_id=WORKER, generation=1, **({"version": "4.3.1"} | told)
         )
-        self.write_status(status_records.status(subject, status))
+        self.write_status(status_records.encode_status(subject, status))
 
     def make(
         self,
         name: str,
         config: Mapping[str, str] | None = None,
         *,
-        state: cluster_config.TargetState | None = None,
+        state: TargetState | None = None,
     ) -> None:
         """A connector that runs."""
         written = {"connector.class": "FileStreamSource", "topic": "t", "name": name}
         written |= config or {}
-        self.write(config_records.creation(name, written, state))
+        self.write(config_records.encode_creation(name, written, state))
         self.run(name)
 
     def run(self, name: str) -> None:
@@ -246,113 +282,111 @@ class FakeHerder:
         view = self.config()
         config = dict(view.config(name) or {})
         state = view.target_state(name)
-        stopped = state is cluster_config.TargetState.STOPPED
+        stopped = state is TargetState.STOPPED
         count = 0 if stopped else int(config.get("tasks.max") or 1)
-        self.write(config_records.task_configs(name, [config | {"task": "x"}] * count))
-        self.write([config_records.commit(name, count)])
+        self.write(config_records.encode_task_configs(name, [config | {"task": "x"}] * count))
+        self.write([config_records.encode_commit(name, count)])
         for task in self.statuses().tasks(name):
-            self.say(task, status_records.State.DESTROYED)
+            self.say(task, RunState.DESTROYED)
         self.say(name, _STATES[state])
         for number in range(count):
-            self.say(ids.ConnectorTaskId(name, number), _STATES[state])
+            self.say(ConnectorTaskId(name, number), _STATES[state])
 
-    def _standing(self) -> admission.Standing:
+    def _standing(self) -> RoutingState:
         view = self.config()
-        items: list[work.Item] = []
+        items: list[WorkItem] = []
         for name in view.connectors():
             items += [name, *view.tasks(name)]
         here = [each for each in items if each not in self.elsewhere]
-        owners = leader.Owners(
+        owners = AssignmentOwners(
             urls=dict.fromkeys(self.elsewhere.values(), "")
             | {url: url for url in self.elsewhere.values()},
             members=dict(self.elsewhere),
         )
-        return admission.Standing(
+        return RoutingState(
             config=view,
             leads=self.leads,
             leader_url=self.leader_url,
-            assigned=work.Work.of(here),
+            assigned=ConnectorsAndTasks.of(here),
             owners=owners if self.leads else None,
             rebalance_pending=self.rebalance_pending,
         )
 
-    def _serve(self, request: requests.Request) -> herder.Reply:
-        if isinstance(request, requests.PutConnector):
+    def _serve(self, request: HerderRequest) -> WorkerReply:
+        if isinstance(request, PutConnector):
             refusal = self._invalid(request.config)
             if refusal is not None:
                 return refusal
-        verdict = admission.judge(request, self._standing())
-        if not isinstance(verdict, admission.Proceed):
+        verdict = request_routing.route_request(request, self._standing())
+        if not isinstance(verdict, HandleLocally):
             return verdict
         return self._carry_out(request)
 
-    def _invalid(self, config: cluster_config.RawConfig) -> requests.Refused | None:
+    def _invalid(self, config: RawConfig) -> RequestRefused | None:
         future = self.validate(config)
         if (error := future.exception()) is not None:
-            assert isinstance(error, herder.Refusal)
-            return requests.Refused(error.status, str(error))
-        refusal = validation.refusal(future.result())
-        return None if refusal is None else requests.Refused(400, refusal)
+            assert isinstance(error, ConnectRestError)
+            return RequestRefused(error.status, str(error))
+        refusal = herder_requests.describe_config_errors(future.result())
+        return None if refusal is None else RequestRefused(400, refusal)
 
-    def _carry_out(self, request: requests.Request) -> herder.Reply:
+    def _carry_out(self, request: HerderRequest) -> WorkerReply:
         match request:
-            case requests.Describe(name):
+            case DescribeConnector(name):
                 view = self.config()
-                return requests.Description(
+                return ConnectorDescription(
                     connector=name,
                     config=view.config(name) or {},
                     task_configs=tuple(view.task_config(each) for each in view.tasks(name)),
                 )
-            case requests.PutConnector(connector=name, config=config, target_state=state):
+            case PutConnector(connector=name, config=config, target_state=state):
                 return self._put(name, config, state)
-            case requests.PatchConnector(connector=name, patch=patch):
+            case PatchConnector(connector=name, patch=patch):
                 merged = dict(self.config().config(name) or {}) | dict(patch)
                 config = {
                     key: value for key, value in merged.items() if patch.get(key, "") is not None
                 }
                 return self._invalid(config) or self._put(name, config, None)
-            case requests.DeleteConnector(name):
-                self.write(config_records.removal(name))
-                self.write_status(
-                    config_records.Record(key=f"status-connector-{name}".encode(), value=None)
-                )
-            case requests.StopConnector(name):
-                self.set_target_state(name, cluster_config.TargetState.STOPPED)
-            case requests.PutTaskConfigs(connector=name, configs=configs):
-                self.write(config_records.task_configs(name, configs))
-                self.write([config_records.commit(name, len(configs))])
-            case requests.RestartAll(wanted):
-                plan = restart_plan.plan(wanted, self.statuses())
+            case DeleteConnector(name):
+                self.write(config_records.encode_removal(name))
+                self.write_status(KeyedRecord(key=f"status-connector-{name}".encode(), value=None))
+            case StopConnector(name):
+                self.set_target_state(name, TargetState.STOPPED)
+            case PutTaskConfigs(connector=name, configs=configs):
+                self.write(config_records.encode_task_configs(name, configs))
+                self.write([config_records.encode_commit(name, len(configs))])
+            case RestartConnectorAndTasks(wanted):
+                plan = restart_plan.plan_restart(wanted, self.statuses())
                 assert plan is not None
-                return requests.Restarting(plan)
-            case requests.ReadOffsets(name):
-                return herder.Offsets(tuple(self.offsets.get(name, ())))
-            case requests.ModifyOffsets():
+                return RestartAccepted(plan)
+            case ReadConnectorOffsets(name):
+                return ConnectorOffsets(tuple(self.offsets.get(name, ())))
+            case ModifyConnectorOffsets():
                 return self._modify(request)
-        return requests.Accepted()
+        return RequestAccepted()
 
     def _put(
         self,
         name: str,
-        config: cluster_config.RawConfig,
-        state: cluster_config.TargetState | None,
-    ) -> requests.Put:
+        config: RawConfig,
+        state: TargetState | None,
+    ) -> PutConnectorResult:
         created = not self.config().contains(name)
         tasks = tuple(self.config().tasks(name))
-        self.write(config_records.creation(name, config, state))
+        self.write(config_records.encode_creation(name, config, state))
         self.run(name)
-        return requests.Put(connector=name, config=config, tasks=tasks, created=created)
+        return PutConnectorResult(connector=name, config=config, tasks=tasks, created=created)
 
-    def _modify(self, request: requests.ModifyOffsets) -> herder.Reply:
-        verdict = admission.may_modify_offsets(request.connector, self.config())
-        if not isinstance(verdict, admission.Proceed):
+    def _modify(self, request: ModifyConnectorOffsets) -> WorkerReply:
+        verdict = request_routing.check_offsets_modifiable(request.connector, self.config())
+        if not isinstance(verdict, HandleLocally):
             return verdict
         what = "reset" if request.offsets is None else "altered"
         self.offsets[request.connector] = [
-            herder.PartitionOffset(partition=partition, offset=offset)
+            ConnectorOffset(partition=partition, offset=offset)
             for partition, offset in request.offsets or ()
             if offset is not None
         ]
-        return herder.OffsetsModified(
+        return ConnectorOffsetsModified(
             f"The offsets for this connector have been {what} successfully"
         )

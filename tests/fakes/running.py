@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mm2.connectors import flow_status
-from mm2.pipeline import engine
+from mm2.connectors.status_registry import FlowStatus
+from mm2.copier.engine import EngineState
 
 
 class FakeEngine:
-    state = engine.EngineState.READY
+    state = EngineState.READY
 
 
 class FakeRunning:
     """`turns[n]` are the statuses after n waits, the last of them from then on."""
 
-    def __init__(self, *turns: Sequence[flow_status.FlowStatus]) -> None:
+    def __init__(self, *turns: Sequence[FlowStatus]) -> None:
         self.engine = FakeEngine()
         self.turns = [list(each) for each in turns]
         self.calls: list[str] = []
@@ -26,7 +26,7 @@ class FakeRunning:
     def start(self) -> None:
         self.calls.append("start")
 
-    def statuses(self) -> Sequence[flow_status.FlowStatus]:
+    def statuses(self) -> Sequence[FlowStatus]:
         return self.turns[min(self.turn, len(self.turns) - 1)]
 
     @property

@@ -11,21 +11,34 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mm2.core.copy import instructions
 from mm2.formats import record_batch
+from mm2.replication.recovery_instructions import (
+    AppendToFlowLog,
+    Delay,
+    FetchedRecords,
+    FlowLogItem,
+    InstructionDone,
+    InstructionRefused,
+    NoResponse,
+    ReadSource,
+    ReadTarget,
+    RequestAcquisition,
+    Script,
+)
 from tests.fakes import batches
+from tests.fakes.batches import Record, Stamp
 
 Answers = Mapping[Any, Any]
 """By the kind of question; a list holds them one after the other."""
 
 NOW_MS = 1_700_000_000_000
-DONE = instructions.Done()
-LOST = instructions.Unanswered(reason="connection lost")
+DONE = InstructionDone()
+LOST = NoResponse(reason="connection lost")
 
 _GRANTED: dict[type, Any] = {
-    instructions.AskMayTake: DONE,
-    instructions.Record: DONE,
-    instructions.Sleep: DONE,
+    RequestAcquisition: DONE,
+    AppendToFlowLog: DONE,
+    Delay: DONE,
 }
 
 
@@ -42,13 +55,13 @@ class Played:
         return [type(each) for each in self.asked]
 
     @property
-    def stored(self) -> list[instructions.LogItem]:
+    def stored(self) -> list[FlowLogItem]:
         """The items of every record that was asked for, in order."""
-        of = [each for each in self.asked if isinstance(each, instructions.Record)]
+        of = [each for each in self.asked if isinstance(each, AppendToFlowLog)]
         return [item for each in of for item in each.items]
 
 
-def play(script: instructions.Script[Any], answers: Answers) -> Played:
+def play(script: Script[Any], answers: Answers) -> Played:
     """To the script's end; a kind of question that has no answer fails."""
     given = {**_GRANTED, **answers}
     queues = {kind: iter(each) for kind, each in given.items() if isinstance(each, list)}
@@ -60,7 +73,7 @@ def play(script: instructions.Script[Any], answers: Answers) -> Played:
             question = script.send(answer)
         except StopIteration as end:
             return Played(end.value, asked, slept)
-        if isinstance(question, instructions.Sleep):
+        if isinstance(question, Delay):
             slept.append(question.delay_s)
         else:
             asked.append(question)
@@ -101,12 +114,10 @@ class Log:
         self.aborted = aborted
         self.last_stable = last_stable
 
-    def __call__(
-        self, question: instructions.ReadTarget | instructions.ReadSource
-    ) -> instructions.Records | instructions.Refused:
+    def __call__(self, question: ReadTarget | ReadSource) -> FetchedRecords | InstructionRefused:
         at = question.offset
         if not self.start <= at <= self.end:
-            return instructions.Refused(code=1, log_start=self.start)
+            return InstructionRefused(code=1, log_start=self.start)
         found = b"".join(each for header, each in self.held if header.last_offset >= at)
         return records(
             found,
@@ -123,10 +134,10 @@ def records(
     end: int = 0,
     aborted: tuple[tuple[int, int], ...] = (),
     last_stable: int | None = None,
-) -> instructions.Records:
+) -> FetchedRecords:
     """One fetch's answer; the bytes can be stamped over, as fetched ones can."""
     joined = memoryview(bytearray(b"".join(found)))
-    return instructions.Records(
+    return FetchedRecords(
         records=joined, log_start=log_start, end=end, aborted=aborted, last_stable=last_stable
     )
 
@@ -147,7 +158,7 @@ def data(
 
     `deltas` are those of the records, `last_delta` the batch's, where compaction left gaps.
     """
-    stamp = batches.Stamp(
+    stamp = Stamp(
         base_offset=base,
         leader_epoch=leader_epoch,
         producer_id=producer[0],
@@ -155,7 +166,7 @@ def data(
         attributes=attributes | (batches.TRANSACTIONAL if transactional else 0),
     )
     held = [
-        batches.Record(value=value, timestamp=timestamp, offset_delta=delta)
+        Record(value=value, timestamp=timestamp, offset_delta=delta)
         for value, delta in itertools.zip_longest(values, deltas)
     ]
     if deltas and last_delta is None:
@@ -167,7 +178,7 @@ def marker(
     base: int, producer: tuple[int, int], *, commit: bool = True, leader_epoch: int = 0
 ) -> bytes:
     """The control batch that ends a transaction of `producer`, (id, epoch)."""
-    stamp = batches.Stamp(
+    stamp = Stamp(
         base_offset=base,
         leader_epoch=leader_epoch,
         producer_id=producer[0],

@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from connect_runtime.base import errors
-from connect_runtime.ports import shared_log
+from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
+from connect_runtime.storage.shared_log import KeyedRecord, LogListener, OnRecorded, SharedLogRecord
 
 
 @dataclass(slots=True)
@@ -29,16 +29,14 @@ class FakeTopic:
     partitions: int = 1
     cleanup_policy: str = "compact"
     max_record_bytes: int = 1 << 20
-    refusals: deque[errors.ConnectError] = field(default_factory=deque)
+    refusals: deque[ConnectError] = field(default_factory=deque)
     silent: bool = False
     wall_ms: int = 1
     away: bool = False
     lock: threading.RLock = field(default_factory=threading.RLock)
-    records: list[shared_log.LogRecord] = field(default_factory=list)
+    records: list[SharedLogRecord] = field(default_factory=list)
     readers: list[FakeSharedLog] = field(default_factory=list)
-    waiting: deque[tuple[FakeSharedLog, shared_log.Record, shared_log.OnRecorded]] = field(
-        default_factory=deque
-    )
+    waiting: deque[tuple[FakeSharedLog, KeyedRecord, OnRecorded]] = field(default_factory=deque)
 
     def append(self, key: bytes | None, value: bytes | None, *, ours: bool = False) -> None:
         """A record; `ours`: by a log of ours."""
@@ -46,7 +44,7 @@ class FakeTopic:
             partition = zlib.crc32(key or b"") % self.partitions
             offset = sum(1 for each in self.records if each.partition == partition)
             self.records.append(
-                shared_log.LogRecord(
+                SharedLogRecord(
                     topic=self.name,
                     partition=partition,
                     offset=offset,
@@ -84,11 +82,11 @@ class FakeTopic:
 
 
 class FakeSharedLog:
-    """Implements `shared_log.SharedLog`."""
+    """Implements `SharedLog`."""
 
     def __init__(self, topic: FakeTopic) -> None:
         self._topic = topic
-        self._listener: shared_log.Listener | None = None
+        self._listener: LogListener | None = None
         self._told = 0
         self._stopped = False
 
@@ -96,42 +94,42 @@ class FakeSharedLog:
     def name(self) -> str:
         return self._topic.name
 
-    def start(self, listener: shared_log.Listener, timeout_s: float) -> None:
+    def start(self, listener: LogListener, timeout_s: float) -> None:
         if self._topic.cleanup_policy != "compact":
-            raise errors.FatalError("cleanup.policy must be compact; set it")
+            raise FatalError("cleanup.policy must be compact; set it")
         if self._topic.away:
-            raise errors.RetriableError(f"nobody answered within {timeout_s} s")
+            raise RetriableError(f"nobody answered within {timeout_s} s")
         with self._topic.lock:
             self._listener = listener
             self._topic.readers.append(self)
             self.hear()
             listener.on_replayed()
 
-    def send(self, record: shared_log.Record, *, on_recorded: shared_log.OnRecorded) -> None:
+    def send(self, record: KeyedRecord, *, on_recorded: OnRecorded) -> None:
         if self._stopped:
-            raise errors.FatalError("the log was stopped")
+            raise FatalError("the log was stopped")
         with self._topic.lock:
             if self._topic.away:
                 self._topic.waiting.append((self, record, on_recorded))
             else:
                 self.record(record, on_recorded)
 
-    def record(self, record: shared_log.Record, on_recorded: shared_log.OnRecorded) -> None:
+    def record(self, record: KeyedRecord, on_recorded: OnRecorded) -> None:
         """It reaches the topic, or is refused."""
         if self._topic.refusals:
             on_recorded(self._topic.refusals.popleft())
         elif len(record.value or b"") > self._topic.max_record_bytes:
-            on_recorded(errors.FatalError("too large; raise max.message.bytes of the topic"))
+            on_recorded(FatalError("too large; raise max.message.bytes of the topic"))
         else:
             self._topic.append(record.key, record.value, ours=True)
             on_recorded(None)
 
     def read_to_end(self, timeout_s: float) -> None:
         if self._stopped:
-            raise errors.FatalError("the log was stopped")
+            raise FatalError("the log was stopped")
         with self._topic.lock:
             if self._topic.away:
-                raise errors.RetriableError(f"nobody answered within {timeout_s} s")
+                raise RetriableError(f"nobody answered within {timeout_s} s")
             self.hear()
 
     def stop(self, timeout_s: float) -> None:
@@ -140,7 +138,7 @@ class FakeSharedLog:
             self._listener = None
             if self in self._topic.readers:
                 self._topic.readers.remove(self)
-            closed = errors.RetriableError("stopped before it was acknowledged")
+            closed = RetriableError("stopped before it was acknowledged")
             ours = [each for each in self._topic.waiting if each[0] is self]
             for each in ours:
                 self._topic.waiting.remove(each)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from connect_runtime.base import errors
-from connect_runtime.kafka_client import errors as kafka_errors
-from mm2.cluster import state_topics
+from connect_runtime.base.errors import ConnectError
+from connect_runtime.kafka.client_errors import TopicMissingError
+from mm2.kafka.client_interfaces import TopicRecord
 
 Record = tuple[bytes | None, bytes | None]
 
 
 class FakeStateTopics:
-    """Implements `state_topics.StateTopics`; nothing takes time.
+    """Implements `StateTopics`; nothing takes time.
 
     `failure`: what every question answers. `timeouts_s` are those of the questions asked, `time_ms`
     is the timestamp of every record.
@@ -20,7 +20,7 @@ class FakeStateTopics:
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self.topics: dict[str, Sequence[Record]] = dict.fromkeys(names, ())
-        self.failure: errors.ConnectError | None = None
+        self.failure: ConnectError | None = None
         self.timeouts_s: list[float] = []
         self.time_ms = -1
         self.closed = False
@@ -29,16 +29,12 @@ class FakeStateTopics:
         self._answer(timeout_s)
         return frozenset(self.topics)
 
-    def read_topic(
-        self, topic: str, timeout_s: float, *, partitions: int = 1
-    ) -> list[state_topics.TopicRecord]:
+    def read_topic(self, topic: str, timeout_s: float, *, partitions: int = 1) -> list[TopicRecord]:
         self._answer(timeout_s)
         if topic not in self.topics:
-            raise kafka_errors.TopicMissingError(f"reading {topic}: there is none")
+            raise TopicMissingError(f"reading {topic}: there is none")
         return [
-            state_topics.TopicRecord(
-                topic=topic, offset=offset, key=key, value=value, time_ms=self.time_ms
-            )
+            TopicRecord(topic=topic, offset=offset, key=key, value=value, time_ms=self.time_ms)
             for offset, (key, value) in enumerate(self.topics[topic])
         ]
 

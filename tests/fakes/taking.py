@@ -4,19 +4,42 @@ from __future__ import annotations
 
 from typing import Any
 
-from mm2.core.copy import facts, fence, instructions, opening, outcomes, setup
-from mm2.core.offsets import offset_map
-from mm2.formats import map_record, receipt
+from mm2.formats import incident_records, offset_map_records
+from mm2.formats.incident_records import Incident
+from mm2.formats.offset_map_records import Era, MapSegment, MapSegmentKey
+from mm2.offsets.offset_map import ResumePoint
+from mm2.replication import recovery_instructions
+from mm2.replication.outbound_batches import RecordTransform
+from mm2.replication.producer_fencing import ProducerFence
+from mm2.replication.recovery_instructions import (
+    AddToTransaction,
+    CommitTransaction,
+    EpochEnd,
+    FindEpochEnd,
+    FindSourceOffset,
+    FindTargetEnd,
+    InitProducer,
+    ProducerIdentity,
+    ReadRecoveredState,
+    ReadSource,
+    ReadTarget,
+    RecoveredState,
+    SourceLogOffset,
+    TargetEnd,
+)
+from mm2.replication.recovery_outcomes import RecoveryAttempt, RecoveryContext
+from mm2.replication.setup import PartitionSetup
 from tests.fakes import scripts
+from tests.fakes.scripts import Log, Played
 
 ME = b"me______"
-US = instructions.ProducerIdentity(id=7, epoch=3)
+US = ProducerIdentity(id=7, epoch=3)
 OURS = (US.id, US.epoch)
 BEFORE = (US.id, US.epoch - 1)
 """The owner before us."""
 
 
-def where(**changed: Any) -> setup.PartitionSetup:
+def where(**changed: Any) -> PartitionSetup:
     given: dict[str, Any] = {
         "flow": "a->b",
         "topic": "orders",
@@ -24,40 +47,40 @@ def where(**changed: Any) -> setup.PartitionSetup:
         "partition": 4,
         "transactional_id": "mm2-a-b-orders-4",
     }
-    return setup.PartitionSetup(**(given | changed))
+    return PartitionSetup(**(given | changed))
 
 
-def context(transform: opening.Transform | None = None, **changed: Any) -> outcomes.Context:
-    return outcomes.Context(
+def context(transform: RecordTransform | None = None, **changed: Any) -> RecoveryContext:
+    return RecoveryContext(
         where=where(**changed), owner=ME, wall_ms=lambda: scripts.NOW_MS, transform=transform
     )
 
 
 def attempt(
-    known: facts.Facts | None = None,
+    known: RecoveredState | None = None,
     *,
     marker: int = 50,
     leader_epoch: int = 2,
-    transform: opening.Transform | None = None,
+    transform: RecordTransform | None = None,
     **changed: Any,
-) -> outcomes.Attempt:
+) -> RecoveryAttempt:
     """Fenced by our marker at target offset `marker`; `changed` goes into the setup."""
-    fenced = fence.Fence(producer=US, marker_offset=marker, leader_epoch=leader_epoch)
-    return outcomes.Attempt(
-        context=context(transform, **changed), fence=fenced, known=known or facts.Facts()
+    fenced = ProducerFence(producer=US, marker_offset=marker, leader_epoch=leader_epoch)
+    return RecoveryAttempt(
+        context=context(transform, **changed), fence=fenced, known=known or RecoveredState()
     )
 
 
-def era(**changed: Any) -> map_record.Era:
+def era(**changed: Any) -> Era:
     given: dict[str, Any] = {
         "source_cluster": "",
         "target_cluster": "",
-        "source_topic_id": map_record.NO_TOPIC_ID,
-        "target_topic_id": map_record.NO_TOPIC_ID,
+        "source_topic_id": offset_map_records.NO_TOPIC_ID,
+        "target_topic_id": offset_map_records.NO_TOPIC_ID,
         "first_source": 0,
         "first_target": 1,
     }
-    return map_record.Era(**(given | changed))
+    return Era(**(given | changed))
 
 
 def anchor(
@@ -67,9 +90,9 @@ def anchor(
     number: int = 1,
     order: tuple[int, int] = (1, US.epoch - 1),
     **changed: Any,
-) -> offset_map.Anchor:
+) -> ResumePoint:
     """Copied up to source offset `through`; `order` is the owner's (ordinal, epoch)."""
-    key = map_record.SegmentKey(
+    key = MapSegmentKey(
         topic="orders", partition=4, era=number, ordinal=order[0], epoch=order[1], first_source=0
     )
     given: dict[str, Any] = {
@@ -80,56 +103,62 @@ def anchor(
         "last_crc": None,
         "runs": (),
     }
-    segment = map_record.Segment(through=through, target_next=target_next, **(given | changed))
-    return offset_map.Anchor(key=key, segment=segment)
+    segment = MapSegment(through=through, target_next=target_next, **(given | changed))
+    return ResumePoint(key=key, segment=segment)
 
 
-def known(found: offset_map.Anchor | None = None, **changed: Any) -> facts.Facts:
+def known(found: ResumePoint | None = None, **changed: Any) -> RecoveredState:
     """In era 1, written by us before."""
     given: dict[str, Any] = {"era_number": 1, "era": era(), "producers": {US.id: 1}}
-    return facts.Facts(anchor=found, **(given | changed))
+    return RecoveredState(anchor=found, **(given | changed))
 
 
 SOURCE_BATCH = scripts.data(100, b"a", leader_epoch=9)
 
 
-def answers(found: facts.Facts | None = None, **changed: Any) -> dict[Any, Any]:
+def answers(found: RecoveredState | None = None, **changed: Any) -> dict[Any, Any]:
     """A mirror with our marker at 50, fenced without trouble; the source from 100 on.
 
     `changed` holds answers by the names of what is asked.
     """
     given: dict[Any, Any] = {
-        instructions.NoteTargetEnd: instructions.TargetEnd(offset=50, leader_epoch=2),
-        instructions.InitProducer: US,
-        instructions.AddToTransaction: scripts.DONE,
-        instructions.CommitTransaction: scripts.DONE,
-        instructions.ReadTarget: scripts.Log(scripts.marker(50, OURS, leader_epoch=2)),
-        instructions.ReadFacts: found or facts.Facts(),
-        instructions.FindSourceOffset: instructions.SourceOffset(offset=100),
-        instructions.FindEpochEnd: instructions.EpochEnd(offset=50),
-        instructions.ReadSource: scripts.Log(SOURCE_BATCH, start=100),
+        FindTargetEnd: TargetEnd(offset=50, leader_epoch=2),
+        InitProducer: US,
+        AddToTransaction: scripts.DONE,
+        CommitTransaction: scripts.DONE,
+        ReadTarget: Log(scripts.marker(50, OURS, leader_epoch=2)),
+        ReadRecoveredState: found or RecoveredState(),
+        FindSourceOffset: SourceLogOffset(offset=100),
+        FindEpochEnd: EpochEnd(offset=50),
+        ReadSource: Log(SOURCE_BATCH, start=100),
     }
-    return given | {getattr(instructions, name): answer for name, answer in changed.items()}
+    return given | {
+        getattr(recovery_instructions, name): answer for name, answer in changed.items()
+    }
 
 
 # What was stored
 
 
-def receipts(played: scripts.Played) -> list[receipt.Receipt]:
-    return [receipt.decode(e.key, e.value or b"") for e in played.stored if e.receipt]
+def receipts(played: Played) -> list[Incident]:
+    return [incident_records.decode(e.key, e.value or b"") for e in played.stored if e.receipt]
 
 
-def kinds(played: scripts.Played) -> list[str]:
+def kinds(played: Played) -> list[str]:
     """Of everything stored, in order: "receipt", or the kind of map record."""
     return [
-        "receipt" if each.receipt else type(map_record.decode_key(each.key)).__name__
+        "receipt" if each.receipt else type(offset_map_records.decode_key(each.key)).__name__
         for each in played.stored
     ]
 
 
-def mapped(played: scripts.Played, kind: type) -> list[tuple[Any, Any]]:
+def mapped(played: Played, kind: type) -> list[tuple[Any, Any]]:
     """(key, value) of the map records stored whose keys are of this kind."""
-    pairs = [(map_record.decode_key(e.key), e.value) for e in played.stored if not e.receipt]
+    pairs = [
+        (offset_map_records.decode_key(e.key), e.value) for e in played.stored if not e.receipt
+    ]
     return [
-        (k, map_record.decode_value(k, value or b"")) for k, value in pairs if isinstance(k, kind)
+        (k, offset_map_records.decode_value(k, value or b""))
+        for k, value in pairs
+        if isinstance(k, kind)
     ]

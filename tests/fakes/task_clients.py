@@ -7,11 +7,19 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from connect_runtime.api import context, errors, records
-from connect_runtime.base import ids
-from connect_runtime.builtin.converters import byte_array, simple_header, string
-from connect_runtime.core.state import status_records
-from connect_runtime.ports import clients, plugins
+from connect_runtime.api.errors import ConfigError, ConnectError
+from connect_runtime.api.plugin_context import LastTaskRuns
+from connect_runtime.api.records import RecordMetadata, TimestampType
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.plugins.header_converter import SimpleHeaderConverter
+from connect_runtime.plugins.plugin_aliases import InstalledPlugin, Kind
+from connect_runtime.plugins.simple_converters import ByteArrayConverter, StringConverter
+from connect_runtime.storage.status_records import RunStatus, StatusSubject, TopicStatus
+from connect_runtime.worker.task_client_interfaces import (
+    ConsumerRecord,
+    OnDelivered,
+    ProducerRecord,
+)
 
 
 class Membership:
@@ -33,17 +41,17 @@ class Membership:
 
 @dataclass
 class Producer:
-    """Implements `clients.RecordProducer`. `refusals` are raised by the next sends, `failures`
+    """Implements `RecordProducer`. `refusals` are raised by the next sends, `failures`
     are what the next ones come to; `held`: nobody is told before `release`."""
 
-    sent: list[clients.KafkaRecord] = field(default_factory=list)
+    sent: list[ProducerRecord] = field(default_factory=list)
     refusals: deque[Exception] = field(default_factory=deque)
-    failures: deque[errors.ConnectError] = field(default_factory=deque)
+    failures: deque[ConnectError] = field(default_factory=deque)
     held: bool = False
-    waiting: deque[tuple[clients.KafkaRecord, clients.OnDelivered]] = field(default_factory=deque)
+    waiting: deque[tuple[ProducerRecord, OnDelivered]] = field(default_factory=deque)
     closed: list[float] = field(default_factory=list)
 
-    def send(self, record: clients.KafkaRecord, *, on_delivered: clients.OnDelivered) -> None:
+    def send(self, record: ProducerRecord, *, on_delivered: OnDelivered) -> None:
         if self.refusals:
             raise self.refusals.popleft()
         self.sent.append(record)
@@ -62,29 +70,29 @@ class Producer:
     def close(self, timeout_s: float) -> None:
         self.closed.append(timeout_s)
 
-    def _answer(self, record: clients.KafkaRecord, on_delivered: clients.OnDelivered) -> None:
+    def _answer(self, record: ProducerRecord, on_delivered: OnDelivered) -> None:
         if self.failures:
             on_delivered(None, self.failures.popleft())
             return
-        found = records.RecordMetadata(topic=record.topic, partition=0, offset=len(self.sent))
+        found = RecordMetadata(topic=record.topic, partition=0, offset=len(self.sent))
         on_delivered(found, None)
 
 
 @dataclass
 class Consumer:
-    """Implements `clients.RecordConsumer`. `script`: what the next polls do, each a list of
+    """Implements `RecordConsumer`. `script`: what the next polls do, each a list of
     records or a call; `begins`: where partitions begin."""
 
-    begins: dict[ids.TopicPartition, int] = field(default_factory=dict)
+    begins: dict[TopicPartition, int] = field(default_factory=dict)
     script: deque[Any] = field(default_factory=deque)
     topics: Any = None
     listener: Any = None
-    sought: list[dict[ids.TopicPartition, int]] = field(default_factory=list)
-    paused: set[ids.TopicPartition] = field(default_factory=set)
-    committed: list[dict[ids.TopicPartition, int]] = field(default_factory=list)
-    commit_errors: deque[errors.ConnectError] = field(default_factory=deque)
+    sought: list[dict[TopicPartition, int]] = field(default_factory=list)
+    paused: set[TopicPartition] = field(default_factory=set)
+    committed: list[dict[TopicPartition, int]] = field(default_factory=list)
+    commit_errors: deque[ConnectError] = field(default_factory=deque)
     closed: bool = False
-    revoked_at_close: list[ids.TopicPartition] = field(default_factory=list)
+    revoked_at_close: list[TopicPartition] = field(default_factory=list)
 
     def subscribe(self, topics, listener) -> None:
         self.topics, self.listener = topics, listener
@@ -125,10 +133,10 @@ class Consumer:
 
 @dataclass
 class GroupOffsets:
-    """Implements `clients.GroupOffsets`. `refusals` are raised by the next questions; `calls` are
+    """Implements `GroupOffsetsClient`. `refusals` are raised by the next questions; `calls` are
     the questions, with their times in seconds."""
 
-    groups: dict[str, dict[ids.TopicPartition, int]] = field(default_factory=dict)
+    groups: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     refusals: deque[Exception] = field(default_factory=deque)
     calls: list[tuple[str, float]] = field(default_factory=list)
     closed: int = 0
@@ -161,7 +169,7 @@ class GroupOffsets:
 
 @dataclass
 class Clients:
-    """Implements `clients.Clients`: always the same ones."""
+    """Implements `TaskClientFactory`: always the same ones."""
 
     one_producer: Producer = field(default_factory=Producer)
     one_consumer: Consumer = field(default_factory=Consumer)
@@ -185,8 +193,8 @@ class Clients:
 class Statuses:
     """Implements `ports.worker.Statuses`; all that was said, in order."""
 
-    said: list[tuple[status_records.Subject, status_records.Status]] = field(default_factory=list)
-    topics: list[status_records.TopicStatus] = field(default_factory=list)
+    said: list[tuple[StatusSubject, RunStatus]] = field(default_factory=list)
+    topics: list[TopicStatus] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def put(self, subject, status, *, safe=False) -> None:
@@ -199,14 +207,14 @@ class Statuses:
     def knows_topic(self, connector: str, topic: str) -> bool:
         return any((each.connector, each.topic) == (connector, topic) for each in self.topics)
 
-    def last_runs(self, connector: str) -> context.LastRuns:
-        return context.LastRuns()
+    def last_runs(self, connector: str) -> LastTaskRuns:
+        return LastTaskRuns()
 
     def states(self, subject) -> list[str]:
         with self.lock:
             return [status.state.value for each, status in self.said if each == subject]
 
-    def last(self, subject) -> status_records.Status | None:
+    def last(self, subject) -> RunStatus | None:
         with self.lock:
             found = [status for each, status in self.said if each == subject]
         return found[-1] if found else None
@@ -220,29 +228,29 @@ class Plugins:
 
     def find(self, name, *kinds):
         known = {
-            "String": string.StringConverter,
-            "ByteArray": byte_array.ByteArrayConverter,
-            "Simple": simple_header.SimpleHeaderConverter,
+            "String": StringConverter,
+            "ByteArray": ByteArrayConverter,
+            "Simple": SimpleHeaderConverter,
             **self.classes,
         }
         if name not in known:
-            raise errors.ConfigError(f"Failed to find any class which name matches {name}")
+            raise ConfigError(f"Failed to find any class which name matches {name}")
         return known[name]
 
     def installed(self):
         return [
-            plugins.Installed(kind=plugins.Kind.SOURCE, class_name=name, version=None)
+            InstalledPlugin(kind=Kind.SOURCE, class_name=name, version=None)
             for name in self.classes
         ]
 
 
-def consumed(offset: int, value: bytes = b"v", *, topic: str = "t") -> clients.ConsumedRecord:
-    return clients.ConsumedRecord(
+def consumed(offset: int, value: bytes = b"v", *, topic: str = "t") -> ConsumerRecord:
+    return ConsumerRecord(
         topic=topic,
         partition=0,
         offset=offset,
         key=None,
         value=value,
         timestamp=1,
-        timestamp_type=records.TimestampType.CREATE_TIME,
+        timestamp_type=TimestampType.CREATE_TIME,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mm2.formats import records
+from mm2.formats.records import RecordFields
 
 
 class Filter:
@@ -14,9 +14,9 @@ class Filter:
     def __init__(self, *left_out: bytes | None, change: bytes = b"") -> None:
         self.left_out = frozenset(left_out)
         self.change = change
-        self.seen: list[tuple[records.Fields, int]] = []
+        self.seen: list[tuple[RecordFields, int]] = []
 
-    def __call__(self, fields: records.Fields, timestamp_ms: int) -> records.Fields | None:
+    def __call__(self, fields: RecordFields, timestamp_ms: int) -> RecordFields | None:
         self.seen.append((fields, timestamp_ms))
         if fields.value in self.left_out:
             return None

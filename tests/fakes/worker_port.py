@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from connect_runtime.base import errors, ids
-from connect_runtime.core.assignment import work
-from connect_runtime.core.state import cluster_config
-from connect_runtime.ports import worker as port
+from connect_runtime.base.errors import ConnectError
+from connect_runtime.base.ids import ConnectorTaskId
+from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks, WorkItem
+from connect_runtime.herder.worker_interface import ConfiguredTask
+from connect_runtime.storage.cluster_config_state import RawConfig, TargetState
 
-Plan = Sequence[cluster_config.RawConfig] | None | BaseException
-OnReached = Callable[[str, cluster_config.TargetState, str | None], None]
+Plan = Sequence[RawConfig] | None | BaseException
+OnReached = Callable[[str, TargetState, str | None], None]
 
 
 class FakeWorker:
@@ -19,37 +20,35 @@ class FakeWorker:
 
     def __init__(self) -> None:
         self.plans: dict[str, Plan | Callable[[], Plan]] = {}
-        self.refuses: set[work.Item] = set()
+        self.refuses: set[WorkItem] = set()
         self.mistakes: dict[str, BaseException] = {}
         self.silent = False
-        self.takes_up: set[work.Item] = set()
-        self.runs: dict[work.Item, cluster_config.RawConfig] = {}
-        self.states: dict[work.Item, cluster_config.TargetState] = {}
+        self.takes_up: set[WorkItem] = set()
+        self.runs: dict[WorkItem, RawConfig] = {}
+        self.states: dict[WorkItem, TargetState] = {}
         self.calls: list[str] = []
         self.asked: list[str] = []
         self.on_reached: OnReached = lambda _name, _state, _error: None
 
-    def start_connector(
-        self, name: str, config: cluster_config.RawConfig, state: cluster_config.TargetState
-    ) -> None:
+    def start_connector(self, name: str, config: RawConfig, state: TargetState) -> None:
         self._begin(name, config, state)
         self._reached(name, state)
 
     def start_task(
         self,
-        task: ids.ConnectorTaskId,
+        task: ConnectorTaskId,
         *,
-        connector: cluster_config.RawConfig,
-        config: cluster_config.RawConfig,
-        state: cluster_config.TargetState,
+        connector: RawConfig,
+        config: RawConfig,
+        state: TargetState,
         tasks: int,
     ) -> None:
         assert task.task < tasks, f"{task} is none of {tasks}"
         self._begin(task, config, state)
 
     def renew_tasks(
-        self, configured: Mapping[ids.ConnectorTaskId, port.TaskConfigured]
-    ) -> frozenset[ids.ConnectorTaskId]:
+        self, configured: Mapping[ConnectorTaskId, ConfiguredTask]
+    ) -> frozenset[ConnectorTaskId]:
         """What is the same goes on, and what `takes_up` says."""
         self._note("renew", ", ".join(map(str, configured)))
         left = set()
@@ -62,13 +61,13 @@ class FakeWorker:
 
     def _begin(
         self,
-        item: work.Item,
-        config: cluster_config.RawConfig,
-        state: cluster_config.TargetState,
+        item: WorkItem,
+        config: RawConfig,
+        state: TargetState,
     ) -> None:
         self._note("start", item)
         if item in self.refuses:
-            raise errors.ConnectError(f"{item} has no class")
+            raise ConnectError(f"{item} has no class")
         assert item not in self.runs, item
         self.runs[item], self.states[item] = config, state
 
@@ -77,26 +76,24 @@ class FakeWorker:
         if name in self.mistakes:
             raise self.mistakes[name]
 
-    def _reached(self, name: str, state: cluster_config.TargetState) -> None:
+    def _reached(self, name: str, state: TargetState) -> None:
         if not self.silent:
             self.on_reached(name, state, None)
 
-    def set_target_state(self, connector: str, state: cluster_config.TargetState) -> None:
+    def set_target_state(self, connector: str, state: TargetState) -> None:
         self.states.update({each: state for each in self.runs if _owner(each) == connector})
         if connector in self.runs:
             self._reached(connector, state)
 
-    def stop(self, gone: work.Work) -> None:
+    def stop(self, gone: ConnectorsAndTasks) -> None:
         self._note("stop", ", ".join(map(str, gone.items)))
         for each in gone.items:
             self.runs.pop(each, None)
 
-    def running(self) -> work.Work:
-        return work.Work.of(self.runs)
+    def running(self) -> ConnectorsAndTasks:
+        return ConnectorsAndTasks.of(self.runs)
 
-    def task_configs(
-        self, connector: str, config: cluster_config.RawConfig
-    ) -> Sequence[cluster_config.RawConfig] | None:
+    def task_configs(self, connector: str, config: RawConfig) -> Sequence[RawConfig] | None:
         self.asked.append(connector)
         plan = self.plans.get(connector, ())
         given = plan() if callable(plan) else plan
@@ -109,5 +106,5 @@ class FakeWorker:
         self.runs.clear()
 
 
-def _owner(item: work.Item) -> str:
+def _owner(item: WorkItem) -> str:
     return item if isinstance(item, str) else item.connector

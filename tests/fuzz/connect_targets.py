@@ -8,18 +8,31 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from connect_runtime.adapters.config import value_providers
-from connect_runtime.adapters.http import small_server
-from connect_runtime.api import config_types, converter, errors
-from connect_runtime.base import terminal_escape, user_pattern
-from connect_runtime.builtin.converters import byte_array, primitives, simple_header, string
-from connect_runtime.builtin.converters import json as json_converter
-from connect_runtime.core.herder import task_configs
-from connect_runtime.core.state import json_bytes, offset_file
-from connect_runtime.rest import basic_auth, bodies
+from connect_runtime.api import config_types, converter
+from connect_runtime.api.config_types import Type
+from connect_runtime.api.errors import ConfigError, DataError
+from connect_runtime.base import bounded_regex, terminal_escape
+from connect_runtime.base.bounded_regex import MatchLimitError, PatternError
+from connect_runtime.config import config_providers
+from connect_runtime.herder import task_reconfiguration
+from connect_runtime.metrics_server import exporter
+from connect_runtime.metrics_server.exporter import BadRequestError
+from connect_runtime.plugins.header_converter import SimpleHeaderConverter
+from connect_runtime.plugins.json_converter import JsonConverter
+from connect_runtime.plugins.simple_converters import (
+    ByteArrayConverter,
+    DoubleConverter,
+    LongConverter,
+    StringConverter,
+)
+from connect_runtime.rest import basic_auth, request_bodies
+from connect_runtime.rest.request_bodies import UnreadableBody
+from connect_runtime.storage import java_json, offset_file_format
+from connect_runtime.storage.java_json import MalformedJson, UnencodableValue
+from connect_runtime.storage.offset_file_format import MalformedOffsetFile
 from tests.fuzz import targets
 
-DATA = (errors.DataError,)
+DATA = (DataError,)
 CONFIG = {
     "name": "c",
     "config": {"connector.class": "X", "tasks.max": 1, "p": True, "q": None},
@@ -64,37 +77,33 @@ ENVELOPES = _json(
 )
 targets.register(
     "json-converter-schemas",
-    _there_and_back(json_converter.JsonConverter(), **{"schemas.enable": "true"}),
+    _there_and_back(JsonConverter(), **{"schemas.enable": "true"}),
     seeds=ENVELOPES,
     allowed=DATA,
     text=True,
 )
 targets.register(
     "json-converter-plain",
-    _there_and_back(json_converter.JsonConverter(), **{"schemas.enable": "false"}),
+    _there_and_back(JsonConverter(), **{"schemas.enable": "false"}),
     seeds=[*_json(CONFIG, [1, 2.5, None]), b"[007]", b'"x" y'],
     allowed=DATA,
     text=True,
 )
+targets.register("byte-array-converter", _there_and_back(ByteArrayConverter()), seeds=[b"x"])
 targets.register(
-    "byte-array-converter", _there_and_back(byte_array.ByteArrayConverter()), seeds=[b"x"]
+    "string-converter", _there_and_back(StringConverter()), seeds=[b"abc"], allowed=DATA
 )
-targets.register(
-    "string-converter", _there_and_back(string.StringConverter()), seeds=[b"abc"], allowed=DATA
-)
-targets.register(
-    "long-converter", _there_and_back(primitives.LongConverter()), seeds=[bytes(8)], allowed=DATA
-)
+targets.register("long-converter", _there_and_back(LongConverter()), seeds=[bytes(8)], allowed=DATA)
 targets.register(
     "double-converter",
-    _there_and_back(primitives.DoubleConverter()),
+    _there_and_back(DoubleConverter()),
     seeds=[bytes(8)],
     allowed=DATA,
 )
 
 
 def _header(data: bytes) -> None:
-    made = simple_header.SimpleHeaderConverter()
+    made = SimpleHeaderConverter()
     made.from_connect_header("t", "k", made.to_connect_header("t", "k", data))
 
 
@@ -112,48 +121,53 @@ targets.register(
 # REST, and what a worker keeps in topics and files
 
 for name, read, seed in (
-    ("creation", bodies.creation, CONFIG),
-    ("config", bodies.config, CONFIG["config"]),
-    ("configs", bodies.configs, [{"a": "b"}, {"c": 1}]),
-    ("offsets", bodies.offsets, {"offsets": [{"partition": {"a": 1}, "offset": {"p": 5}}]}),
+    ("creation", request_bodies.parse_create_request, CONFIG),
+    ("config", request_bodies.parse_config, CONFIG["config"]),
+    ("configs", request_bodies.parse_task_configs, [{"a": "b"}, {"c": 1}]),
+    (
+        "offsets",
+        request_bodies.parse_offsets,
+        {"offsets": [{"partition": {"a": 1}, "offset": {"p": 5}}]},
+    ),
 ):
-    targets.register(
-        f"rest-{name}", read, seeds=_json(seed), allowed=(bodies.Unreadable,), text=True
-    )
+    targets.register(f"rest-{name}", read, seeds=_json(seed), allowed=(UnreadableBody,), text=True)
 targets.register(
     "json-bytes",
-    lambda data: json_bytes.encode(json_bytes.decode(data)),
+    lambda data: java_json.encode_json(java_json.decode_json(data)),
     seeds=_json(CONFIG),
-    allowed=(json_bytes.Malformed, json_bytes.Unencodable),
+    allowed=(MalformedJson, UnencodableValue),
     text=True,
 )
 targets.register(
     "offset-file",
-    offset_file.decode,
-    seeds=[offset_file.encode({b"k": b"v", b"k2": b"v2"}), offset_file.encode({})],
-    allowed=(offset_file.MalformedOffsetFile,),
+    offset_file_format.decode_offsets,
+    seeds=[
+        offset_file_format.encode_offsets({b"k": b"v", b"k2": b"v2"}),
+        offset_file_format.encode_offsets({}),
+    ],
+    allowed=(MalformedOffsetFile,),
 )
 targets.register(
     "http-head",
-    small_server.read,
+    exporter.parse_request_head,
     seeds=[
         b"GET /metrics?a=b HTTP/1.1\r\nHost: x\r\nAccept: */*\r\n\r\n",
         b"HEAD //[::1 HTTP/1.0\r\n\r\n",
     ],
-    allowed=(small_server.BadRequestError,),
+    allowed=(BadRequestError,),
     text=True,
 )
 targets.register(
     "basic-credentials",
-    _text(basic_auth.credentials),
+    _text(basic_auth.parse_credentials),
     seeds=[b"Basic dTpw", b"basic "],
     text=True,
 )
 targets.register(
     "jaas-file",
-    _text(basic_auth.users_file),
+    _text(basic_auth.find_users_file),
     seeds=[b'KafkaConnect { x.PropertyFileLoginModule required file="/u"; };  // users'],
-    allowed=(errors.ConfigError,),
+    allowed=(ConfigError,),
     text=True,
 )
 
@@ -161,25 +175,28 @@ targets.register(
 # Configuration values
 
 VALUES = {
-    config_types.Type.LIST: [b"a, b ,c", b" , "],
-    config_types.Type.DOUBLE: [b"1.5e3", b"-Infinity", b".5f"],
-    config_types.Type.LONG: [b"-9223372036854775808"],
-    config_types.Type.BOOLEAN: [b"True"],
+    Type.LIST: [b"a, b ,c", b" , "],
+    Type.DOUBLE: [b"1.5e3", b"-Infinity", b".5f"],
+    Type.LONG: [b"-9223372036854775808"],
+    Type.BOOLEAN: [b"True"],
 }
 for kind, seeds in VALUES.items():
     targets.register(
         f"config-{kind.value.lower()}",
-        _text(lambda text, kind=kind: config_types.parse("k", text, kind)),  # type: ignore[misc]
+        _text(lambda text, kind=kind: config_types.parse_value("k", text, kind)),  # type: ignore[misc]
         seeds=seeds,
-        allowed=(errors.ConfigError,),
+        allowed=(ConfigError,),
         text=True,
     )
 
 
 def _placeholders(text: str) -> None:
-    providers = value_providers.named(text)
-    assert bool(providers) == bool(task_configs.referring({"k": text}))
-    assert value_providers.rewrite(text, lambda *_: "").count("${") <= text.count("${") + 1
+    providers = config_providers.find_provider_names(text)
+    assert bool(providers) == bool(task_reconfiguration.find_provider_references({"k": text}))
+    assert (
+        config_providers.rewrite_placeholders(text, lambda *_: "").count("${")
+        <= text.count("${") + 1
+    )
 
 
 targets.register(
@@ -192,8 +209,8 @@ targets.register(
 
 def _expression(text: str) -> None:
     pattern, _, name = text.partition("\n")
-    with contextlib.suppress(user_pattern.MatchLimitError):
-        user_pattern.compile_pattern(pattern).fullmatch(name, key="topics")
+    with contextlib.suppress(MatchLimitError):
+        bounded_regex.compile_pattern(pattern).fullmatch(name, key="topics")
 
 
 targets.register(
@@ -203,7 +220,7 @@ targets.register(
         b"mm2.*\\.internal\nmm2-x.internal", b"(a+)+b\n" + b"a" * 100, b"(?!x).*[^a-z\\d]{2,3}\nab",
         b"(a|b)\\1\naa", b"(?>a++|b)*?c\nabc", b"(?i)\\bx$|^y\nX",
     ],
-    allowed=(user_pattern.PatternError,),
+    allowed=(PatternError,),
     text=True,
     slow_s=4.0,  # names of any length
 )  # fmt: skip

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Callable
 
-from connect_runtime.adapters.config import properties_source, yaml_source
-from connect_runtime.app.settings import problems
-from connect_runtime.wire.codec import cluster_view, jaas, security_settings, tls_settings
-from mm2.app.settings import load
+from connect_runtime.config import java_properties, yaml_file
+from connect_runtime.config.config_errors import SettingsError
+from connect_runtime.protocol import cluster_metadata, jaas, security_settings
+from connect_runtime.protocol.jaas import JaasConfigError
+from connect_runtime.protocol.tls_settings import KeyStoreContent, StoreFiles
+from mm2.config import config_loader
 from tests.fuzz import targets
 
 SECRET = "S3CR3T-MARK"
@@ -60,13 +62,13 @@ def _security(text: str) -> None:
     def no_text(_: object) -> str:
         raise OSError(2, "no such file")
 
-    def no_store(*_: object) -> tls_settings.Store:
+    def no_store(*_: object) -> KeyStoreContent:
         raise ValueError("no store")
 
     lines = (line.partition("=") for line in text.split("\n"))
     properties = {key: value for key, _, value in lines if key}
-    files = tls_settings.Files(text=no_text, store=no_store)
-    for error in security_settings.parse(properties, files=files).errors:
+    files = StoreFiles(text=no_text, store=no_store)
+    for error in security_settings.parse_security(properties, files=files).errors:
         str(error)
 
 
@@ -80,40 +82,44 @@ SECURITY = (
     "security.protocol=SSL\nssl.truststore.certificates=-----BEGIN CERTIFICATE-----\n"
     "ssl.endpoint.identification.algorithm=",
 )
-targets.register("yaml", _text(yaml_source.parse), seeds=YAML, text=True)
+targets.register("yaml", _text(yaml_file.parse_yaml), seeds=YAML, text=True)
 targets.register(
     "properties",
-    lambda data: properties_source.parse(data.decode("latin-1")),
+    lambda data: java_properties.parse_properties(data.decode("latin-1")),
     seeds=[b"a=b\\\n c\nk\\ 1:\\u00e9\n!x\n#y\n", b"mm2 = 1\n", PROPERTIES.encode()],
     allowed=(ValueError,),
     text=True,
 )
 targets.register(
     "clusters-yaml",
-    _text(lambda text: load.parse(text, file="f", folder=NOWHERE, environment=ENVIRONMENT)),
+    _text(
+        lambda text: config_loader.parse(text, file="f", folder=NOWHERE, environment=ENVIRONMENT)
+    ),
     seeds=[CLUSTERS.encode()],
-    allowed=(problems.SettingsError,),
+    allowed=(SettingsError,),
     text=True,
 )
 targets.register(
     "mm2-properties",
     _text(
-        lambda text: load.parse_properties(text, file="f", folder=NOWHERE, environment=ENVIRONMENT)
+        lambda text: config_loader.parse_properties(
+            text, file="f", folder=NOWHERE, environment=ENVIRONMENT
+        )
     ),
     seeds=[PROPERTIES.encode()],
-    allowed=(problems.SettingsError,),
+    allowed=(SettingsError,),
     text=True,
 )
 targets.register(
     "jaas",
-    _text(jaas.parse),
+    _text(jaas.parse_jaas_config),
     seeds=[
         LOGIN.encode(),
         b'org.apache.kafka.common.security.plain.PlainLoginModule required a="b\\"c";',
         b"x.y.ScramLoginModule sufficient a=b c='d;' ;",
         b"",
     ],
-    allowed=(jaas.JaasProblem,),
+    allowed=(JaasConfigError,),
     text=True,
 )
 targets.register(
@@ -121,7 +127,7 @@ targets.register(
 )
 targets.register(
     "address",
-    _text(cluster_view.parse_address),
+    _text(cluster_metadata.parse_address),
     seeds=[b"host:9092", b"[::1]:1", b"h:99999", b"[fe80::1%eth0]:9"],
     allowed=(ValueError,),
     text=True,

@@ -10,44 +10,65 @@ from collections.abc import Callable, Iterator
 
 import crc32c
 
-from connect_runtime.base import ids
-from mm2.core.copy import source_batches
-from mm2.core.failover import journal, orders, steps
+from connect_runtime.base.ids import TopicPartition
+from mm2.copier import control_frames
+from mm2.copier.control_frames import ControlFrameDecoder, ControlFrameError, CopyHello
+from mm2.failover import journal
+from mm2.failover.journal import JournalError, MoveIdentity
+from mm2.failover.move_request import ClusterIds, MoveKind, MoveRequest
+from mm2.failover.move_steps import MoveStep
 from mm2.formats import (
-    checkpoint,
     compression,
-    control_frame,
-    heartbeat,
-    map_record,
-    message_sets,
-    offset_sync,
-    receipt,
+    incident_records,
+    mm2_records,
+    offset_map_records,
     record_batch,
     record_sets,
     records,
-    schema_fields,
 )
+from mm2.formats.compression import DecompressionError
+from mm2.formats.incident_records import Incident, IncidentKind, MalformedIncidentError
+from mm2.formats.mm2_records import Checkpoint, Heartbeat, OffsetSync
+from mm2.formats.offset_map_records import (
+    Era,
+    EraKey,
+    MapKey,
+    MapProducer,
+    MapProducerKey,
+    MapSegment,
+    MapSegmentKey,
+    MapValue,
+    NewEraRequest,
+    NewEraRequestKey,
+    OffsetRun,
+    UnknownMapVersionError,
+)
+from mm2.formats.primitive_types import MalformedRecordError
+from mm2.formats.record_sets import DamagedBatchError, MalformedLegacyMessageError
+from mm2.formats.records import BatchDecoder, BatchRecord, MalformedRecordsError, RecordFields
+from mm2.replication import read_committed
 from tests.fakes import batches, messages
+from tests.fakes.batches import Record, Stamp
 from tests.fuzz import targets
 
 NOW_MS = 1_790_000_000_000
 MADE = random.Random(5)
-MAP_ERRORS = (map_record.UnknownVersionError, struct.error, IndexError, ValueError)
+MAP_ERRORS = (UnknownMapVersionError, struct.error, IndexError, ValueError)
 
 # Record batches
 
 
-def _record(number: int) -> batches.Record:
+def _record(number: int) -> Record:
     value = MADE.choice([None, b"", b"v" * number, MADE.randbytes(number)])
     headers = ((b"\xffname", None), (b"h", b"1")) if number % 3 == 0 else ()
     key = MADE.choice([None, b"k", b"\xff\xfe"])
-    return batches.Record(value=value, timestamp=NOW_MS + number, key=key, headers=headers)
+    return Record(value=value, timestamp=NOW_MS + number, key=key, headers=headers)
 
 
 def _batches() -> Iterator[bytes]:
-    for codec in compression.NAMES:
+    for codec in compression.CODEC_NAMES:
         for count in (1, 2, 7):
-            stamp = batches.Stamp(
+            stamp = Stamp(
                 base_offset=77,
                 leader_epoch=3,
                 producer_id=9,
@@ -56,7 +77,7 @@ def _batches() -> Iterator[bytes]:
                 attributes=MADE.choice([0, 0x10, 8]),
             )
             yield batches.data([_record(each) for each in range(count)], stamp, codec=codec)
-    far = batches.Stamp(base_offset=2**63 - 10)
+    far = Stamp(base_offset=2**63 - 10)
     yield batches.data([_record(each) for each in range(3)], far)
 
 
@@ -79,7 +100,7 @@ def _rechecked(data: bytes) -> bytes:
     if len(whole) >= record_batch.HEADER_BYTES and whole[16] == record_batch.MAGIC_V2:
         struct.pack_into(">i", whole, 8, len(whole) - record_batch.LENGTH_END)
         struct.pack_into(">I", whole, 17, crc32c.crc32c(bytes(whole[21:])))
-    elif len(whole) >= 26 and whole[16] in message_sets.OUTER_MAGICS:
+    elif len(whole) >= 26 and whole[16] in record_sets.LEGACY_MAGICS:
         struct.pack_into(">i", whole, 8, len(whole) - record_batch.LENGTH_END)
         struct.pack_into(">I", whole, 12, zlib.crc32(bytes(whole[16:])))
     return bytes(whole)
@@ -94,99 +115,99 @@ def _header(data: bytes) -> None:
 def _open(data: bytes) -> None:
     data = _rechecked(data)
     header = record_batch.read_header(memoryview(data))
-    found = records.open_batch(header, memoryview(data))
-    parts = records.DecodedBatch(header, memoryview(data))
-    in_parts: list[records.Record] = []
+    found = records.decode_batch(header, memoryview(data))
+    parts = BatchDecoder(header, memoryview(data))
+    in_parts: list[BatchRecord] = []
     while parts.left:
         in_parts += parts.read(3, max_bytes=50)
     assert in_parts == found
     for each in found[:50]:
         try:
-            records.write_body(records.read_body(each.body))
-        except records.MalformedRecordsError:
+            records.encode_body(records.decode_body(each.body))
+        except MalformedRecordsError:
             continue
     if found:
-        records.build(found, codec=2, sparse=found[-1].offset - found[0].offset < 1 << 31)
+        records.encode_batch(found, codec=2, sparse=found[-1].offset - found[0].offset < 1 << 31)
 
 
 def _stamp(data: bytes) -> None:
-    record_batch.stamp(memoryview(bytearray(data)), attributes=0x10, producer=(5, 1, 2))
+    record_batch.stamp_producer(memoryview(bytearray(data)), attributes=0x10, producer=(5, 1, 2))
 
 
 def _scan(data: bytes) -> None:
-    source_batches.scan(
+    read_committed.scan_batches(
         memoryview(bytearray(_rechecked(data))), position=70, aborted=[(9, 70), (-5, 2**62)]
     )
 
 
 def _bodies() -> Iterator[bytes]:
     headers = ((b"h", None), (b"\xff", b"2"))
-    yield records.write_body(records.Fields(b"k", b"v" * 40, headers))
-    yield records.write_body(records.Fields(None, None))
+    yield records.encode_body(RecordFields(b"k", b"v" * 40, headers))
+    yield records.encode_body(RecordFields(None, None))
 
 
 def _first_of(data: bytes) -> None:
-    records.only_record(record_batch.read_header(memoryview(data)), memoryview(data))
+    records.decode_single_record(record_batch.read_header(memoryview(data)), memoryview(data))
 
 
 def _packed(codec: int) -> Callable[[], list[bytes]]:
     plain = [b"", b"abc" * 100, bytes(70_000), random.Random(codec).randbytes(70_000)]
     return lambda: [
-        *(compression.pack(codec, each) for each in plain),
+        *(compression.compress(codec, each) for each in plain),
         *(batches.packed(codec, each) for each in plain),
     ]
 
 
 def _unpack(codec: int) -> Callable[[bytes], object]:
-    return lambda data: compression.unpack(codec, memoryview(data), max_bytes=16 << 20)
+    return lambda data: compression.decompress(codec, memoryview(data), max_bytes=16 << 20)
 
 
-OPENED = (struct.error, records.MalformedRecordsError, compression.UnpackError)
+OPENED = (struct.error, MalformedRecordsError, DecompressionError)
 targets.register("batch-header", _header, seeds=_batches, allowed=(struct.error,))
 targets.register(
-    "control-type", lambda data: record_batch.control_type(memoryview(data)), seeds=_batches
+    "control-type", lambda data: record_batch.read_control_type(memoryview(data)), seeds=_batches
 )
 targets.register("batch-stamp", _stamp, seeds=_batches, allowed=(struct.error,))
 targets.register(
     "record-sets",
-    lambda data: list(record_sets.batches(memoryview(data))),
+    lambda data: list(record_sets.iter_batches(memoryview(data))),
     seeds=_record_sets,
-    allowed=(record_sets.DamagedBatchError,),
+    allowed=(DamagedBatchError,),
 )
 targets.register("scan", _scan, seeds=_record_sets)
 targets.register("open-batch", _open, seeds=_batches, allowed=OPENED)
 targets.register("only-record", _first_of, seeds=_batches, allowed=(struct.error,))
 targets.register(
     "record-body",
-    lambda data: records.write_body(records.read_body(data)),
+    lambda data: records.encode_body(records.decode_body(data)),
     seeds=_bodies,
-    allowed=(records.MalformedRecordsError,),
+    allowed=(MalformedRecordsError,),
 )
 targets.register(
     "old-message",
-    lambda data: message_sets.as_batch(memoryview(_rechecked(data))),
+    lambda data: record_sets.convert_legacy_message(memoryview(_rechecked(data))),
     seeds=_messages,
-    allowed=(message_sets.MalformedMessageError,),
+    allowed=(MalformedLegacyMessageError,),
 )
-for codec, codec_name in compression.NAMES.items():
+for codec, codec_name in compression.CODEC_NAMES.items():
     targets.register(
         f"unpack-{codec_name}",
         _unpack(codec),
         seeds=_packed(codec),
-        allowed=(compression.UnpackError,),
+        allowed=(DecompressionError,),
     )
 
 # The offset map
 
-KEYS: tuple[map_record.MapKey, ...] = (
-    map_record.EraKey(topic="tö", partition=1, era=2, ordinal=3, epoch=1),
-    map_record.ProducerKey(topic="t", partition=1, producer_id=5),
-    map_record.SegmentKey(topic="t", partition=1, era=1, ordinal=1, epoch=1, first_source=10),
-    map_record.RequestKey(topic="t", partition=0),
+KEYS: tuple[MapKey, ...] = (
+    EraKey(topic="tö", partition=1, era=2, ordinal=3, epoch=1),
+    MapProducerKey(topic="t", partition=1, producer_id=5),
+    MapSegmentKey(topic="t", partition=1, era=1, ordinal=1, epoch=1, first_source=10),
+    NewEraRequestKey(topic="t", partition=0),
 )
-RUNS = (map_record.Run(10, -3), map_record.Run(20, -5))
-VALUES: tuple[map_record.MapValue, ...] = (
-    map_record.Era(
+RUNS = (OffsetRun(10, -3), OffsetRun(20, -5))
+VALUES: tuple[MapValue, ...] = (
+    Era(
         source_cluster="a",
         target_cluster="b",
         source_topic_id=bytes(16),
@@ -196,8 +217,8 @@ VALUES: tuple[map_record.MapValue, ...] = (
         request="r",
         reason="first start",
     ),
-    map_record.Producer(ordinal=1, era=1),
-    map_record.Segment(
+    MapProducer(ordinal=1, era=1),
+    MapSegment(
         leader_epoch=1,
         source_epoch=1,
         owner=b"x" * 8,
@@ -207,23 +228,23 @@ VALUES: tuple[map_record.MapValue, ...] = (
         last_crc=5,
         runs=RUNS,
     ),
-    map_record.Request(request="x", position="offset:5"),
+    NewEraRequest(request="x", position="offset:5"),
 )
 
 
-def _map_value(key: map_record.MapKey) -> Callable[[bytes], object]:
+def _map_value(key: MapKey) -> Callable[[bytes], object]:
     def read(data: bytes) -> None:
-        map_record.decode_value(key, data)
-        if isinstance(key, map_record.SegmentKey):
-            map_record.segment_head(data)
+        offset_map_records.decode_value(key, data)
+        if isinstance(key, MapSegmentKey):
+            offset_map_records.read_segment_head(data)
 
     return read
 
 
 targets.register(
     "map-key",
-    map_record.decode_key,
-    seeds=[map_record.encode_key(key) for key in KEYS],
+    offset_map_records.decode_key,
+    seeds=[offset_map_records.encode_key(key) for key in KEYS],
     allowed=MAP_ERRORS,
 )
 for number, map_key in enumerate(KEYS):
@@ -231,7 +252,7 @@ for number, map_key in enumerate(KEYS):
     targets.register(
         f"map-value-{type(map_value).__name__.lower()}",
         _map_value(map_key),
-        seeds=[map_record.encode_value(map_value)],
+        seeds=[offset_map_records.encode_value(map_value)],
         allowed=MAP_ERRORS,
     )
 
@@ -251,46 +272,46 @@ def _joined(pair: tuple[bytes, bytes]) -> bytes:
     return bytes([len(key)]) + key + value
 
 
-PARTITION = ids.TopicPartition("töpic", 3)
-SYNC = offset_sync.OffsetSync(partition=PARTITION, upstream=5, downstream=6)
-CHECKPOINT = checkpoint.Checkpoint(
+PARTITION = TopicPartition("töpic", 3)
+SYNC = OffsetSync(partition=PARTITION, upstream=5, downstream=6)
+CHECKPOINT = Checkpoint(
     group="g\U0001f600", partition=PARTITION, upstream=5, downstream=6, metadata="m"
 )
-HEARTBEAT = heartbeat.Heartbeat(source="a", target="b", at_ms=NOW_MS)
-RECEIPT = receipt.Receipt(
+HEARTBEAT = Heartbeat(source="a", target="b", at_ms=NOW_MS)
+RECEIPT = Incident(
     topic="t",
     partition=0,
     id="x",
-    kind=receipt.ReceiptKind.NOT_PAIRED,
+    kind=IncidentKind.NOT_PAIRED,
     flow="a->b",
     at_ms=NOW_MS,
     detail="d",
     source=(1, 2),
 )
-MALFORMED = (schema_fields.MalformedRecordError,)
+MALFORMED = (MalformedRecordError,)
 targets.register(
     "offset-sync",
-    _pair(offset_sync.decode),
-    seeds=[_joined(offset_sync.encode(SYNC))],
+    _pair(mm2_records.decode_offset_sync),
+    seeds=[_joined(mm2_records.encode_offset_sync(SYNC))],
     allowed=MALFORMED,
 )
 targets.register(
     "checkpoint",
-    _pair(checkpoint.decode),
-    seeds=[_joined(checkpoint.encode(CHECKPOINT))],
+    _pair(mm2_records.decode_checkpoint),
+    seeds=[_joined(mm2_records.encode_checkpoint(CHECKPOINT))],
     allowed=MALFORMED,
 )
 targets.register(
     "heartbeat",
-    _pair(heartbeat.decode),
-    seeds=[_joined(heartbeat.encode(HEARTBEAT))],
+    _pair(mm2_records.decode_heartbeat),
+    seeds=[_joined(mm2_records.encode_heartbeat(HEARTBEAT))],
     allowed=MALFORMED,
 )
 targets.register(
     "receipt",
-    _pair(receipt.decode),
-    seeds=[_joined(receipt.encode(RECEIPT))],
-    allowed=(receipt.MalformedReceiptError,),
+    _pair(incident_records.decode),
+    seeds=[_joined(incident_records.encode(RECEIPT))],
+    allowed=(MalformedIncidentError,),
     text=True,
 )
 
@@ -298,21 +319,26 @@ targets.register(
 
 
 def _frames() -> Iterator[bytes]:
-    hello = control_frame.hello(control_frame.Hello(token=b"x" * 32, pid=5, host="h"))
+    hello = control_frames.encode_hello(CopyHello(token=b"x" * 32, pid=5, host="h"))
     gauges = {"type": "gauges", "partitions": [], "troubles": {}, "pulse": []}
-    for sent in ([hello], [control_frame.welcome()], [control_frame.refused("no")], [gauges] * 3):
-        yield control_frame.take_frame(deque(map(control_frame.encode_message, sent)))
+    for sent in (
+        [hello],
+        [control_frames.encode_welcome()],
+        [control_frames.encode_refusal("no")],
+        [gauges] * 3,
+    ):
+        yield control_frames.pop_frame(deque(map(control_frames.encode_message, sent)))
 
 
 def _frame(data: bytes) -> None:
-    for limit in (control_frame.GREETING_MAX_BYTES, control_frame.MAX_FRAME_BYTES):
-        decoder = control_frame.FrameDecoder(max_frame_bytes=limit)
+    for limit in (control_frames.MAX_GREETING_BYTES, control_frames.MAX_FRAME_BYTES):
+        decoder = ControlFrameDecoder(max_frame_bytes=limit)
         for at in range(0, len(data), 97):
             for message in decoder.feed(data[at : at + 97]):
-                for read in (control_frame.read_hello, control_frame.read_answer):
+                for read in (control_frames.decode_hello, control_frames.check_greeting_reply):
                     try:
                         read(message)
-                    except control_frame.FrameError:
+                    except ControlFrameError:
                         continue
 
 
@@ -321,38 +347,36 @@ def _sized_frame(data: bytes) -> None:
 
 
 for frame_name, read_frame in (("control-frame", _frame), ("control-frame-sized", _sized_frame)):
-    targets.register(
-        frame_name, read_frame, seeds=_frames, allowed=(control_frame.FrameError,), text=True
-    )
+    targets.register(frame_name, read_frame, seeds=_frames, allowed=(ControlFrameError,), text=True)
 
 # The journal of a failover
 
 
 def _journals() -> Iterator[bytes]:
-    wanted = orders.Wanted(
+    wanted = MoveRequest(
         origin="east",
         destination="west",
-        kind=orders.Kind.EMERGENCY,
+        kind=MoveKind.EMERGENCY,
         accepted=frozenset({"stopped"}),
         groups=frozenset({"billing"}),
         export="tail.jsonl",
     )
-    clusters = orders.Clusters(origin="idE", destination="idW")
-    begun = journal.Begun(
+    clusters = ClusterIds(origin="idE", destination="idW")
+    begun = MoveIdentity(
         wanted=wanted, flow="east->west", hooks=("start-consumers",), clusters=clusters
     )
-    first = journal.begun(begun, at_ms=5)
+    first = journal.encode_begun(begun, at_ms=5)
     yield first.encode()
-    more = journal.started(steps.Step.RECORD, at_ms=6)
-    more += journal.done(steps.Step.RECORD, {"n": 1}, at_ms=7)
-    more += journal.group_moved("b", at_ms=8) + journal.accepted(["lag"], at_ms=9)
+    more = journal.encode_started(MoveStep.RECORD, at_ms=6)
+    more += journal.encode_done(MoveStep.RECORD, {"n": 1}, at_ms=7)
+    more += journal.encode_group_moved("b", at_ms=8) + journal.encode_accepted(["lag"], at_ms=9)
     yield (first + more).encode()
 
 
 targets.register(
     "journal",
-    lambda data: journal.read(data.decode("utf-8", "replace")),
+    lambda data: journal.read_journal(data.decode("utf-8", "replace")),
     seeds=_journals,
-    allowed=(journal.JournalError,),
+    allowed=(JournalError,),
     text=True,
 )

@@ -20,10 +20,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from connect_runtime.system import clock
+from connect_runtime.system.clock import SystemClock
 from tests.fuzz import mutation, targets
+from tests.fuzz.targets import Target
 
-CLOCK = clock.SystemClock()
+CLOCK = SystemClock()
 ROOT = Path(__file__).parents[2]
 HANGS_S = 120.0
 """An input that takes so long ends the whole run with a stack trace: nothing else can end it."""
@@ -60,7 +61,7 @@ class Report:
 
 
 def run(
-    target: targets.Target,
+    target: Target,
     *,
     seed: int = 1,
     inputs: int | None = None,
@@ -79,14 +80,14 @@ def run(
     return report
 
 
-def _inputs(target: targets.Target, rng: random.Random) -> Iterator[bytes]:
+def _inputs(target: Target, rng: random.Random) -> Iterator[bytes]:
     seeds = target.all_seeds()
     yield from seeds
     while True:
         yield mutation.mutated(rng, seeds, text=target.text)
 
 
-def judge(target: targets.Target, data: bytes, report: Report) -> None:
+def judge(target: Target, data: bytes, report: Report) -> None:
     """Call the target with one input, and note in the report what became of it."""
     report.inputs += 1
     before_bytes = _peak_bytes()
@@ -102,7 +103,7 @@ def judge(target: targets.Target, data: bytes, report: Report) -> None:
         _forget_peak_memory()
 
 
-def _call(target: targets.Target, data: bytes, report: Report) -> float:
+def _call(target: Target, data: bytes, report: Report) -> float:
     started_s = time.process_time()
     try:
         target.call(data)

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from tests.fuzz import mutation, runner, targets
+from tests.fuzz.targets import Target
 
 pytestmark = pytest.mark.judges
 
@@ -18,7 +19,7 @@ class DocumentedError(Exception):
 
 def target(call, **more):
     given = {"name": "planted", "seeds": lambda: [b"seed"], "allowed": (DocumentedError,)}
-    return targets.Target(call=call, **{**given, **more})
+    return Target(call=call, **{**given, **more})
 
 
 def test_a_foreign_error_is_found_with_its_input_and_its_place():

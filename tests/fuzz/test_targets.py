@@ -8,6 +8,7 @@ import os
 import pytest
 
 from tests.fuzz import runner, targets
+from tests.fuzz.runner import Report
 
 QUICK_INPUTS = 15
 LONG_S = float(os.environ.get("MM2_FUZZ_SECONDS", "20"))
@@ -40,7 +41,7 @@ def test_every_folder_of_the_corpus_belongs_to_a_target():
 def test_each_target_takes_some_seed_as_valid(name):
     """Else mutations would never come past the first check."""
     target = TARGETS[name]
-    report = runner.Report(target=name)
+    report = Report(target=name)
     for seed in target.seeds():
         runner.judge(target, seed, report)
     assert (report.inputs > report.refused.total()) != (name in WITHOUT_VALID_SEED)

@@ -13,30 +13,40 @@ from typing import Any
 import kio.index
 from kio.schema.errors import ErrorCode
 
-from connect_runtime.base import backoff, errors, ids
-from connect_runtime.core.assignment import protocol, work
-from connect_runtime.wire.codec import (
+from connect_runtime.base.backoff import Backoff
+from connect_runtime.base.errors import ConnectError
+from connect_runtime.base.ids import ConnectorTaskId
+from connect_runtime.group import connect_protocol
+from connect_runtime.group.connect_protocol import (
+    ConnectAssignment,
+    ConnectProtocol,
+    MalformedBytesError,
+    WorkerMetadata,
+)
+from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks
+from connect_runtime.protocol import (
     acl_requests,
-    cluster_view,
-    failures,
+    api_versions,
     fetch,
-    frames,
+    framing,
     group_requests,
     handshake,
-    oauth_settings,
-    offset_fetch,
     produce,
     sasl,
-    security_settings,
-    token_request,
-    versions,
 )
+from connect_runtime.protocol.api_versions import ApiVersionRange, NodeApiVersions
+from connect_runtime.protocol.cluster_metadata import ClusterMetadata
+from connect_runtime.protocol.handshake import HandshakeConversation
+from connect_runtime.protocol.oauthbearer import OAuthSettings, TokenResponseReader
+from connect_runtime.protocol.request_errors import TruncatedResponse
+from connect_runtime.protocol.sasl import SaslExchangeRefused
+from connect_runtime.protocol.security_settings import SecuritySettings
 from tests.fuzz import targets
 from tests.support import kio_bytes, read_apis
 
 SEED_BYTES_MAX = 8192
-TRUNCATED = (failures.TruncatedResponse,)
-CONNECT = (errors.ConnectError,)
+TRUNCATED = (TruncatedResponse,)
+CONNECT = (ConnectError,)
 
 # Responses: the first byte says which version
 
@@ -45,7 +55,7 @@ def _bodies(api: str, low: int, high: int) -> Callable[[], Iterator[bytes]]:
     def seeds() -> Iterator[bytes]:
         rng = random.Random(api)
         for version in range(low, high + 1):
-            response_type = kio.index.load_response_schema(versions.API_KEYS[api], version)
+            response_type = kio.index.load_response_schema(api_versions.API_KEYS[api], version)
             levels = kio_bytes.nested_types(response_type)
             for full in (True, True, False, False):
                 entity = kio_bytes.random_entity(response_type, rng, full=full)
@@ -68,16 +78,16 @@ def _versioned(
 
 
 def _entity(api: str) -> Callable[[int, memoryview], Any]:
-    key = versions.API_KEYS[api]
-    return lambda version, body: frames.decode_response(
+    key = api_versions.API_KEYS[api]
+    return lambda version, body: framing.decode_response(
         kio.index.load_response_schema(key, version), body
     )
 
 
 def _view(version: int, body: memoryview) -> None:
     entity = _entity("metadata")(version, body)
-    view = cluster_view.ClusterView(
-        random.Random(1), retry=backoff.Backoff(initial_s=0.1, max_s=1.0), max_age_s=300.0
+    view = ClusterMetadata(
+        random.Random(1), retry=Backoff(initial_s=0.1, max_s=1.0), max_age_s=300.0
     )
     view.want_topics(["t", "", "é" * 70])
     view.refresh_started()
@@ -85,9 +95,9 @@ def _view(version: int, body: memoryview) -> None:
 
 
 READERS: dict[str, Callable[[Any], object]] = {
-    "offset_fetch": group_requests.fetched,
-    "describe_acls": acl_requests.described,
-    "create_acls": acl_requests.created,
+    "offset_fetch": group_requests.read_fetched_offsets,
+    "describe_acls": acl_requests.read_described_acls,
+    "create_acls": acl_requests.read_creation_errors,
 }
 
 
@@ -117,26 +127,36 @@ targets.register(
 )
 targets.register(
     "offsets-of-groups",
-    _versioned(8, 9, lambda version, body: offset_fetch.fetch(["g", "h"]).decoded(version, body)),
+    _versioned(
+        8,
+        9,
+        lambda version, body: group_requests.fetch_offsets_of_groups(["g", "h"]).decoded(
+            version, body
+        ),
+    ),
     seeds=_bodies("offset_fetch", 8, 9),
     allowed=TRUNCATED,
 )
 targets.register(
     "response-fetch",
-    _versioned(fetch.LOW, fetch.HIGH, fetch.decode_fetch_response),
-    seeds=_bodies("fetch", fetch.LOW, fetch.HIGH),
+    _versioned(fetch.FETCH_MIN_VERSION, fetch.FETCH_MAX_VERSION, fetch.decode_fetch_response),
+    seeds=_bodies("fetch", fetch.FETCH_MIN_VERSION, fetch.FETCH_MAX_VERSION),
     allowed=TRUNCATED,
 )
 targets.register(
     "response-produce",
-    _versioned(produce.LOW, produce.HIGH, produce.decode_produce_response),
-    seeds=_bodies("produce", produce.LOW, produce.HIGH),
+    _versioned(
+        produce.PRODUCE_MIN_VERSION, produce.PRODUCE_MAX_VERSION, produce.decode_produce_response
+    ),
+    seeds=_bodies("produce", produce.PRODUCE_MIN_VERSION, produce.PRODUCE_MAX_VERSION),
     allowed=TRUNCATED,
 )
 
 
 def _response_header(data: bytes) -> None:
-    frames.response_body(memoryview(bytearray(data)), versions.FETCH_KEY, fetch.LOW)
+    framing.strip_response_header(
+        memoryview(bytearray(data)), api_versions.FETCH_KEY, fetch.FETCH_MIN_VERSION
+    )
 
 
 targets.register(
@@ -148,14 +168,12 @@ targets.register(
 
 # The handshake, and who we are
 
-PLAIN = security_settings.Security(
-    protocol="SASL_PLAINTEXT", mechanism="PLAIN", username="u", password="p"
-)
-SCRAM = security_settings.Security(
+PLAIN = SecuritySettings(protocol="SASL_PLAINTEXT", mechanism="PLAIN", username="u", password="p")
+SCRAM = SecuritySettings(
     protocol="SASL_PLAINTEXT", mechanism="SCRAM-SHA-256", username="u", password="p"
 )
-KNOWN = versions.BrokerVersions(
-    address="h:1", ranges={17: versions.VersionRange(0, 1), 36: versions.VersionRange(0, 2)}
+KNOWN = NodeApiVersions(
+    address="h:1", ranges={17: ApiVersionRange(0, 1), 36: ApiVersionRange(0, 2)}
 )
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 SERVER_FIRST = (
@@ -163,7 +181,7 @@ SERVER_FIRST = (
 )
 
 
-def _converse(conversation: handshake.Conversation, answers: list[bytes]) -> None:
+def _converse(conversation: HandshakeConversation, answers: list[bytes]) -> None:
     try:
         next(conversation)
         for each in answers:
@@ -173,24 +191,24 @@ def _converse(conversation: handshake.Conversation, answers: list[bytes]) -> Non
 
 
 def _open(data: bytes) -> None:
-    nobody = security_settings.Security(protocol="PLAINTEXT")
-    _converse(handshake.opening(nobody, address="h:1"), [data, data])
+    nobody = SecuritySettings(protocol="PLAINTEXT")
+    _converse(handshake.perform_handshake(nobody, address="h:1"), [data, data])
 
 
-def _authenticate(security: security_settings.Security) -> Callable[[bytes], object]:
+def _authenticate(security: SecuritySettings) -> Callable[[bytes], object]:
     """The first byte is the length of the first answer."""
 
     def call(data: bytes) -> None:
         size = data[0] if data else 0
         answers = [data[1 : 1 + size], data[1 + size :], data[1 + size :], data]
-        _converse(handshake.authenticating(security, address="h:1", known=KNOWN), answers)
+        _converse(handshake.authenticate(security, address="h:1", known=KNOWN), answers)
 
     return call
 
 
 def _openings() -> Iterator[bytes]:
     for version in (0, 3):
-        response_type = kio.index.load_response_schema(versions.API_VERSIONS_KEY, version)
+        response_type = kio.index.load_response_schema(api_versions.API_VERSIONS_KEY, version)
         entity: Any = kio_bytes.random_entity(response_type, random.Random(version), full=True)
         yield kio_bytes.written(dataclasses.replace(entity, error_code=ErrorCode.none))
 
@@ -203,7 +221,7 @@ def _sasl_answers() -> Iterator[bytes]:
 
 
 def _scram(data: bytes) -> None:
-    exchange = sasl.exchange("SCRAM-SHA-256", "user", password="pencil", nonce=NONCE)
+    exchange = sasl.create_exchange("SCRAM-SHA-256", "user", password="pencil", nonce=NONCE)
     exchange.first()
     for part in data.split(b"\x1e")[:3]:
         if exchange.answer(part) is None:
@@ -224,14 +242,14 @@ targets.register(
         b"r=rOprNGfwEbeRWgbNEkqOx,s=AA==,i=99999999999",
         b"r,s,i",
     ],
-    allowed=(sasl.ExchangeRefused,),
+    allowed=(SaslExchangeRefused,),
     text=True,
 )
 
 # Token issuers
 
 SECRET = "sEcReT"
-OAUTH = oauth_settings.OAuth(endpoint="https://issuer/token", client_id="c", client_secret=SECRET)
+OAUTH = OAuthSettings(endpoint="https://issuer/token", client_id="c", client_secret=SECRET)
 
 
 class SecretInErrorError(Exception):
@@ -240,12 +258,12 @@ class SecretInErrorError(Exception):
 
 def _token(data: bytes) -> None:
     try:
-        answer = token_request.Answer(OAUTH)
+        answer = TokenResponseReader(OAUTH)
         for at in range(0, len(data), 1000):
             if answer.feed(data[at : at + 1000], ended=False, wall_ms=1_790_000_000_000):
                 return
         answer.feed(b"", ended=True, wall_ms=1_790_000_000_000)
-    except errors.ConnectError as error:
+    except ConnectError as error:
         if SECRET in str(error):
             raise SecretInErrorError from error
         raise
@@ -268,8 +286,8 @@ targets.register("token-issuer", _token, seeds=_token_answers, allowed=CONNECT, 
 
 # Connect's group: what other workers say
 
-WORK = work.Work(connectors=("c", "ü"), tasks=(ids.ConnectorTaskId("c", 0),))
-ASSIGNMENT = protocol.Assignment(
+WORK = ConnectorsAndTasks(connectors=("c", "ü"), tasks=(ConnectorTaskId("c", 0),))
+ASSIGNMENT = ConnectAssignment(
     leader="m",
     leader_url="http://h:1/",
     config_offset=5,
@@ -277,16 +295,16 @@ ASSIGNMENT = protocol.Assignment(
     revoked=WORK,
     delay_ms=5,
 )
-STATE = protocol.WorkerState(url="http://h:1/", config_offset=7, allocation=ASSIGNMENT)
+STATE = WorkerMetadata(url="http://h:1/", config_offset=7, allocation=ASSIGNMENT)
 targets.register(
     "group-metadata",
-    protocol.decode_metadata,
-    seeds=[protocol.encode_metadata(STATE, each) for each in protocol.Protocol],
-    allowed=(protocol.MalformedBytesError,),
+    connect_protocol.decode_metadata,
+    seeds=[connect_protocol.encode_metadata(STATE, each) for each in ConnectProtocol],
+    allowed=(MalformedBytesError,),
 )
 targets.register(
     "group-assignment",
-    protocol.decode_assignment,
-    seeds=[protocol.encode_assignment(ASSIGNMENT, each) for each in protocol.Protocol],
-    allowed=(protocol.MalformedBytesError,),
+    connect_protocol.decode_assignment,
+    seeds=[connect_protocol.encode_assignment(ASSIGNMENT, each) for each in ConnectProtocol],
+    allowed=(MalformedBytesError,),
 )

@@ -7,21 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from mm2.sandbox import cluster
-from tests.support import connect_workers, watched
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.support import watched
+from tests.support.connect_workers import Group, Worker
+from tests.support.watched import Make
 
 
 @pytest.fixture
-def worker(group: connect_workers.Group) -> connect_workers.Worker:
+def worker(group: Group) -> Worker:
     return group["one"]
 
 
 @pytest.fixture
 def make(
-    east: cluster.Cluster,
+    east: SandboxCluster,
     topic: Callable[..., str],
-    worker: connect_workers.Worker,
+    worker: Worker,
     tmp_path: Path,
-) -> Iterator[watched.Make]:
+) -> Iterator[Make]:
     with watched.connectors(east, topic, worker=worker, folder=tmp_path) as making:
         yield making

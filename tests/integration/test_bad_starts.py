@@ -12,15 +12,18 @@ import confluent_kafka
 import pytest
 from confluent_kafka import admin
 
-from connect_runtime.system import clock
-from connect_runtime.system import processes as child_processes
-from mm2.sandbox import cluster, properties
-from tests.support import connect_workers, eventually, kafka, processes
+from connect_runtime.system import processes
+from connect_runtime.system.clock import SystemClock
+from mm2.sandbox import broker_settings
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.support import connect_workers, eventually, kafka
+from tests.support import processes as support_processes
+from tests.support.connect_workers import Group, Kind
 
 pytestmark = pytest.mark.integration
 
 Mode = connect_workers.Mode
-JAVA, OURS = connect_workers.Kind.JAVA, connect_workers.Kind.OURS
+JAVA, OURS = Kind.JAVA, Kind.OURS
 WAIT_S = 60.0
 SOON_S = 30.0
 """What a refusal may take: the interpreter's start is in it, on a busy machine."""
@@ -63,14 +66,16 @@ class Runs:
     def __call__(self, within_s: float = SOON_S, **changed: str) -> Ended:
         """`changed` settings have `_` for `.`."""
         more = {name.replace("_", "."): value for name, value in changed.items()}
-        self._file.write_text(properties.render({**self.settings, **more}))
+        self._file.write_text(broker_settings.render_properties({**self.settings, **more}))
         return self.file(self._file, within_s=within_s)
 
     def file(self, file: Path, within_s: float = SOON_S) -> Ended:
-        begun_s = clock.SystemClock().now_s()
+        begun_s = SystemClock().now_s()
         with self._log.open("wb") as output:
-            child = child_processes.start(
-                OURS.command(Mode.DISTRIBUTED, [file], flags=()), output=output, cwd=processes.ROOT
+            child = processes.start_process(
+                OURS.command(Mode.DISTRIBUTED, [file], flags=()),
+                output=output,
+                cwd=support_processes.ROOT,
             )
         try:
             code = child.wait(within_s)
@@ -78,12 +83,12 @@ class Runs:
             child.kill()
         log = self._log.read_text()
         assert code is not None, log
-        assert processes.mentioning(file) == []
-        return Ended(code=code, log=log, took_s=clock.SystemClock().now_s() - begun_s)
+        assert support_processes.mentioning(file) == []
+        return Ended(code=code, log=log, took_s=SystemClock().now_s() - begun_s)
 
 
 @pytest.fixture
-def refused(east: cluster.Cluster, topic: Callable[..., str], tmp_path: Path) -> Runs:
+def refused(east: SandboxCluster, topic: Callable[..., str], tmp_path: Path) -> Runs:
     return Runs(tmp_path, east.client_properties(), topic("group"))
 
 
@@ -129,7 +134,7 @@ def test_brokers_that_are_away(refused, nobody):
 
 @pytest.mark.full
 def test_nobody_has_to_wait_for_brokers_that_are_away(nobody, topic, tmp_path):
-    group = connect_workers.Group({"bootstrap.servers": nobody}, topic("group"), folder=tmp_path)
+    group = Group({"bootstrap.servers": nobody}, topic("group"), folder=tmp_path)
     with group:
         worker = group.add("one", OURS).launch()
         eventually.eventually(lambda: "Connection refused" in worker.log_text(), WAIT_S)

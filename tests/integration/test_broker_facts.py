@@ -10,10 +10,14 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.wire.codec import frames, messages, produce, targets, versions
+from connect_runtime.protocol import api_versions, framing, produce, request_builders
+from connect_runtime.protocol.produce import ProduceBatch, ProduceResponsePartition
+from connect_runtime.protocol.request_builders import CoordinatorTarget, RequestBuilder
 from mm2.formats import record_batch, record_sets
 from tests.fakes import batches
-from tests.support import kafka, wire
+from tests.fakes.batches import Record, Stamp
+from tests.support import kafka
+from tests.support.wire import Driver
 
 pytestmark = pytest.mark.integration
 
@@ -35,13 +39,13 @@ class Owner:
 class Partition:
     """Partition 0 of a topic, and the requests by which a copy takes it and writes to it."""
 
-    def __init__(self, driver: wire.Driver, topic: str) -> None:
+    def __init__(self, driver: Driver, topic: str) -> None:
         self._driver = driver
-        self._to = targets.Coordinator(targets.TRANSACTION, f"mm2-test-{topic}")
+        self._to = CoordinatorTarget(request_builders.TRANSACTION_COORDINATOR, f"mm2-test-{topic}")
         self.topic = topic
         driver.leader(topic)
 
-    def _ask(self, message: messages.Message) -> Any:
+    def _ask(self, message: RequestBuilder) -> Any:
         """Coordinators ask for patience while they load, or still write a marker."""
         answers: list[Any] = []
 
@@ -57,7 +61,7 @@ class Partition:
         return answers[-1]
 
     def new_owner(self) -> Owner:
-        found = self._ask(messages.init_producer_id(self._to.key, 60_000))
+        found = self._ask(request_builders.init_producer_id(self._to.key, 60_000))
         return Owner(
             id=int(found.producer_id),
             epoch=int(found.producer_epoch),
@@ -66,7 +70,7 @@ class Partition:
 
     def begin(self, owner: Owner) -> None:
         self._ask(
-            messages.add_partitions_to_txn(
+            request_builders.add_partitions_to_txn(
                 self._to.key, producer_id=owner.id, epoch=owner.epoch, topics={self.topic: [0]}
             )
         )
@@ -75,7 +79,9 @@ class Partition:
         """Returns when the marker can be read."""
         before = self.end
         self._ask(
-            messages.end_txn(self._to.key, producer_id=owner.id, epoch=owner.epoch, committed=True)
+            request_builders.end_txn(
+                self._to.key, producer_id=owner.id, epoch=owner.epoch, committed=True
+            )
         )
         self._driver.until(lambda: self._driver.fetch(self.topic).last_stable_offset > before)
 
@@ -94,14 +100,14 @@ class Partition:
         """(error code, base offset)"""
         (answer,) = self._driver.produce(
             [self.batch(batch)],
-            asked=versions.TRANSACTIONAL_PRODUCE,
+            asked=api_versions.TRANSACTIONAL_PRODUCE_VERSIONS,
             transactional_id=transactional_id,
         )
         return answer.error_code, answer.base_offset
 
-    def batch(self, batch: bytes) -> produce.ProduceBatch:
+    def batch(self, batch: bytes) -> ProduceBatch:
         records = memoryview(bytearray(batch))
-        return produce.ProduceBatch(self.topic, self._driver.topic_id(self.topic), 0, records)
+        return ProduceBatch(self.topic, self._driver.topic_id(self.topic), 0, records)
 
 
 def _code(body: Any) -> int:
@@ -112,20 +118,20 @@ def _code(body: Any) -> int:
 
 
 def first_batch_of(owner: Owner, *, timestamp: int, transactional: bool = False) -> bytes:
-    stamp = batches.Stamp(
+    stamp = Stamp(
         producer_id=owner.id,
         producer_epoch=owner.epoch,
         base_sequence=0,
         attributes=batches.TRANSACTIONAL if transactional else 0,
     )
-    records = [batches.Record(value=b"%d" % number, timestamp=timestamp) for number in range(3)]
+    records = [Record(value=b"%d" % number, timestamp=timestamp) for number in range(3)]
     return batches.data(records, stamp)
 
 
 def test_a_half_sent_request_is_refused_once_another_owner_has_fenced_the_partition(east, topic):
     properties = east.client_properties()
     name = kafka.create_topic(properties, topic())
-    with wire.Driver(properties) as driver:
+    with Driver(properties) as driver:
         partition = Partition(driver, name)
         old = partition.fence()
         batch = first_batch_of(old, timestamp=driver.clock.wall_ms())
@@ -143,25 +149,25 @@ def test_a_half_sent_request_is_refused_once_another_owner_has_fenced_the_partit
         assert partition.send(own) == (0, end)
 
 
-VERSION = versions.PRODUCE[1] - 2  # the last that names topics
+VERSION = api_versions.PRODUCE_VERSIONS[1] - 2  # the last that names topics
 
 
-def produce_request(batch: produce.ProduceBatch) -> list[bytes | memoryview]:
+def produce_request(batch: ProduceBatch) -> list[bytes | memoryview]:
     chunks = produce.encode_produce_request(
         VERSION, transactional_id=None, acks=-1, timeout_ms=10_000, batches=[batch]
     )
     size = sum(map(len, chunks))
-    header = frames.request_header(
-        versions.PRODUCE_KEY, VERSION, 1, client_id=b"half-sent", body_size=size
+    header = framing.encode_request_header(
+        api_versions.PRODUCE_KEY, VERSION, 1, client_id=b"half-sent", body_size=size
     )
     return [header, *chunks]
 
 
-def answered(connection: socket.socket) -> produce.ProducedPartition:
+def answered(connection: socket.socket) -> ProduceResponsePartition:
     with connection.makefile("rb") as stream:
         (size,) = struct.unpack(">i", stream.read(4))
         frame = memoryview(stream.read(size))
-    body = frames.response_body(frame, versions.PRODUCE_KEY, VERSION)
+    body = framing.strip_response_header(frame, api_versions.PRODUCE_KEY, VERSION)
     (found,) = produce.decode_produce_response(VERSION, body).partitions
     return found
 
@@ -173,7 +179,7 @@ def test_old_records_are_appended_again_once_their_producer_is_forgotten_but_not
     running = own_cluster(settings={"producer.id.expiration.check.interval.ms": "500"})
     properties = running.client_properties()
     names = [kafka.create_topic(properties, topic(label)) for label in ("plain", "transactions")]
-    with wire.Driver(properties) as driver:
+    with Driver(properties) as driver:
         plain, guarded = (Partition(driver, name) for name in names)
         long_ago = driver.clock.wall_ms() - 3 * DAY_MS
 
@@ -205,10 +211,10 @@ def test_a_delete_horizon_is_stored_as_it_is_sent(east, topic):
     """Why the copy clears it: the target's cleaner would go by the source's horizon."""
     properties = east.client_properties()
     name = kafka.create_topic(properties, topic())
-    stamp = batches.Stamp(attributes=record_batch.DELETE_HORIZON)
-    with wire.Driver(properties) as driver:
+    stamp = Stamp(attributes=record_batch.DELETE_HORIZON)
+    with Driver(properties) as driver:
         partition = Partition(driver, name)
-        records = [batches.Record(key=b"k", value=None, timestamp=driver.clock.wall_ms())]
+        records = [Record(key=b"k", value=None, timestamp=driver.clock.wall_ms())]
         assert partition.send(batches.data(records, stamp)) == (0, 0)
-        ((header, _),) = record_sets.batches(driver.fetch(name).records)
+        ((header, _),) = record_sets.iter_batches(driver.fetch(name).records)
         assert header.attributes & record_batch.DELETE_HORIZON

@@ -8,10 +8,16 @@ import random
 import pytest
 from confluent_kafka import admin as kafka_admin
 
-from connect_runtime.system import clock
-from connect_runtime.wire.connection import settings
-from mm2.core import capabilities
-from mm2.pipeline import cluster_probe
+from connect_runtime.network.connection_settings import ConnectionSettings
+from connect_runtime.system.clock import SystemClock
+from mm2.copier.capability_probe import ClusterProbe
+from mm2.replication import capabilities
+from mm2.replication.capabilities import (
+    CapabilityCheck,
+    CheckOutcome,
+    ClusterRole,
+    DeliveryGuarantee,
+)
 from tests.support import kafka, mirror, wire
 
 pytestmark = pytest.mark.integration
@@ -20,14 +26,12 @@ PREFIX = "mm2-a->b-"
 
 
 def probe(alias, properties):
-    options = settings.ConnectionSettings(
+    options = ConnectionSettings(
         bootstrap=tuple(properties["bootstrap.servers"].split(",")),
         security=wire.security_of(properties),
         client_id="probe-test",
     )
-    return cluster_probe.ClusterProbe(
-        alias, options, clock=clock.SystemClock(), random=random.Random()
-    )
+    return ClusterProbe(alias, options, clock=SystemClock(), random=random.Random())
 
 
 def observe(properties, topic):
@@ -36,17 +40,17 @@ def observe(properties, topic):
 
 
 def outcomes(observed):
-    return {check.name: observed.answer(check) for check in capabilities.Check}
+    return {check.name: observed.answer(check) for check in CapabilityCheck}
 
 
 def test_everything_holds_on_the_newest(east, topic):
     observed = observe(east.client_properties(), topic())
     source = probe("a", east.client_properties()).source()
 
-    assert set(observed.checks.values()) == {capabilities.HOLDS}, outcomes(observed)
+    assert set(observed.checks.values()) == {capabilities.CHECK_HOLDS}, outcomes(observed)
     assert observed.topic_ids is True
     assert source.spoken == {"metadata": 13, "fetch": 17, "list_offsets": 11}
-    verdict = capabilities.decide(source, observed, transactional_prefix=PREFIX)
+    verdict = capabilities.assess_delivery(source, observed, transactional_prefix=PREFIX)
     assert (str(verdict), verdict.reasons, verdict.notes) == ("exactly once", (), ())
 
 
@@ -57,10 +61,10 @@ def test_everything_holds_on_old_brokers(own_cluster, topic, version):
     old = own_cluster(kafka_version=version).client_properties()
     observed = observe(old, topic())
 
-    assert set(observed.checks.values()) == {capabilities.HOLDS}, outcomes(observed)
+    assert set(observed.checks.values()) == {capabilities.CHECK_HOLDS}, outcomes(observed)
     expected = {"2.8": 12, "3.9": 17}
     assert observed.spoken["fetch"] == expected[version]
-    assert not observed.missing(capabilities.Side.TARGET)
+    assert not observed.missing(ClusterRole.TARGET)
 
 
 @pytest.mark.kafka_versions("2.8")
@@ -74,15 +78,17 @@ def test_a_cluster_that_denies_the_transactional_id_is_copied_to_at_least_once(
     alice = probe("b", fort.client_properties("alice"))
 
     observed = alice.target(name, transactional_prefix=PREFIX)
-    verdict = capabilities.decide(alice.source(name), observed, transactional_prefix=PREFIX)
+    verdict = capabilities.assess_delivery(
+        alice.source(name), observed, transactional_prefix=PREFIX
+    )
 
-    answer = observed.answer(capabilities.Check.TRANSACTIONAL_ID)
-    assert answer.outcome is capabilities.Outcome.DENIED, outcomes(observed)
+    answer = observed.answer(CapabilityCheck.TRANSACTIONAL_ID)
+    assert answer.outcome is CheckOutcome.DENIED, outcomes(observed)
     assert "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" in answer.detail
-    assert observed.answer(capabilities.Check.OFFSET) == capabilities.HOLDS
-    assert observed.answer(capabilities.Check.SEQUENCE) == capabilities.HOLDS
-    assert observed.answer(capabilities.Check.FENCE) == capabilities.NOT_TRIED
-    assert verdict.delivery is capabilities.Delivery.AT_LEAST_ONCE
+    assert observed.answer(CapabilityCheck.OFFSET) == capabilities.CHECK_HOLDS
+    assert observed.answer(CapabilityCheck.SEQUENCE) == capabilities.CHECK_HOLDS
+    assert observed.answer(CapabilityCheck.FENCE) == capabilities.CHECK_NOT_TRIED
+    assert verdict.delivery is DeliveryGuarantee.AT_LEAST_ONCE
     assert not verdict.fenced
     assert f"transactional ids with the prefix {PREFIX}" in verdict.reasons[0]
 

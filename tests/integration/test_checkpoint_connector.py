@@ -12,10 +12,14 @@ import confluent_kafka
 import pytest
 
 from mm2 import client
-from tests.support import checkpoints, connect_workers, eventually, kafka
+from mm2.client import OffsetAndMetadata
+from tests.support import checkpoints, eventually, kafka
+from tests.support.checkpoints import Flow
+from tests.support.connect_workers import Group, Kind
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
@@ -25,16 +29,16 @@ OFFSETS = f"/connectors/{NAME}/offsets"
 
 
 def test_groups_go_on_where_checkpoints_say(
-    west: cluster.Cluster,
-    east: cluster.Cluster,
-    connect_group: Callable[..., connect_workers.Group],
+    west: SandboxCluster,
+    east: SandboxCluster,
+    connect_group: Callable[..., Group],
 ) -> None:
-    flow = checkpoints.Flow(west, east, syncs_on="source")
+    flow = Flow(west, east, syncs_on="source")
     classic, late = flow.group("classic"), flow.group("late")
     flow.at_source(classic, 20)
     for upstream, downstream in ((10, 8), (20, 15)):
         flow.synced(upstream, downstream)
-    worker = connect_group().start("one", connect_workers.Kind.OURS)
+    worker = connect_group().start("one", Kind.OURS)
     worker.configure(NAME, {**flow.config, "connector.class": "MirrorCheckpoint"})
     eventually.eventually(lambda: worker.runs(NAME, tasks=1), WAIT_S, worker.log_text)
     flow.comes(classic, (20, 15), log=worker.log_text)
@@ -42,7 +46,7 @@ def test_groups_go_on_where_checkpoints_say(
     flow.at_source(classic, 25)
     flow.comes(classic, (20, 15), (25, 17), log=worker.log_text)
     found = client.translate_offsets(flow.target, flow.aliases[0], classic, WAIT_S)
-    assert found == {flow.mirror: client.OffsetAndMetadata(offset=17)}
+    assert found == {flow.mirror: OffsetAndMetadata(offset=17)}
 
     flow.at_source(late, 21)
     flow.comes(late, (21, 16), log=worker.log_text)  # a group that comes, and a task more
@@ -71,11 +75,11 @@ def test_groups_go_on_where_checkpoints_say(
 
 
 def test_groups_on_the_target_are_written_while_nobody_uses_them(
-    west: cluster.Cluster,
-    east: cluster.Cluster,
-    connect_group: Callable[..., connect_workers.Group],
+    west: SandboxCluster,
+    east: SandboxCluster,
+    connect_group: Callable[..., Group],
 ) -> None:
-    flow = checkpoints.Flow(west, east, syncs_on="target")
+    flow = Flow(west, east, syncs_on="target")
     new, ahead, active, kip = map(flow.group, ("new", "ahead", "active", "kip-848"))
     for group in (new, ahead, active):
         flow.at_source(group, 20)
@@ -91,7 +95,7 @@ def test_groups_on_the_target_are_written_while_nobody_uses_them(
         eventually.eventually(
             lambda: member.poll(0.1) is not None and member.assignment(), WAIT_S, "it has joined"
         )
-        worker = connect_group().start("one", connect_workers.Kind.OURS)
+        worker = connect_group().start("one", Kind.OURS)
         worker.configure(NAME, {**flow.config, "sync.group.offsets.enabled": "true"})
         eventually.eventually(lambda: worker.runs(NAME, tasks=2), WAIT_S, worker.log_text)
 

@@ -6,12 +6,12 @@ import logging
 
 import pytest
 
-from connect_runtime.base import errors
-from connect_runtime.kafka_client import access as kafka_access
-from connect_runtime.kafka_client import errors as kafka_errors
-from connect_runtime.wire.codec import security_settings
-from mm2.cluster import admin as port
-from mm2.sandbox import ports
+from connect_runtime.base.errors import FatalError
+from connect_runtime.kafka.client_errors import UnreachableError
+from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.protocol.security_settings import SecuritySettings
+from mm2.kafka.client_interfaces import ConfigChange, NewTopic
+from mm2.sandbox import port_reservation
 from tests.support import cluster_access, eventually
 
 pytestmark = pytest.mark.integration
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.integration
 WAIT_S = 30.0
 
 
-def topic(name: str, partitions: int = 1) -> port.NewTopic:
-    return port.NewTopic(name=name, partitions=partitions, replication_factor=1)
+def topic(name: str, partitions: int = 1) -> NewTopic:
+    return NewTopic(name=name, partitions=partitions, replication_factor=1)
 
 
 @pytest.mark.parametrize(
@@ -33,19 +33,17 @@ def topic(name: str, partitions: int = 1) -> port.NewTopic:
         lambda admin: admin.broker_configs(["k"], 1.0),
         lambda admin: admin.create_topics([topic("t")], 1.0),
         lambda admin: admin.grow_topics({"t": 2}, 1.0),
-        lambda admin: admin.alter_configs({"t": port.ConfigChange(set={"a": "b"})}, 1.0),
+        lambda admin: admin.alter_configs({"t": ConfigChange(set={"a": "b"})}, 1.0),
     ],
 )
 def test_nobody_at_the_address_is_said_with_the_address(ask, caplog, capfd):
-    address = f"127.0.0.1:{ports.reserve().port}"
-    access = kafka_access.Access(
-        name="nowhere", bootstrap=(address,), security=security_settings.Security()
-    )
+    address = f"127.0.0.1:{port_reservation.reserve_port().port}"
+    access = KafkaClusterAccess(name="nowhere", bootstrap=(address,), security=SecuritySettings())
     admin = cluster_access.admin(access)
     started_s = cluster_access.CLOCK.now_s()
     with (
         caplog.at_level(logging.DEBUG, logger="librdkafka"),
-        pytest.raises(kafka_errors.UnreachableError) as raised,
+        pytest.raises(UnreachableError) as raised,
     ):
         ask(admin)
     assert cluster_access.CLOCK.now_s() - started_s < WAIT_S / 2
@@ -62,7 +60,7 @@ def test_a_frozen_cluster_costs_no_more_than_the_time_given(own_cluster):
     running.freeze()
     started_s = cluster_access.CLOCK.now_s()
     for ask in (admin.list_topics, lambda left_s: admin.describe_topics(["t"], left_s)):
-        with pytest.raises(kafka_errors.UnreachableError):
+        with pytest.raises(UnreachableError):
             ask(1.0)
     assert cluster_access.CLOCK.now_s() - started_s < WAIT_S / 2
     running.thaw()
@@ -77,7 +75,7 @@ def test_a_request_refused_as_a_whole_is_taken_apart(east):
     )
     assert set(answer.done) == {"whole-a", "whole-z"}
     failure = answer.failed["huge"]
-    assert isinstance(failure, errors.FatalError)
+    assert isinstance(failure, FatalError)
     for part in ("creating topic huge", "Excessively large number of partitions", "POLICY"):
         assert part in str(failure)
 
@@ -92,7 +90,7 @@ def test_many_topics_take_several_requests(east):
     asked = [*names, "missing"]
     assert set(admin.describe_topics(asked, WAIT_S).done) == set(names)
     assert set(admin.topic_configs(asked, WAIT_S).failed) == {"missing"}
-    changes = {name: port.ConfigChange(set={"retention.ms": "1"}) for name in asked}
+    changes = {name: ConfigChange(set={"retention.ms": "1"}) for name in asked}
     assert set(admin.alter_configs(changes, WAIT_S).done) == set(names)
 
 

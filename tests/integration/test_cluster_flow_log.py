@@ -9,16 +9,25 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import admin as library
 
-from connect_runtime.base import errors
-from connect_runtime.kafka_client import access as kafka_access
-from mm2.cluster import errors as cluster_errors
-from mm2.cluster import flow_log, flow_log_writer, kafka_flow_log
-from mm2.sandbox import cluster
+from connect_runtime.base.errors import ConnectError, FatalError
+from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from mm2.kafka import client_interfaces
+from mm2.kafka.client_interfaces import (
+    FlowLog,
+    FlowLogBrokenError,
+    FlowLogFullError,
+    FlowLogTopic,
+    StoredLogRecord,
+)
+from mm2.kafka.flow_log import KafkaFlowLog
+from mm2.kafka.flow_log_writer import UnacknowledgedLimits
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import cluster_access, eventually, kafka, log_judge
+from tests.support.kafka import Outgoing
 
 pytestmark = pytest.mark.integration
 
-MAP, RECEIPTS = flow_log.LogTopic.MAP, flow_log.LogTopic.RECEIPTS
+MAP, RECEIPTS = FlowLogTopic.MAP, FlowLogTopic.RECEIPTS
 WAIT_S = 60.0
 LOOK_S = 3.0
 CORES_AT_REST = 0.2
@@ -29,18 +38,18 @@ LIBRARYS_BYTES = 100_000_000
 class Writer:
     """Appends numbered records and knows which of them were recorded."""
 
-    def __init__(self, name: str, log: flow_log.FlowLog) -> None:
+    def __init__(self, name: str, log: FlowLog) -> None:
         self.name = name
         self.log = log
-        self.recorded: dict[flow_log.LogTopic, list[bytes]] = collections.defaultdict(list)
-        self.refused: list[errors.ConnectError] = []
+        self.recorded: dict[FlowLogTopic, list[bytes]] = collections.defaultdict(list)
+        self.refused: list[ConnectError] = []
         self._next = 0
 
-    def append(self, topic: flow_log.LogTopic) -> None:
+    def append(self, topic: FlowLogTopic) -> None:
         key = f"{self.name}-{self._next:06d}".encode()
         self._next += 1
 
-        def on_recorded(error: errors.ConnectError | None) -> None:
+        def on_recorded(error: ConnectError | None) -> None:
             if error is None:
                 self.recorded[topic].append(key)
             else:
@@ -49,7 +58,7 @@ class Writer:
         while True:
             try:
                 self.log.append(topic, key, b"value", on_recorded=on_recorded)
-            except cluster_errors.FlowLogFullError:
+            except FlowLogFullError:
                 self.log.poll(0.1)
             else:
                 return
@@ -63,12 +72,12 @@ class Writer:
 
 
 @pytest.fixture
-def logs() -> Iterator[Callable[..., kafka_flow_log.KafkaFlowLog]]:
-    made: list[kafka_flow_log.KafkaFlowLog] = []
+def logs() -> Iterator[Callable[..., KafkaFlowLog]]:
+    made: list[KafkaFlowLog] = []
 
     def make(
-        access: kafka_access.Access, alias: str = "src", *, replication_factor: int = 1
-    ) -> kafka_flow_log.KafkaFlowLog:
+        access: KafkaClusterAccess, alias: str = "src", *, replication_factor: int = 1
+    ) -> KafkaFlowLog:
         made.append(cluster_access.flow_log(access, alias, replication_factor=replication_factor))
         made[-1].open(WAIT_S)
         return made[-1]
@@ -79,18 +88,18 @@ def logs() -> Iterator[Callable[..., kafka_flow_log.KafkaFlowLog]]:
 
 
 def map_name(alias: str) -> str:
-    return flow_log.topic_names(alias)[MAP]
+    return client_interfaces.name_flow_log_topics(alias)[MAP]
 
 
-def keys(records: list[flow_log.LogRecord], topic: flow_log.LogTopic) -> list[bytes]:
+def keys(records: list[StoredLogRecord], topic: FlowLogTopic) -> list[bytes]:
     return [record.key for record in records if record.topic is topic]
 
 
 def judge(
-    running: cluster.Cluster, writers: list[Writer], read: list[list[flow_log.LogRecord]]
+    running: SandboxCluster, writers: list[Writer], read: list[list[StoredLogRecord]]
 ) -> None:
     """Nothing recorded is lost, doubled or out of order, and all readers saw what the log holds."""
-    for topic, name in flow_log.topic_names("src").items():
+    for topic, name in client_interfaces.name_flow_log_topics("src").items():
         held = [
             record.key or b"" for record in kafka.read_partition(running.client_properties(), name)
         ]
@@ -112,7 +121,7 @@ def test_a_killed_broker_loses_and_reorders_nothing(own_cluster, logs):
     running = own_cluster("single")
     access = cluster_access.of(running)
     writers = [Writer("one", logs(access)), Writer("two", logs(access))]
-    read: list[list[flow_log.LogRecord]] = [[], []]
+    read: list[list[StoredLogRecord]] = [[], []]
     for fault in (running.kill, running.stop, None):
         interleave(writers, 2_000)
         for records, writer in zip(read, writers, strict=True):
@@ -137,7 +146,7 @@ def test_moving_leaders_lose_and_reorder_nothing(own_cluster, logs):
     running = own_cluster("triple", brokers=3, settings={"min.insync.replicas": "2"})
     access = cluster_access.of(running)
     writers = [Writer(name, logs(access, replication_factor=3)) for name in ("one", "two")]
-    read: list[list[flow_log.LogRecord]] = [[], []]
+    read: list[list[StoredLogRecord]] = [[], []]
     for node in (1, 2, 3):
         broker = running.brokers[node]
         interleave(writers, 300)
@@ -155,10 +164,10 @@ def test_moving_leaders_lose_and_reorder_nothing(own_cluster, logs):
     assert [writer.refused for writer in writers] == [[], []]
 
 
-def caught_up(running: cluster.Cluster) -> None:
+def caught_up(running: SandboxCluster) -> None:
     """Wait until every replica is in sync, so that the next fault meets a whole cluster."""
     admin = library.AdminClient(kafka.client_config(running.client_properties()))
-    names = flow_log.topic_names("src").values()
+    names = client_interfaces.name_flow_log_topics("src").values()
 
     def in_sync() -> bool:
         found = admin.list_topics(timeout=10).topics
@@ -191,17 +200,17 @@ def test_waiting_for_a_silent_broker_costs_nothing(own_cluster, logs):
 
 def test_what_the_library_itself_refuses_breaks_the_log(east):
     """And nothing behind it is sent."""
-    bounds = flow_log_writer.Bounds(bytes=2 * LIBRARYS_BYTES)
+    bounds = UnacknowledgedLimits(bytes=2 * LIBRARYS_BYTES)
     log = cluster_access.flow_log(cluster_access.of(east), "refused", bounds=bounds)
     log.open(WAIT_S)
-    told: list[errors.ConnectError | None] = []
+    told: list[ConnectError | None] = []
     for value in (bytes(LIBRARYS_BYTES + 1), b"small"):
         log.append(MAP, b"key", value, on_recorded=told.append)
     log.poll(0.1)
     refused, behind = told
     assert "Message size too large" in str(refused)
-    assert isinstance(behind, cluster_errors.FlowLogBrokenError)
-    with pytest.raises(cluster_errors.FlowLogBrokenError):
+    assert isinstance(behind, FlowLogBrokenError)
+    with pytest.raises(FlowLogBrokenError):
         log.append(MAP, b"key", b"small", on_recorded=told.append)
     log.open(WAIT_S)
     assert log.read_to_end(WAIT_S) == []
@@ -228,7 +237,7 @@ def test_offsets_without_records_do_not_hold_a_read_up(east, logs):
         kafka.produce_transaction(
             east.client_properties(),
             map_name("markers"),
-            [kafka.Outgoing(key=b"k%d" % number, value=b"v")],
+            [Outgoing(key=b"k%d" % number, value=b"v")],
             transactional_id="stranger",
             commit=commit,
         )
@@ -270,16 +279,16 @@ def test_what_compaction_took_away_is_not_waited_for(own_cluster, logs):
 
 def test_a_record_without_a_key_is_named(east, logs):
     kafka.create_topic(east.client_properties(), map_name("keyless"))
-    kafka.produce(east.client_properties(), map_name("keyless"), [kafka.Outgoing(value=b"stray")])
+    kafka.produce(east.client_properties(), map_name("keyless"), [Outgoing(value=b"stray")])
     admin = cluster_access.admin(cluster_access.of(east))
     change = cluster_access.compact()
     assert admin.alter_configs({map_name("keyless"): change}, WAIT_S).failed == {}
     log = logs(cluster_access.of(east), "keyless")
     with pytest.raises(
-        errors.FatalError, match=rf"{map_name('keyless')}.*offset 0 has no key.*kafka-delete"
+        FatalError, match=rf"{map_name('keyless')}.*offset 0 has no key.*kafka-delete"
     ):
         log.read_to_end(10.0)
 
 
-def _must_be_recorded(error: errors.ConnectError | None) -> None:
+def _must_be_recorded(error: ConnectError | None) -> None:
     assert error is None

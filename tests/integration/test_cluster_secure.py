@@ -9,12 +9,16 @@ from collections.abc import Iterator, Sequence
 import pytest
 from confluent_kafka import admin as library
 
-from connect_runtime.kafka_client import access as kafka_access
-from connect_runtime.kafka_client import errors as kafka_errors
-from connect_runtime.system import certificates
-from mm2.cluster import admin as port
-from mm2.cluster import flow_log
-from mm2.sandbox import cluster, secure
+from connect_runtime.kafka.client_errors import (
+    AuthenticationError,
+    NotAuthorizedError,
+    UnreachableError,
+)
+from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.system.certificates import CertificateAuthority
+from mm2.kafka.client_interfaces import ConfigChange, FlowLog, FlowLogTopic, NewTopic
+from mm2.sandbox import cluster_security
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import cluster_access, eventually, kafka
 
 pytestmark = pytest.mark.integration
@@ -24,17 +28,17 @@ USERS = ["nobody", "viewer", "mirror"]
 
 
 @pytest.fixture(scope="module")
-def fort() -> Iterator[cluster.Cluster]:
-    with cluster.Cluster("fort", users=USERS) as running:
+def fort() -> Iterator[SandboxCluster]:
+    with SandboxCluster("fort", users=USERS) as running:
         yield running
 
 
-def changed(access: kafka_access.Access, **changes: object) -> kafka_access.Access:
+def changed(access: KafkaClusterAccess, **changes: object) -> KafkaClusterAccess:
     security = dataclasses.replace(access.security, **changes)  # type: ignore[arg-type]
     return dataclasses.replace(access, security=security)
 
 
-def allow(running: cluster.Cluster, user: str, *rights: tuple[str, str, str]) -> None:
+def allow(running: SandboxCluster, user: str, *rights: tuple[str, str, str]) -> None:
     """Rights are (resource type, name prefix, operation)."""
     bindings = [
         library.AclBinding(
@@ -51,13 +55,13 @@ def allow(running: cluster.Cluster, user: str, *rights: tuple[str, str, str]) ->
     kafka.create_acls(running.client_properties(), bindings)
 
 
-@pytest.mark.parametrize("mechanism", secure.MECHANISMS)
+@pytest.mark.parametrize("mechanism", cluster_security.SASL_MECHANISMS)
 def test_every_mechanism_gets_in(fort, mechanism):
     access = cluster_access.of(fort, mechanism=mechanism)
     assert cluster_access.admin(access).cluster_id(WAIT_S)
 
 
-def raised_soon(access: kafka_access.Access, kind: type[Exception]) -> str:
+def raised_soon(access: KafkaClusterAccess, kind: type[Exception]) -> str:
     """A refusal is told at once, not when time is up."""
     admin = cluster_access.admin(access)
     started_s = cluster_access.CLOCK.now_s()
@@ -68,11 +72,11 @@ def raised_soon(access: kafka_access.Access, kind: type[Exception]) -> str:
     return str(raised.value)
 
 
-@pytest.mark.parametrize("mechanism", secure.MECHANISMS)
+@pytest.mark.parametrize("mechanism", cluster_security.SASL_MECHANISMS)
 def test_a_wrong_password_is_said_and_not_repeated(fort, mechanism):
     right = cluster_access.of(fort, "viewer", mechanism=mechanism)
     access = changed(right, password="wrong-password")
-    message = raised_soon(access, kafka_errors.AuthenticationError)
+    message = raised_soon(access, AuthenticationError)
     assert "Authentication failed" in message
     assert "sasl.jaas.config" in message
     assert "wrong-password" not in message
@@ -80,36 +84,34 @@ def test_a_wrong_password_is_said_and_not_repeated(fort, mechanism):
 
 def test_a_certificate_that_nobody_vouches_for_is_refused_by_us(fort):
     wall_ms = cluster_access.CLOCK.wall_ms()
-    stranger = certificates.Authority.create("stranger", wall_ms=wall_ms)
+    stranger = CertificateAuthority.create("stranger", wall_ms=wall_ms)
     access = changed(cluster_access.of(fort), ca_pem=stranger.certificate_pem.decode())
-    message = raised_soon(access, kafka_errors.AuthenticationError)
+    message = raised_soon(access, AuthenticationError)
     assert "ssl.truststore" in message
 
 
 def test_the_wrong_protocol_is_hinted_at(fort):
     access = changed(cluster_access.of(fort), protocol="SASL_PLAINTEXT")
     admin = cluster_access.admin(access)
-    with pytest.raises(kafka_errors.UnreachableError) as raised:
+    with pytest.raises(UnreachableError) as raised:
         admin.list_topics(3.0)
     assert "security.protocol" in str(raised.value)
 
 
 def test_without_rights_nothing_can_be_seen_or_made(fort):
     admin = cluster_access.admin(cluster_access.of(fort, "nobody"))
-    topics = [port.NewTopic(name=name, partitions=1, replication_factor=1) for name in ("a", "b")]
+    topics = [NewTopic(name=name, partitions=1, replication_factor=1) for name in ("a", "b")]
     for answer in (
         admin.create_topics(topics, WAIT_S),
         admin.describe_topics(["a", "b"], WAIT_S),
         admin.topic_configs(["a", "b"], WAIT_S),
         admin.grow_topics({"a": 2, "b": 2}, WAIT_S),
-        admin.alter_configs(
-            {name: port.ConfigChange(set={"retention.ms": "1"}) for name in "ab"}, 9
-        ),
+        admin.alter_configs({name: ConfigChange(set={"retention.ms": "1"}) for name in "ab"}, 9),
     ):
         assert not answer.done
         assert set(answer.failed) == {"a", "b"}
         for name, failure in answer.failed.items():
-            assert isinstance(failure, kafka_errors.NotAuthorizedError)
+            assert isinstance(failure, NotAuthorizedError)
             assert f" {name} on fort" in str(failure)
             assert "kafka-acls" in str(failure)
     assert admin.broker_configs(["producer.id.expiration.ms"], WAIT_S) is None
@@ -120,7 +122,7 @@ def test_without_rights_nothing_can_be_seen_or_made(fort):
 def test_rights_on_some_topics_work_for_those(fort):
     root = cluster_access.admin(cluster_access.of(fort))
     root.create_topics(
-        [port.NewTopic(name=name, partitions=1, replication_factor=1) for name in ("pub", "priv")],
+        [NewTopic(name=name, partitions=1, replication_factor=1) for name in ("pub", "priv")],
         WAIT_S,
     )
     allow(fort, "viewer", ("TOPIC", "pub", "DESCRIBE"), ("TOPIC", "pub", "DESCRIBE_CONFIGS"))
@@ -131,24 +133,24 @@ def test_rights_on_some_topics_work_for_those(fort):
         admin.topic_configs(["pub", "priv"], WAIT_S),
     ):
         assert set(answer.done) == {"pub"}
-        assert isinstance(answer.failed["priv"], kafka_errors.NotAuthorizedError)
+        assert isinstance(answer.failed["priv"], NotAuthorizedError)
 
 
-def open_log(running: cluster.Cluster, user: str, alias: str) -> flow_log.FlowLog:
+def open_log(running: SandboxCluster, user: str, alias: str) -> FlowLog:
     log = cluster_access.flow_log(cluster_access.of(running, user), alias)
     log.open(WAIT_S)
     return log
 
 
 def test_a_flow_log_that_may_not_be_created_says_which_right_is_missing(fort):
-    with pytest.raises(kafka_errors.NotAuthorizedError) as raised:
+    with pytest.raises(NotAuthorizedError) as raised:
         open_log(fort, "nobody", "closed")
     assert "mm2-offset-map.closed.internal on fort" in str(raised.value)
     assert "kafka-acls" in str(raised.value)
     allow(fort, "nobody", ("TOPIC", "mm2-", "DESCRIBE"))
 
     def creation_refused() -> bool:
-        with pytest.raises(kafka_errors.NotAuthorizedError) as refused:
+        with pytest.raises(NotAuthorizedError) as refused:
             open_log(fort, "nobody", "closed")
         return "creating topic mm2-offset-map.closed.internal" in str(refused.value)
 
@@ -160,11 +162,11 @@ def mirror_rights(extra: Sequence[tuple[str, str, str]] = ()) -> list[tuple[str,
     return [("TOPIC", "mm2-", operation) for operation in operations] + list(extra)
 
 
-def opened_when_rights_are_known(running: cluster.Cluster) -> flow_log.FlowLog:
-    def opened() -> flow_log.FlowLog | None:
+def opened_when_rights_are_known(running: SandboxCluster) -> FlowLog:
+    def opened() -> FlowLog | None:
         try:
             return open_log(running, "mirror", "open")
-        except kafka_errors.NotAuthorizedError:
+        except NotAuthorizedError:
             return None
 
     log = eventually.eventually(opened, WAIT_S, "the rights are known")
@@ -178,7 +180,7 @@ def test_a_flow_log_needs_rights_on_its_topics_and_no_others(fort, caplog):
         log = opened_when_rights_are_known(fort)
     assert "cannot be checked without the right DESCRIBE_CONFIGS" in caplog.text
     heard: list[object] = []
-    log.append(flow_log.LogTopic.MAP, b"k", b"v", on_recorded=heard.append)
+    log.append(FlowLogTopic.MAP, b"k", b"v", on_recorded=heard.append)
     eventually.eventually(lambda: log.poll(0.1), WAIT_S, "an answer came", interval_s=0.0)
     assert heard == [None]
     assert [record.key for record in log.read_to_end(WAIT_S)] == [b"k"]
@@ -201,9 +203,9 @@ def test_rights_taken_away_break_the_log_aloud(fort):
     heard: list[object] = []
 
     def refused() -> bool:
-        log.append(flow_log.LogTopic.MAP, b"k", b"v", on_recorded=heard.append)
+        log.append(FlowLogTopic.MAP, b"k", b"v", on_recorded=heard.append)
         eventually.eventually(lambda: log.poll(0.1), WAIT_S, "an answer came", interval_s=0.0)
-        return isinstance(heard[-1], kafka_errors.NotAuthorizedError)
+        return isinstance(heard[-1], NotAuthorizedError)
 
     try:
         eventually.eventually(refused, WAIT_S, "writing is refused")

@@ -7,22 +7,23 @@ from dataclasses import dataclass
 
 import pytest
 
-from connect_runtime.system import clock, threads
-from mm2.app import cluster_watch
-from mm2.app.settings import load
-from mm2.app.settings import settings as app_settings
-from mm2.core import reachability
+from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from mm2.clusters.reachability_monitor import ReachabilityMonitor
+from mm2.config import config_loader
+from mm2.config.mm2_settings import Mm2Settings
+from mm2.reachability import ClusterSide, UnreachableCluster
 from tests.support.eventually import eventually
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
-CLOCK = clock.SystemClock()
+CLOCK = SystemClock()
 WAIT_S = 60.0
 
 
 @dataclass
 class Running:
-    settings: app_settings.Settings
+    settings: Mm2Settings
 
 
 def test_a_cluster_is_unreachable_while_its_only_broker_is_killed_or_frozen(
@@ -34,16 +35,16 @@ def test_a_cluster_is_unreachable_while_its_only_broker_is_killed_or_frozen(
         f"clusters: {{east: {{bootstrap.servers: '{east.bootstrap}'}}, "
         f"west: {{bootstrap.servers: '{west.bootstrap}'}}}}\nflows: [{{from: east, to: west}}]\n"
     )
-    running = Running(load.parse(text, file="c", folder=tmp_path, environment={}))
+    running = Running(config_loader.parse(text, file="c", folder=tmp_path, environment={}))
     (flow,) = running.settings.flows
-    watch = cluster_watch.ClusterWatch(running, clock=CLOCK)
-    caplog.set_level(logging.INFO, logger="mm2.app.cluster_watch")
-    failures: list[threads.UnaskedEnd] = []
-    owned = threads.Threads(on_unasked_end=failures.append)
+    watch = ReachabilityMonitor(running, clock=CLOCK)
+    caplog.set_level(logging.INFO, logger="mm2.clusters.reachability_monitor")
+    failures: list[ThreadDied] = []
+    owned = ThreadGroup(on_unasked_end=failures.append)
 
-    def lost() -> reachability.Unreachable | None:
+    def lost() -> UnreachableCluster | None:
         found = watch.unreachable(flow)
-        assert all(each.side is reachability.Side.TARGET and not each.broker for each in found)
+        assert all(each.side is ClusterSide.TARGET and not each.broker for each in found)
         return found[0] if found else None
 
     def logged(words: str) -> int:

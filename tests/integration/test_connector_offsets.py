@@ -11,43 +11,45 @@ from typing import TYPE_CHECKING
 import confluent_kafka
 import pytest
 
-from connect_runtime.adapters.kafka import clients, worker_logs
-from connect_runtime.adapters.plugins import discovery
-from connect_runtime.base import errors
-from connect_runtime.core.offsets import told
-from connect_runtime.core.state import cluster_config, topic_settings
-from connect_runtime.core.task import client_settings as plans
-from connect_runtime.core.task import worker_config
-from connect_runtime.kafka_client import access as kafka_access
-from connect_runtime.ports import clients as port
-from connect_runtime.ports import herder
-from connect_runtime.runtime import offset_requests, task_bodies, worker_metrics
-from connect_runtime.runtime.stores import offset_store
-from connect_runtime.system import clock
-from connect_runtime.wire.connection import store_files
-from tests.fakes import task_clients
+from connect_runtime.base.errors import ConnectError, FatalError
+from connect_runtime.config import client_settings, worker_config
+from connect_runtime.herder.herder_api import ConnectRestError
+from connect_runtime.kafka import cluster_access, worker_logs
+from connect_runtime.kafka.task_clients import KafkaTaskClients
+from connect_runtime.network import key_stores
+from connect_runtime.plugins import plugin_discovery
+from connect_runtime.storage import cluster_config_state, internal_topic_settings, offset_store
+from connect_runtime.storage.offset_store import LogOffsetBackingStore
+from connect_runtime.system.clock import SystemClock
+from connect_runtime.worker import connector_offsets
+from connect_runtime.worker.connector_offsets import ConnectorOffsetRequests, OffsetChange
+from connect_runtime.worker.task_client_interfaces import ConsumerGroupInUseError
+from connect_runtime.worker.task_factory import WorkerDeps
+from connect_runtime.worker.worker_metrics import WorkerMetrics
+from tests.fakes.task_clients import Membership, Statuses
 from tests.support import eventually, kafka
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+
 
 pytestmark = pytest.mark.integration
 
-CLOCK = clock.SystemClock()
-FILES = store_files.below(pathlib.Path())
+CLOCK = SystemClock()
+FILES = key_stores.create_store_files(pathlib.Path())
 WAIT_S = 30.0
-ALTERED = told.changed(told.Change.ALTER, by_connector_too=True)
-RESET = told.changed(told.Change.RESET, by_connector_too=True)
+ALTERED = connector_offsets.format_success(OffsetChange.ALTER, by_connector_too=True)
+RESET = connector_offsets.format_success(OffsetChange.RESET, by_connector_too=True)
 """What both file connectors have a part in."""
 
 
 @pytest.fixture
-def offsets(east: cluster.Cluster, topic: Callable[..., str]) -> Iterator[offset_store.OffsetStore]:
+def offsets(east: SandboxCluster, topic: Callable[..., str]) -> Iterator[LogOffsetBackingStore]:
     """The offsets topic of a worker, of its own."""
     name = topic("worker")
-    logs = worker_logs.make(
-        kafka_access.parse(east.client_properties(), files=FILES),
-        topic_settings.wanted(
+    logs = worker_logs.create_worker_logs(
+        cluster_access.parse_cluster_access(east.client_properties(), files=FILES),
+        internal_topic_settings.read_required_topics(
             {
                 "config.storage.topic": f"{name}-configs",
                 "offset.storage.topic": f"{name}-offsets",
@@ -59,7 +61,7 @@ def offsets(east: cluster.Cluster, topic: Callable[..., str]) -> Iterator[offset
         group_id=name,
         clock=CLOCK,
     )
-    store = offset_store.OffsetStore(logs.offset)
+    store = LogOffsetBackingStore(logs.offset)
     store.start(WAIT_S)
     yield store
     store.stop(5.0)
@@ -67,8 +69,8 @@ def offsets(east: cluster.Cluster, topic: Callable[..., str]) -> Iterator[offset
 
 class World:
     def __init__(self, properties, offsets) -> None:
-        self.clients = clients.KafkaClients(files=FILES, clock=CLOCK)
-        self.config = worker_config.standalone(
+        self.clients = KafkaTaskClients(files=FILES, clock=CLOCK)
+        self.config = worker_config.parse_standalone_config(
             {
                 **properties,
                 "key.converter": "org.apache.kafka.connect.storage.StringConverter",
@@ -76,19 +78,19 @@ class World:
                 "offset.storage.file.filename": "unused",
             }
         )
-        self.requests = offset_requests.OffsetRequests(
-            task_bodies.Surroundings(
+        self.requests = ConnectorOffsetRequests(
+            WorkerDeps(
                 config=self.config,
                 worker_id="here:8083",
                 generation=lambda: 0,
-                configs=lambda: cluster_config.EMPTY,
-                installed=discovery.discover(file_paths=["/"]),
+                configs=lambda: cluster_config_state.EMPTY_CONFIG_STATE,
+                installed=plugin_discovery.discover_plugins(file_paths=["/"]),
                 clients=self.clients,
-                statuses=task_clients.Statuses(),
+                statuses=Statuses(),
                 offsets=offsets,
                 resolve=dict,
-                membership=task_clients.Membership(),
-                metrics=worker_metrics.WorkerMetrics("here:8083", CLOCK),
+                membership=Membership(),
+                metrics=WorkerMetrics("here:8083", CLOCK),
                 clock=CLOCK,
             )
         )
@@ -136,10 +138,10 @@ def test_offsets_of_a_sink(world, east, topic):
     assert world.alter(config, (place(name, 0), None), (place(name, 1), at(8))) == ALTERED
     assert world.read(config) == [(place(name, 1), at(8))]
 
-    with pytest.raises(herder.Refusal, match="Partition values for sink connectors"):
+    with pytest.raises(ConnectRestError, match="Partition values for sink connectors"):
         world.alter(config, (place(name, "x"), at(1)))
     for wrong in (place(name, 99), place(f"{name}-none", 0)):
-        with pytest.raises(errors.ConnectError, match="Failed to alter consumer group") as raised:
+        with pytest.raises(ConnectError, match="Failed to alter consumer group") as raised:
             world.alter(config, (wrong, at(1)))
         assert "UNKNOWN_TOPIC_OR_PART" in str(raised.value.__cause__)
     assert world.read(config) == [(place(name, 1), at(8))]
@@ -164,14 +166,14 @@ def test_whoever_is_in_the_group_keeps_others_out(world, east, topic):
         lambda: consumer.poll(0.1) is None and consumer.assignment(), WAIT_S, "it joins"
     )
     for change, act in (
-        (told.Change.ALTER, lambda: world.alter(config, (place(name, 0), at(6)))),
-        (told.Change.ALTER, lambda: world.alter(config, (place(name, 0), None))),
-        (told.Change.RESET, lambda: world.reset(config)),
+        (OffsetChange.ALTER, lambda: world.alter(config, (place(name, 0), at(6)))),
+        (OffsetChange.ALTER, lambda: world.alter(config, (place(name, 0), None))),
+        (OffsetChange.RESET, lambda: world.reset(config)),
     ):
-        with pytest.raises(errors.ConnectError) as raised:
+        with pytest.raises(ConnectError) as raised:
             act()
-        assert str(raised.value) == told.group_in_use(change, config["name"])
-        assert isinstance(raised.value.__cause__, port.GroupInUseError)
+        assert str(raised.value) == connector_offsets.format_group_in_use(change, config["name"])
+        assert isinstance(raised.value.__cause__, ConsumerGroupInUseError)
     consumer.close()
     assert world.read(config) == [(place(name, 0), at(5))]
     eventually.eventually(lambda: world.reset(config) == RESET, WAIT_S, "it has left")
@@ -186,12 +188,12 @@ def test_offsets_of_a_source(world, offsets, topic):
         "file": "/dev/null",
     }
     one, two = {"filename": "/dev/null"}, {"filename": "before"}
-    offset_store.commit(offsets, name, [(one, {"position": 3})], timeout_s=WAIT_S)
+    offset_store.commit_offsets(offsets, name, [(one, {"position": 3})], timeout_s=WAIT_S)
     assert world.read(config) == [(one, {"position": 3})]
     assert world.alter(config, (one, {"position": 9}), (two, {"position": 1})) == ALTERED
     assert world.read(config) == [(one, {"position": 9}), (two, {"position": 1})]
     for wrong in ({"position": -1}, {"position": "9"}, {}, {"position": [1]}):
-        with pytest.raises(errors.ConnectError):
+        with pytest.raises(ConnectError):
             world.alter(config, (one, wrong))
     assert world.alter(config, (two, None)) == ALTERED
     assert world.read(config) == [(one, {"position": 9})]
@@ -212,9 +214,9 @@ def test_a_connectors_own_settings_of_its_administrator_count(world, topic):
             'username="u" password="p";'
         ),
     }
-    plan = plans.offsets_admin(world.config, config, config["name"])
+    plan = client_settings.build_offsets_admin_config(world.config, config, config["name"])
     with (
         contextlib.closing(world.clients.group_offsets(plan)) as asked,
-        pytest.raises(errors.FatalError, match="the listener has no SASL"),
+        pytest.raises(FatalError, match="the listener has no SASL"),
     ):
         asked.fetch("g", 10.0)

@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from connect_runtime.base import ids
-from tests.support import checkpoints, connect_workers, eventually, kafka, scraped
+from connect_runtime.base.ids import TopicPartition
+from tests.support import checkpoints, eventually, kafka
+from tests.support.connect_workers import Group, Kind
+from tests.support.kafka import Outgoing
+from tests.support.scraped import Listener
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+
 
 pytestmark = [pytest.mark.full, pytest.mark.integration, pytest.mark.timeout(600)]
 
@@ -22,7 +26,7 @@ WAIT_S = 120.0
 MIRROR, POINTS = "mirror", "points"
 ALIASES = ("behind", "ahead")
 TOPIC = "ledger"
-GAPPY, PLAIN, EMPTY = (ids.TopicPartition(TOPIC, each) for each in range(3))
+GAPPY, PLAIN, EMPTY = (TopicPartition(TOPIC, each) for each in range(3))
 RECORDS = 300
 LEGACY = "kafka_connect_mirror_mirrorsourceconnector_"
 
@@ -33,9 +37,9 @@ def write(source: dict[str, str]) -> None:
     numbers = [b"%d" % each for each in range(RECORDS)]
     for at in range(0, RECORDS, 20):
         some = numbers[at : at + 20]
-        records = [kafka.Outgoing(value=each, partition=GAPPY.partition) for each in some]
+        records = [Outgoing(value=each, partition=GAPPY.partition) for each in some]
         kafka.produce_transaction(source, TOPIC, records, transactional_id="ledger-writer")
-    records = [kafka.Outgoing(value=each, partition=PLAIN.partition) for each in numbers]
+    records = [Outgoing(value=each, partition=PLAIN.partition) for each in numbers]
     kafka.produce(source, TOPIC, records)
 
 
@@ -60,7 +64,7 @@ class World:
         found = kafka.read_partition(client, topic, partition)
         return [each.value or b"" for each in found if each.offset >= start]
 
-    def translated(self, group: str, place: ids.TopicPartition, upstream: int) -> int:
+    def translated(self, group: str, place: TopicPartition, upstream: int) -> int:
         """AssertionError as long as that is not what the newest checkpoint is of."""
         found = [
             point
@@ -71,7 +75,7 @@ class World:
         assert found[-1].upstream == upstream, found[-1]
         return found[-1].downstream
 
-    def goes_on(self, group: str, place: ids.TopicPartition, upstream: int, log) -> None:
+    def goes_on(self, group: str, place: TopicPartition, upstream: int, log) -> None:
         """Nothing comes again, and nothing is missed."""
         ask = functools.partial(self.translated, group, place, upstream)
         downstream = eventually.eventually(
@@ -82,14 +86,14 @@ class World:
 
 
 def test_groups_go_on_exactly_where_they_stood(
-    west: cluster.Cluster,
-    east: cluster.Cluster,
-    connect_group: Callable[..., connect_workers.Group],
+    west: SandboxCluster,
+    east: SandboxCluster,
+    connect_group: Callable[..., Group],
 ) -> None:
     world = World(dict(west.client_properties()), dict(east.client_properties()))
     write(world.source)
-    metrics = scraped.Listener()
-    worker = connect_group(settings=metrics.settings).start("one", connect_workers.Kind.OURS)
+    metrics = Listener()
+    worker = connect_group(settings=metrics.settings).start("one", Kind.OURS)
     worker.configure(MIRROR, world.mirroring)
     copied = functools.partial(metrics.total, f"{LEGACY}record_count", topic=world.mirror)
     eventually.eventually(lambda: copied() == 2 * RECORDS, WAIT_S, worker.log_text, interval_s=0.3)

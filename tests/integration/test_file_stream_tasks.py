@@ -8,27 +8,32 @@ import urllib.request
 import pytest
 from prometheus_client import parser
 
-from connect_runtime.adapters.files import offset_file
-from connect_runtime.adapters.http import metrics_exporter
-from connect_runtime.adapters.kafka import clients
-from connect_runtime.adapters.plugins import discovery
-from connect_runtime.api import errors
-from connect_runtime.base import ids
-from connect_runtime.core.assignment import work
-from connect_runtime.core.state import cluster_config, status_records
-from connect_runtime.core.task import worker_config
-from connect_runtime.runtime import task_bodies, worker, worker_metrics
-from connect_runtime.runtime.stores import memory_log, offset_store, status_store
-from connect_runtime.system import clock
-from connect_runtime.wire.connection import store_files
-from tests.fakes import task_clients
+from connect_runtime.api.errors import ConnectError
+from connect_runtime.base.ids import ConnectorTaskId
+from connect_runtime.config import worker_config
+from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks
+from connect_runtime.kafka.task_clients import KafkaTaskClients
+from connect_runtime.metrics_server.exporter import MetricsExporter
+from connect_runtime.network import key_stores
+from connect_runtime.plugins import plugin_discovery
+from connect_runtime.storage import cluster_config_state
+from connect_runtime.storage.cluster_config_state import TargetState
+from connect_runtime.storage.offset_store import LogOffsetBackingStore
+from connect_runtime.storage.standalone_logs import MemoryLog, OffsetFileLog
+from connect_runtime.storage.status_records import RunState
+from connect_runtime.storage.status_store import StatusBackingStore
+from connect_runtime.system.clock import SystemClock
+from connect_runtime.worker.task_factory import WorkerDeps
+from connect_runtime.worker.worker import Worker
+from connect_runtime.worker.worker_metrics import WorkerMetrics
+from tests.fakes.task_clients import Membership
 from tests.support import eventually, kafka
 
 pytestmark = pytest.mark.integration
 
-CLOCK = clock.SystemClock()
-STARTED = cluster_config.TargetState.STARTED
-State = status_records.State
+CLOCK = SystemClock()
+STARTED = TargetState.STARTED
+State = RunState
 WAIT_S = 30.0
 
 
@@ -43,13 +48,13 @@ class Process:
 
     def __init__(self, folder: pathlib.Path, properties) -> None:
         self.generation = 0
-        self.metrics = worker_metrics.WorkerMetrics("here:8083", CLOCK)
-        self.offsets = offset_store.OffsetStore(offset_file.OffsetFile(folder / "offsets"))
+        self.metrics = WorkerMetrics("here:8083", CLOCK)
+        self.offsets = LogOffsetBackingStore(OffsetFileLog(folder / "offsets"))
         self.offsets.start(WAIT_S)
-        self.statuses = status_store.StatusStore(memory_log.MemoryLog("statuses"), clock=CLOCK)
+        self.statuses = StatusBackingStore(MemoryLog("statuses"), clock=CLOCK)
         self.statuses.start(WAIT_S)
-        around = task_bodies.Surroundings(
-            config=worker_config.standalone(
+        around = WorkerDeps(
+            config=worker_config.parse_standalone_config(
                 {
                     **properties,
                     "key.converter": "org.apache.kafka.connect.json.JsonConverter",
@@ -60,17 +65,17 @@ class Process:
             ),
             worker_id="here:8083",
             generation=lambda: self.generation,
-            configs=lambda: cluster_config.EMPTY,
-            installed=discovery.discover(file_paths=["/"]),
-            clients=clients.KafkaClients(files=store_files.below(folder), clock=CLOCK),
+            configs=lambda: cluster_config_state.EMPTY_CONFIG_STATE,
+            installed=plugin_discovery.discover_plugins(file_paths=["/"]),
+            clients=KafkaTaskClients(files=key_stores.create_store_files(folder), clock=CLOCK),
             statuses=self.statuses,
             offsets=self.offsets,
             resolve=dict,
-            membership=task_clients.Membership(),
+            membership=Membership(),
             metrics=self.metrics,
             clock=CLOCK,
         )
-        self.worker = worker.Worker(around, Reached())
+        self.worker = Worker(around, Reached())
 
     def run(self, config) -> None:
         """The connector, then its tasks."""
@@ -83,7 +88,7 @@ class Process:
         assert found[0]["task.class"].endswith("Task")
         for number, each in enumerate(found):
             self.worker.start_task(
-                ids.ConnectorTaskId(name, number),
+                ConnectorTaskId(name, number),
                 connector=config,
                 config=each,
                 state=STARTED,
@@ -147,10 +152,10 @@ def test_lines_go_through_a_broker_and_on_where_they_were(east, topic, tmp_path)
         first.run(config)
     wait_for_lines(written, ["one", "two"])
     for config in configs:
-        first.wait_for(ids.ConnectorTaskId(config["name"], 0), State.RUNNING)
+        first.wait_for(ConnectorTaskId(config["name"], 0), State.RUNNING)
     first.stop()
     for config in configs:
-        assert first.state(ids.ConnectorTaskId(config["name"], 0)) is State.UNASSIGNED
+        assert first.state(ConnectorTaskId(config["name"], 0)) is State.UNASSIGNED
         assert first.state(config["name"]) is State.UNASSIGNED
     assert [each.topic for each in first.statuses.snapshot().topics(configs[0]["name"])] == [name]
 
@@ -194,7 +199,7 @@ def process(east, tmp_path):
 
 @pytest.fixture
 def url(process):
-    exporter = metrics_exporter.MetricsExporter(process.metrics, host="127.0.0.1", port=0)
+    exporter = MetricsExporter(process.metrics, host="127.0.0.1", port=0)
     exporter.start()
     yield exporter.url
     exporter.stop()
@@ -212,10 +217,10 @@ def test_metrics_say_what_moved_what_failed_and_forget_what_is_gone(
     process.run(source(out, read, name))
     process.run(sink(into, written, name))
     process.run({**sink(bad, tmp_path / "never", name), "value.converter": json})
-    with pytest.raises(errors.ConnectError):
+    with pytest.raises(ConnectError):
         process.worker.start_connector("none", {"connector.class": "NoSuchThing"}, STARTED)
     wait_for_lines(written, ["one", "two", "three"])
-    process.wait_for(ids.ConnectorTaskId(bad, 0), State.FAILED)
+    process.wait_for(ConnectorTaskId(bad, 0), State.FAILED)
     eventually.eventually(
         lambda: Scraped(url)("sink_task_sink_record_active_count", connector=into) == 0,
         WAIT_S,
@@ -246,7 +251,7 @@ def test_metrics_say_what_moved_what_failed_and_forget_what_is_gone(
     assert found("worker_connector_startup_failure_total") == 1
     assert found("worker_task_startup_success_total") == 3
 
-    process.worker.stop(work.Work(connectors=(bad,), tasks=(ids.ConnectorTaskId(bad, 0),)))
+    process.worker.stop(ConnectorsAndTasks(connectors=(bad,), tasks=(ConnectorTaskId(bad, 0),)))
     assert Scraped(url).of(bad) == []
     assert Scraped(url).of(into) != []
     process.worker.close()

@@ -12,13 +12,16 @@ from typing import Any
 import httpx
 import pytest
 
-from connect_runtime.app import fleet, fleet_member
-from connect_runtime.app.settings import distributed, internal_rest, worker_reader
-from connect_runtime.base import errors
-from connect_runtime.core.herder import requests
-from connect_runtime.rest import change_log
-from mm2.sandbox import cluster, ports
-from tests.support import connect_workers, eventually, kafka, watched
+from connect_runtime.app import distributed_settings, internal_rest
+from connect_runtime.app.multi_worker import FleetMember, WorkerFleet
+from connect_runtime.app.worker_settings import WorkerSettingsSource
+from connect_runtime.base.errors import ConnectError
+from connect_runtime.herder.herder_requests import ForwardRequest, PutConnector, RequestRefused
+from connect_runtime.rest.audit_log import AuditedRequest
+from mm2.sandbox import port_reservation
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.support import connect_workers, eventually, kafka
+from tests.support.watched import Watched
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -40,23 +43,23 @@ WORKER = {
 class Node:
     """One process' worth: a fleet with a member for each flow. The leader writes connector `c`."""
 
-    def __init__(self, group: str, on: cluster.Cluster, *, one: watched.Watched, rest: bool):
-        self._source = worker_reader.Source(file="f", folder=Path.cwd(), environment={})
+    def __init__(self, group: str, on: SandboxCluster, *, one: Watched, rest: bool):
+        self._source = WorkerSettingsSource(file="f", folder=Path.cwd(), environment={})
         self._config = {"name": "c", **one.config(tasks_max="3")}
-        self._port = ports.reserve()
+        self._port = port_reservation.reserve_port()
         internal = None
         if rest:
-            internal = internal_rest.derived(
+            internal = internal_rest.read_internal_rest(
                 {"listeners": f"http://127.0.0.1:{self._port.port}"}, self._source
             )
         self.watched = one
         self.led: list[tuple[str, ...]] = []
         self.replies: list[object] = []
         self.met: list[bool] = []
-        self.changes: list[change_log.Change] = []
+        self.changes: list[AuditedRequest] = []
         self.user = ""
-        self.fleet = fleet.Fleet(internal, on_change=self.changes.append)
-        self.members: dict[tuple[str, str], fleet_member.Member] = {}
+        self.fleet = WorkerFleet(internal, on_change=self.changes.append)
+        self.members: dict[tuple[str, str], FleetMember] = {}
         self._group, self._on = group, on
         self._http = httpx.Client(timeout=WAIT_S)  # one: each reads the system's certificates
 
@@ -71,9 +74,9 @@ class Node:
         self.fleet.close()
         self._port.release()
 
-    def add(self, flow: tuple[str, str], **more: str) -> fleet_member.Member:
+    def add(self, flow: tuple[str, str], **more: str) -> FleetMember:
         name = f"{self._group}-{'-'.join(flow).replace(' ', '-')}"
-        settings = distributed.derived(
+        settings = distributed_settings.parse_derived_settings(
             {**WORKER, **self._on.client_properties(), **connect_workers.storage(name), **more},
             self._source,
         )
@@ -88,10 +91,10 @@ class Node:
         self.members[flow] = member
         return member
 
-    def _lead(self, member: fleet_member.Member) -> None:
+    def _lead(self, member: FleetMember) -> None:
         self.led.append(member.namespace)
         if member.herder.config().config("c") is None:
-            put = requests.PutConnector(connector="c", config=self._config)
+            put = PutConnector(connector="c", config=self._config)
             reply = member.herder.submit(put).result(WAIT_S)
             self.replies.append(reply)
 
@@ -111,10 +114,10 @@ class Node:
 
 @pytest.fixture
 def nodes(
-    east: cluster.Cluster, topic: Callable[..., str], tmp_path: Path
+    east: SandboxCluster, topic: Callable[..., str], tmp_path: Path
 ) -> Iterator[Callable[..., Node]]:
     name = kafka.create_topic(east.client_properties(), topic(), partitions=1)
-    one = watched.Watched(name, tmp_path, topic=name)
+    one = Watched(name, tmp_path, topic=name)
     with contextlib.ExitStack() as stack:
 
         def make(*, rest: bool = True) -> Node:
@@ -145,7 +148,7 @@ def test_two_nodes_share_the_work_of_two_flows(nodes):
         assert [each for each in second.led if each == flow] == []
     assert (first.met, second.met) == ([False, False], [True, True])
     assert sorted(first.led) == sorted(FLOWS)
-    refused = (requests.Refused, requests.Forward)
+    refused = (RequestRefused, ForwardRequest)
     eventually.eventually(lambda: len(first.replies) == len(FLOWS), WAIT_S)
     assert not [each for each in first.replies if isinstance(each, refused)]
     assert first.members[ONE].herder.config().connectors() == ["c"]
@@ -232,9 +235,9 @@ def test_without_internal_rest_a_node_works_alone(nodes):
 
 
 def test_a_flow_that_cannot_start_leaves_nothing_behind_and_may_be_tried_again(nodes, monkeypatch):
-    monkeypatch.setattr("connect_runtime.app.worker_core.CLUSTER_S", 2.0)
+    monkeypatch.setattr("connect_runtime.app.worker_assembly.CLUSTER_ID_TIMEOUT_S", 2.0)
     node = nodes()
-    with pytest.raises(errors.ConnectError):
+    with pytest.raises(ConnectError):
         node.add(ONE, **{"bootstrap.servers": "127.0.0.1:1"})
     assert node.ask("GET", ONE, "/connectors").status_code == 404
     node.add(ONE)

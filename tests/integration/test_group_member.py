@@ -8,30 +8,36 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.core.assignment import leader, protocol, work
-from connect_runtime.core.herder import events
-from connect_runtime.core.membership import requests, verdicts
-from connect_runtime.wire.codec import targets
-from mm2.sandbox import cluster
-from tests.support import group_workers, wire
+from connect_runtime.group import member_requests, rebalance_rounds
+from connect_runtime.group.connect_protocol import ConnectProtocol
+from connect_runtime.group.connectors_and_tasks import ConfiguredWork
+from connect_runtime.group.coordinator import GroupMembershipError
+from connect_runtime.group.rebalance_rounds import LeaderAssignments
+from connect_runtime.herder.herder_events import JoinRequested
+from connect_runtime.protocol import request_builders
+from connect_runtime.protocol.request_builders import CoordinatorTarget
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.support import group_workers
+from tests.support.group_workers import Worker, Workers
+from tests.support.wire import Driver
 
 pytestmark = pytest.mark.integration
 
-SIX = work.Configured(offset=3, task_counts={"c1": 4, "c2": 2})
-NINE = work.Configured(offset=4, task_counts={"c1": 4, "c2": 5})
-Join = Callable[..., group_workers.Worker]
+SIX = ConfiguredWork(offset=3, task_counts={"c1": 4, "c2": 2})
+NINE = ConfiguredWork(offset=4, task_counts={"c1": 4, "c2": 5})
+Join = Callable[..., Worker]
 
 
 @pytest.fixture
-def workers() -> Iterator[group_workers.Workers]:
-    with group_workers.Workers() as every:
+def workers() -> Iterator[Workers]:
+    with Workers() as every:
         yield every
 
 
-def joining(workers: group_workers.Workers, running: cluster.Cluster, group: str) -> Join:
-    def add(name: str, **options: Any) -> group_workers.Worker:
+def joining(workers: Workers, running: SandboxCluster, group: str) -> Join:
+    def add(name: str, **options: Any) -> Worker:
         member = group_workers.kafka_member(running.client_properties(), group, name, **options)
-        return workers.add(group_workers.Worker(name, member, SIX))
+        return workers.add(Worker(name, member, SIX))
 
     return add
 
@@ -42,14 +48,14 @@ def group(topic: Callable[..., str]) -> str:
 
 
 @pytest.fixture
-def join(workers: group_workers.Workers, east: cluster.Cluster, group: str) -> Join:
+def join(workers: Workers, east: SandboxCluster, group: str) -> Join:
     return joining(workers, east, group)
 
 
 def test_members_join_share_the_work_and_leave(workers, join):
     one, two = join("one"), join("two")
     workers.until(lambda: workers.share([one, two], 6))
-    assert {each.last.speaks for each in (one, two)} == {protocol.Protocol.SESSIONED}
+    assert {each.last.speaks for each in (one, two)} == {ConnectProtocol.SESSIONED}
     assert one.group.member_id.startswith("connect-one-")
     before = one.tasks | two.tasks
 
@@ -97,21 +103,21 @@ def test_a_leader_that_is_behind_has_all_of_them_join_again(workers, join):
 def test_one_eager_member_makes_the_group_eager(workers, join):
     one = join("one")
     workers.until(lambda: workers.share([one], 6))
-    old = join("old", offers=protocol.Protocol.EAGER)
+    old = join("old", offers=ConnectProtocol.EAGER)
     workers.until(lambda: workers.share([one, old], 6))
-    assert {each.last.speaks for each in (one, old)} == {protocol.Protocol.EAGER}
+    assert {each.last.speaks for each in (one, old)} == {ConnectProtocol.EAGER}
     workers.close(old)
     workers.until(lambda: workers.share([one], 6))
-    assert one.last.speaks is protocol.Protocol.SESSIONED
+    assert one.last.speaks is ConnectProtocol.SESSIONED
 
 
 def test_a_member_that_the_group_forgot_joins_anew(workers, join, east, group):
     one, two = join("one"), join("two")
     workers.until(lambda: workers.share([one, two], 6))
     was = two.group.member_id
-    with wire.Driver(east.client_properties()) as driver:
-        gone = requests.leave_group(group, member_id=was, reason="thrown out")
-        coordinator = targets.Coordinator(targets.GROUP, group)
+    with Driver(east.client_properties()) as driver:
+        gone = member_requests.leave_group(group, member_id=was, reason="thrown out")
+        coordinator = CoordinatorTarget(request_builders.GROUP_COORDINATOR, group)
         assert int(driver.ask(coordinator, gone).error_code) == 0
     workers.until(lambda: two.joined and two.group.member_id not in {"", was})
     workers.until(lambda: workers.share([one, two], 6))
@@ -128,21 +134,21 @@ def test_a_worker_that_is_stuck_leaves_and_comes_back(workers, join):
 
 def test_heartbeats_go_on_while_the_leader_computes(workers, join, monkeypatch):
     computes, goes_on = threading.Event(), threading.Event()
-    plan = leader.lead
+    plan = rebalance_rounds.perform_assignment
 
-    def slowly(*args: Any, **more: Any) -> leader.Lead:
+    def slowly(*args: Any, **more: Any) -> LeaderAssignments:
         computes.set()
         assert goes_on.wait(60.0)
         return plan(*args, **more)
 
-    monkeypatch.setattr(leader, "lead", slowly)
+    monkeypatch.setattr(rebalance_rounds, "perform_assignment", slowly)
     one = join("one")
     workers.until(computes.is_set)
     end_s = group_workers.CLOCK.now_s() + 1.5 * group_workers.SESSION_S
     workers.until(lambda: group_workers.CLOCK.now_s() >= end_s)
     goes_on.set()
     workers.until(lambda: workers.share([one], 6))
-    asked = [each for each in one.heard if isinstance(each, events.JoinAsked)]
+    asked = [each for each in one.heard if isinstance(each, JoinRequested)]
     assert one.last.generation == 1, "the session outlived the wait"
     assert len(asked) <= 2, "as asked for its id (KIP-394), and to join"
 
@@ -153,7 +159,7 @@ def test_a_group_of_another_kind_is_no_group_for_workers(workers, join):
     workers.until(lambda: registry.joined)
     worker = join("worker")
     workers.until(lambda: worker.failed)
-    assert isinstance(worker.failed, verdicts.MembershipError)
+    assert isinstance(worker.failed, GroupMembershipError)
     assert "INCONSISTENT_GROUP_PROTOCOL" in str(worker.failed)
     assert "choose another group.id" in str(worker.failed)
 

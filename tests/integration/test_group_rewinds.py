@@ -8,18 +8,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from connect_runtime.base import ids
-from mm2.formats import checkpoint
-from tests.support import checkpoints, connect_workers, eventually, group_history, kafka
+from connect_runtime.base.ids import TopicPartition
+from mm2.formats import mm2_records
+from mm2.formats.mm2_records import Checkpoint
+from tests.support import checkpoints, eventually, group_history, kafka
+from tests.support.checkpoints import Flow
+from tests.support.connect_workers import Group, Kind, Worker
+from tests.support.kafka import Outgoing
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 WAIT_S = 90.0
 NAME = "points"
-OURS = connect_workers.Kind.OURS
+OURS = Kind.OURS
 
 
 class World:
@@ -27,15 +32,15 @@ class World:
 
     def __init__(
         self,
-        west: cluster.Cluster,
-        east: cluster.Cluster,
-        connect_group: Callable[..., connect_workers.Group],
+        west: SandboxCluster,
+        east: SandboxCluster,
+        connect_group: Callable[..., Group],
     ) -> None:
-        self.flow = checkpoints.Flow(west, east, syncs_on="target")
+        self.flow = Flow(west, east, syncs_on="target")
         self.workers = [connect_group().add(name, OURS) for name in ("one", "two")]
         self._topic = f"{self.flow.aliases[0]}.checkpoints.internal"
 
-    def start(self, worker: connect_workers.Worker) -> None:
+    def start(self, worker: Worker) -> None:
         worker.start()
         config = {**self.flow.config, "sync.group.offsets.enabled": "true", "tasks.max": "1"}
         worker.configure(NAME, config)
@@ -47,11 +52,11 @@ class World:
 
     def plant(self, group: str, upstream: int, downstream: int) -> None:
         """A checkpoint that somebody else has written."""
-        stale = checkpoint.Checkpoint(
+        stale = Checkpoint(
             group=group, partition=self.flow.mirror, upstream=upstream, downstream=downstream
         )
-        key, value = checkpoint.encode(stale)
-        kafka.produce(self.flow.target, self._topic, [kafka.Outgoing(key=key, value=value)])
+        key, value = mm2_records.encode_checkpoint(stale)
+        kafka.produce(self.flow.target, self._topic, [Outgoing(key=key, value=value)])
 
     def create_checkpoints(self) -> None:
         kafka.create_topic(self.flow.target, self._topic, config={"cleanup.policy": "compact"})
@@ -66,7 +71,7 @@ class World:
         )
 
     def history(self, group: str) -> list[int | None]:
-        place: ids.TopicPartition = self.flow.mirror
+        place: TopicPartition = self.flow.mirror
         return group_history.of(self.flow.target, group, place)
 
     def stands(self, group: str, upstream: int, downstream: int) -> None:
@@ -81,9 +86,9 @@ class World:
 
 @pytest.fixture
 def world(
-    west: cluster.Cluster,
-    east: cluster.Cluster,
-    connect_group: Callable[..., connect_workers.Group],
+    west: SandboxCluster,
+    east: SandboxCluster,
+    connect_group: Callable[..., Group],
 ) -> World:
     return World(west, east, connect_group)
 

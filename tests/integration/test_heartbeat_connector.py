@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mm2 import client
-from tests.support import connect_workers, eventually, heartbeats, kafka, operations
+from tests.support import eventually, heartbeats, kafka, operations
+from tests.support.connect_workers import Group, Kind, Worker
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 
@@ -24,29 +26,29 @@ PLACE = {"sourceClusterAlias": SOURCE, "targetClusterAlias": heartbeats.TARGET}
 OFFSETS = f"/connectors/{NAME}/offsets"
 
 
-def states(worker: connect_workers.Worker) -> tuple[str, list[str]]:
+def states(worker: Worker) -> tuple[str, list[str]]:
     told = worker.get(f"/connectors/{NAME}/status")
     return told["connector"]["state"], [each["state"] for each in told["tasks"]]
 
 
-def reaches(worker: connect_workers.Worker, state: str, tasks: int) -> None:
+def reaches(worker: Worker, state: str, tasks: int) -> None:
     expected = (state, [state] * tasks)
     eventually.eventually(
         lambda: states(worker) == expected, WAIT_S, worker.log_text, interval_s=0.3
     )
 
 
-def cleanup_policy(east: cluster.Cluster) -> str | None:
+def cleanup_policy(east: SandboxCluster) -> str | None:
     return operations.settings(east.client_properties(), heartbeats.TOPIC)["cleanup.policy"]
 
 
 def test_heartbeats_are_javas_whatever_the_workers_converters_are(
-    east: cluster.Cluster, connect_group: Callable[..., connect_workers.Group]
+    east: SandboxCluster, connect_group: Callable[..., Group]
 ) -> None:
     """The worker would write JSON, as Java's does then with heartbeats, too."""
     properties = east.client_properties()
     group = connect_group(settings={"key.converter": JSON, "value.converter": JSON})
-    worker = group.start("one", connect_workers.Kind.OURS)
+    worker = group.start("one", Kind.OURS)
     worker.configure(NAME, heartbeats.config(properties, SOURCE, connector_class="MirrorHeartbeat"))
     reaches(worker, "RUNNING", 1)
     found = heartbeats.more_come(properties, SOURCE, 3)

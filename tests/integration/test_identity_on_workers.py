@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.support import both_ways, connect_workers, kafka
-from tests.support import source_connectors as support
+from tests.support import both_ways, kafka, source_connectors
+from tests.support.both_ways import Locals
+from tests.support.connect_workers import Kind, Worker
+from tests.support.kafka import Properties
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -22,7 +24,7 @@ def test_each_record_is_once_on_each_side(east, west, topic, connect_group) -> N
     for properties in sides.values():
         kafka.create_topic(properties, name, partitions=PARTITIONS)
     here, there = (
-        both_ways.Locals(properties, name, home=home, partitions=PARTITIONS)
+        Locals(properties, name, home=home, partitions=PARTITIONS)
         for home, properties in sides.items()
     )
     with here, there:
@@ -41,16 +43,14 @@ def test_each_record_is_once_on_each_side(east, west, topic, connect_group) -> N
 
 def mirroring(
     connect_group: Any,
-    sides: dict[str, kafka.Properties],
+    sides: dict[str, Properties],
     topic: str,
     source: str,
     target: str,
-) -> connect_workers.Worker:
+) -> Worker:
     """A worker on the target, with a connector that keeps names."""
-    worker: connect_workers.Worker = connect_group(sides[target]).start(
-        "one", connect_workers.Kind.OURS
-    )
-    props = support.config(
+    worker: Worker = connect_group(sides[target]).start("one", Kind.OURS)
+    props = source_connectors.config(
         sides[source],
         sides[target],
         aliases=(source, target),

@@ -11,31 +11,41 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from connect_runtime.adapters.kafka import internal_topics, shared_log, topic_admin, worker_logs
-from connect_runtime.base import errors, ids
-from connect_runtime.core.state import config_records, topic_settings
-from connect_runtime.core.task import worker_config
-from connect_runtime.kafka_client import access as kafka_access
-from connect_runtime.ports import fenced_writer as fenced_port
-from connect_runtime.ports import shared_log as port
-from connect_runtime.runtime.stores import config_store, offset_store
-from connect_runtime.system import clock
-from connect_runtime.wire.connection import store_files
-from mm2.sandbox import cluster
+from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
+from connect_runtime.base.ids import ConnectorTaskId
+from connect_runtime.config.worker_config import ExactlyOnceSourceMode
+from connect_runtime.kafka import cluster_access, worker_logs
+from connect_runtime.kafka.internal_topics import InternalTopicManager
+from connect_runtime.kafka.kafka_shared_log import KafkaSharedLog, LogOptions
+from connect_runtime.kafka.topic_admin import TopicAdmin
+from connect_runtime.network import key_stores
+from connect_runtime.storage import offset_store
+from connect_runtime.storage.config_records import RestartRequest
+from connect_runtime.storage.config_store import ConfigBackingStore
+from connect_runtime.storage.internal_topic_settings import (
+    InternalTopic,
+    InternalTopicKind,
+    RequiredTopics,
+)
+from connect_runtime.storage.offset_store import LogOffsetBackingStore
+from connect_runtime.storage.shared_log import KeyedRecord, SharedLogRecord, WritePrivilegeLost
+from connect_runtime.system.clock import SystemClock
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import eventually, kafka
+from tests.support.kafka import Outgoing
 
 pytestmark = pytest.mark.integration
 
-CLOCK = clock.SystemClock()
+CLOCK = SystemClock()
 WAIT_S = 30.0
-Purpose = topic_settings.Purpose
+Purpose = InternalTopicKind
 
 
 class Heard:
     def __init__(self) -> None:
         self.values: list[bytes | None] = []
 
-    def on_record(self, record: port.LogRecord) -> None:
+    def on_record(self, record: SharedLogRecord) -> None:
         self.values.append(record.value)
 
     def on_replayed(self) -> None: ...
@@ -43,32 +53,34 @@ class Heard:
     def on_start_over(self) -> None: ...
 
 
-def internal(name: str, **more: Any) -> topic_settings.InternalTopic:
+def internal(name: str, **more: Any) -> InternalTopic:
     given: dict[str, Any] = {
         "purpose": Purpose.CONFIG,
         "partitions": 1,
         "replication_factor": 1,
         "settings": {"cleanup.policy": "compact"},
     }
-    return topic_settings.InternalTopic(name=name, **(given | more))
+    return InternalTopic(name=name, **(given | more))
 
 
 class Place:
     """What makes and reads topics, with somebody's rights."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        self.access = kafka_access.parse(properties, files=store_files.below(Path()))
-        self.admin = topic_admin.TopicAdmin(self.access, client_id="admin", clock=CLOCK)
+        self.access = cluster_access.parse_cluster_access(
+            properties, files=key_stores.create_store_files(Path())
+        )
+        self.admin = TopicAdmin(self.access, client_id="admin", clock=CLOCK)
         self.troubles: list[str] = []
 
     def ensure(self, timeout_s: float, *, may_create: bool = True, **wanted: Any) -> int:
-        makes = internal_topics.InternalTopics(
+        makes = InternalTopicManager(
             admin=self.admin, clock=CLOCK, may_create=may_create, on_trouble=self.troubles.append
         )
         return makes.ensure(internal(**wanted), timeout_s)
 
-    def log(self, name: str, **options: Any) -> shared_log.KafkaSharedLog:
-        return shared_log.KafkaSharedLog(
+    def log(self, name: str, **options: Any) -> KafkaSharedLog:
+        return KafkaSharedLog(
             self.access,
             topic=name,
             client_id=f"log-of-{name}",
@@ -80,16 +92,16 @@ class Place:
 
 
 @pytest.fixture
-def place(east: cluster.Cluster) -> Place:
+def place(east: SandboxCluster) -> Place:
     return Place(east.client_properties())
 
 
 @pytest.fixture
 def logs():
     """Starts logs, stops them in the end."""
-    started: list[shared_log.KafkaSharedLog] = []
+    started: list[KafkaSharedLog] = []
 
-    def start(log: shared_log.KafkaSharedLog, timeout_s: float = WAIT_S) -> Heard:
+    def start(log: KafkaSharedLog, timeout_s: float = WAIT_S) -> Heard:
         heard = Heard()
         started.append(log)
         log.start(heard, timeout_s)
@@ -126,13 +138,13 @@ def test_what_would_lose_configurations_is_refused(east, place, topic, exists, t
         config = exists.get("config", {"cleanup.policy": "compact"})
         partitions = exists.get("partitions", 1)
         kafka.create_topic(east.client_properties(), name, partitions=partitions, config=config)
-    with pytest.raises(errors.FatalError, match=told):
+    with pytest.raises(FatalError, match=told):
         place.ensure(WAIT_S, name=name, may_create=exists is not None)
 
 
 def test_too_few_brokers_are_waited_for_until_time_is_up(place, topic):
     begun_s = CLOCK.now_s()
-    with pytest.raises(errors.RetriableError, match=r"replication\.factor"):
+    with pytest.raises(RetriableError, match=r"replication\.factor"):
         place.ensure(1.5, name=topic(), replication_factor=3)
     assert CLOCK.now_s() - begun_s >= 1.0
     (trouble,) = place.troubles
@@ -145,7 +157,7 @@ def test_what_transactions_leave_behind_does_not_stop_a_reader(
 ):
     """KafkaBasedLogTest: ends that no record has. Markers, and records that are not shown."""
     name = topic()
-    log = place.log(name, manner=shared_log.Manner(committed_only=committed_only))
+    log = place.log(name, manner=LogOptions(committed_only=committed_only))
     heard = logs(log)
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": east.bootstrap, "transactional.id": name}
@@ -157,13 +169,13 @@ def test_what_transactions_leave_behind_does_not_stop_a_reader(
         producer.produce(name, b"%d" % number, b"k")
         producer.flush(WAIT_S)
         if committed_only:
-            with pytest.raises(errors.RetriableError):
+            with pytest.raises(RetriableError):
                 log.read_to_end(0.3)
         kafka.end_transaction(producer, commit=commits)
         log.read_to_end(WAIT_S)
         seen += [b"%d" % number] if commits or not committed_only else []
         assert heard.values == seen
-    again = place.log(name, manner=shared_log.Manner(committed_only=committed_only))
+    again = place.log(name, manner=LogOptions(committed_only=committed_only))
     assert logs(again).values == seen
 
 
@@ -171,19 +183,19 @@ def test_one_leader_writes_at_a_time(east, place, topic, logs):
     """KafkaConfigBackingStoreTest.testWritePrivileges."""
     name = topic()
 
-    topics = topic_settings.Wanted(
+    topics = RequiredTopics(
         topics=tuple(internal(name, purpose=each) for each in Purpose), warnings=()
     )
 
-    def store() -> config_store.ConfigStore:
-        logs = worker_logs.make(
+    def store() -> ConfigBackingStore:
+        logs = worker_logs.create_worker_logs(
             place.access,
             topics,
             group_id=name,
-            exactly_once=worker_config.ExactlyOnce.ENABLED,
+            exactly_once=ExactlyOnceSourceMode.ENABLED,
             clock=CLOCK,
         )
-        made = config_store.ConfigStore(
+        made = ConfigBackingStore(
             logs.config, clock=CLOCK, on_change=lambda _: None, fenced=logs.fenced
         )
         made.start(WAIT_S)
@@ -191,21 +203,21 @@ def test_one_leader_writes_at_a_time(east, place, topic, logs):
 
     old, new = store(), store()
     try:
-        with pytest.raises(fenced_port.PrivilegeLost, match="not claimed"):
+        with pytest.raises(WritePrivilegeLost, match="not claimed"):
             old.put_connector("c", {"by": "nobody"})
         old.claim_writes()
         old.put_connector("c", {"by": "old"})
         old.put_task_configs("c", [{"n": "0"}])
         new.claim_writes()
         new.put_connector("c", {"by": "new"})
-        with pytest.raises(fenced_port.PrivilegeLost):
+        with pytest.raises(WritePrivilegeLost):
             old.put_connector("c", {"by": "old"})
-        with pytest.raises(fenced_port.PrivilegeLost, match="not claimed, or is lost"):
+        with pytest.raises(WritePrivilegeLost, match="not claimed, or is lost"):
             old.remove_connector("c")
         for each in (old, new):
             each.refresh(WAIT_S)
             assert each.snapshot().config("c") == {"by": "new"}
-            assert each.snapshot().tasks("c") == [ids.ConnectorTaskId("c", 0)]
+            assert each.snapshot().tasks("c") == [ConnectorTaskId("c", 0)]
         old.claim_writes()
         old.remove_connector("c")
         new.refresh(WAIT_S)
@@ -218,7 +230,7 @@ def test_one_leader_writes_at_a_time(east, place, topic, logs):
 class Choking(Heard):
     """Cannot take one of the records."""
 
-    def on_record(self, record: port.LogRecord) -> None:
+    def on_record(self, record: SharedLogRecord) -> None:
         if record.value == b"poison":
             raise ValueError("choked")
         super().on_record(record)
@@ -230,13 +242,13 @@ def test_who_waits_is_told_when_nobody_reads_any_more(place, topic, caplog):
     told: queue.Queue[str] = queue.Queue()
     log = place.log(name, on_broken=told.put)
     log.start(heard, WAIT_S)
-    answers: list[errors.ConnectError | None] = []
+    answers: list[ConnectError | None] = []
     try:
-        log.send(port.Record(key=b"k", value=b"good"), on_recorded=answers.append)
+        log.send(KeyedRecord(key=b"k", value=b"good"), on_recorded=answers.append)
         log.read_to_end(WAIT_S)
-        log.send(port.Record(key=b"k", value=b"poison"), on_recorded=answers.append)
+        log.send(KeyedRecord(key=b"k", value=b"poison"), on_recorded=answers.append)
         for _ in range(2):
-            with pytest.raises(errors.FatalError, match=r"reads it no more: choked.*restart"):
+            with pytest.raises(FatalError, match=r"reads it no more: choked.*restart"):
                 log.read_to_end(WAIT_S)
         assert told.get(timeout=WAIT_S) == f"the thread that reads {name} ended: choked"
     finally:
@@ -252,15 +264,15 @@ def test_a_broker_that_comes_back_is_read_and_written_again(own_cluster, logs):
     running = own_cluster()
     place = Place(running.client_properties())
     log = place.log("connect-offsets")
-    store = offset_store.OffsetStore(log)
+    store = LogOffsetBackingStore(log)
     store.start(WAIT_S)
     try:
-        offset_store.commit(store, "c", [({"p": 1}, {"n": 1})], timeout_s=WAIT_S)
+        offset_store.commit_offsets(store, "c", [({"p": 1}, {"n": 1})], timeout_s=WAIT_S)
         running.kill()
-        with pytest.raises(errors.RetriableError):
+        with pytest.raises(RetriableError):
             store.read("c", [{"p": 1}], 1.0)
-        with pytest.raises(errors.RetriableError, match="not acknowledged"):
-            offset_store.commit(store, "c", [({"p": 1}, {"n": 2})], timeout_s=0.2)
+        with pytest.raises(RetriableError, match="not acknowledged"):
+            offset_store.commit_offsets(store, "c", [({"p": 1}, {"n": 2})], timeout_s=0.2)
         running.start()
         eventually.eventually(
             lambda: store.read("c", [{"p": 1}], WAIT_S) == [{"n": 2}], deadline_s=WAIT_S
@@ -273,29 +285,29 @@ def test_a_broker_that_comes_back_is_read_and_written_again(own_cluster, logs):
 def test_who_has_no_rights_is_told_so_at_start(own_cluster, logs, caplog):
     fort = own_cluster("fort", users=["alice"])
     admin, alice = Place(fort.client_properties()), Place(fort.client_properties("alice"))
-    with pytest.raises(errors.FatalError, match=r"nobody-made-it.*grant"):
+    with pytest.raises(FatalError, match=r"nobody-made-it.*grant"):
         alice.ensure(1.0, name="nobody-made-it")
     admin.ensure(WAIT_S, name="made")
     begun_s = CLOCK.now_s()
-    with pytest.raises(errors.FatalError, match=r"grant"):
+    with pytest.raises(FatalError, match=r"grant"):
         logs(alice.log("made"))
     assert CLOCK.now_s() - begun_s < WAIT_S / 2
     wrong = dict(fort.client_properties("alice"))
     wrong["sasl.jaas.config"] = wrong["sasl.jaas.config"].replace('password="', 'password="x')
     begun_s = CLOCK.now_s()
-    with pytest.raises(errors.FatalError, match=r"sasl\.jaas\.config"):
+    with pytest.raises(FatalError, match=r"sasl\.jaas\.config"):
         logs(Place(wrong).log("made"))
     assert CLOCK.now_s() - begun_s < WAIT_S / 2
 
 
 def test_records_that_are_no_configuration_are_passed_over(east, place, topic, caplog):
     name = topic()
-    store = config_store.ConfigStore(place.log(name), clock=CLOCK, on_change=lambda _: None)
+    store = ConfigBackingStore(place.log(name), clock=CLOCK, on_change=lambda _: None)
     store.start(WAIT_S)
     try:
         for key, value in ((b"connector-a", b"\x00{"), (b"\xff\xfe", b"{}"), (b"", b"[]")):
-            kafka.produce(east.client_properties(), name, [kafka.Outgoing(key=key, value=value)])
-        store.put_restart(config_records.RestartRequest(connector="a"))
+            kafka.produce(east.client_properties(), name, [Outgoing(key=key, value=value)])
+        store.put_restart(RestartRequest(connector="a"))
         store.put_connector("b", {})
         assert store.snapshot().connectors() == ["b"]
         for offset in range(3):
@@ -318,8 +330,7 @@ def test_a_lost_leader_loses_no_write_and_no_reader(own_cluster):
         config={"cleanup.policy": "compact", "min.insync.replicas": "2"},
     )
     writes, reads = (
-        config_store.ConfigStore(place.log(name), clock=CLOCK, on_change=lambda _: None)
-        for _ in range(2)
+        ConfigBackingStore(place.log(name), clock=CLOCK, on_change=lambda _: None) for _ in range(2)
     )
     for each in (writes, reads):
         each.start(WAIT_S)
@@ -328,14 +339,14 @@ def test_a_lost_leader_loses_no_write_and_no_reader(own_cluster):
     def put(number: int) -> bool:
         try:
             writes.put_connector(f"c{number}", {})
-        except errors.RetriableError:
+        except RetriableError:
             return False
         return True
 
     def read() -> bool:
         try:
             reads.refresh(5.0)
-        except errors.RetriableError:
+        except RetriableError:
             return False
         return True
 

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from connect_runtime.base import ids
-from connect_runtime.system import clock
-from mm2.cluster import kafka_groups
-from mm2.core.offsets import checkpoints as core
-from mm2.formats import offset_sync
-from tests.support import checkpoints, cluster_access, connect_workers, eventually, kafka
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.system.clock import SystemClock
+from mm2.formats.mm2_records import OffsetSync
+from mm2.kafka.consumer_groups import KafkaGroups
+from mm2.offsets.checkpoint_rules import OffsetAndMetadata
+from tests.support import checkpoints, cluster_access, eventually, kafka
+from tests.support.connect_workers import Group, Kind
+from tests.support.kafka import Outgoing
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
@@ -27,18 +30,18 @@ ALIASES = ("many", "there")
 DELTA = 3
 """What stands at an offset of the source stands so much further behind on the target."""
 RECORDS = 60
-CLOCK = clock.SystemClock()
+CLOCK = SystemClock()
 
 
 class World:
     def __init__(
-        self, west: cluster.Cluster, east: cluster.Cluster, topic: str, partitions: int
+        self, west: SandboxCluster, east: SandboxCluster, topic: str, partitions: int
     ) -> None:
         self.source, self.target = west.client_properties(), east.client_properties()
         self.topic, self.mirror = topic, f"{ALIASES[0]}.{topic}"
-        self.places = [ids.TopicPartition(topic, each) for each in range(partitions)]
+        self.places = [TopicPartition(topic, each) for each in range(partitions)]
         self.at_source, self.at_target = (
-            kafka_groups.KafkaGroups(cluster_access.of(each), client_id="many", clock=CLOCK)
+            KafkaGroups(cluster_access.of(each), client_id="many", clock=CLOCK)
             for each in (west, east)
         )
         for client, name in ((self.source, self.topic), (self.target, self.mirror)):
@@ -47,7 +50,7 @@ class World:
                 client,
                 name,
                 [
-                    kafka.Outgoing(value=b"%d" % number, partition=each.partition)
+                    Outgoing(value=b"%d" % number, partition=each.partition)
                     for number in range(RECORDS + DELTA)
                     for each in self.places
                 ],
@@ -60,19 +63,17 @@ class World:
             self.target,
             self.syncs,
             *(
-                offset_sync.OffsetSync(partition=each, upstream=offset, downstream=offset + DELTA)
+                OffsetSync(partition=each, upstream=offset, downstream=offset + DELTA)
                 for each in self.places
             ),
         )
-        given = dict.fromkeys(self.places, core.OffsetAndMetadata(offset=offset))
+        given = dict.fromkeys(self.places, OffsetAndMetadata(offset=offset))
         found = self.at_source.write(dict.fromkeys(groups, given), WAIT_S)
         assert found.failed == {}
 
-    def wanted(self, offset: int) -> Mapping[ids.TopicPartition, core.OffsetAndMetadata]:
+    def wanted(self, offset: int) -> Mapping[TopicPartition, OffsetAndMetadata]:
         return {
-            ids.TopicPartition(self.mirror, each.partition): core.OffsetAndMetadata(
-                offset=offset + DELTA
-            )
+            TopicPartition(self.mirror, each.partition): OffsetAndMetadata(offset=offset + DELTA)
             for each in self.places
         }
 
@@ -106,9 +107,9 @@ def peak_mb(pid: int) -> float:
     [(300, 5, 250.0), pytest.param(5_000, 20, 700.0, marks=pytest.mark.full)],
 )
 def test_all_that_move_are_on_the_target_soon_and_take_no_more_each_time(
-    west: cluster.Cluster,
-    east: cluster.Cluster,
-    connect_group: Callable[..., connect_workers.Group],
+    west: SandboxCluster,
+    east: SandboxCluster,
+    connect_group: Callable[..., Group],
     topic: Callable[..., str],
     count: int,
     partitions: int,
@@ -119,7 +120,7 @@ def test_all_that_move_are_on_the_target_soon_and_take_no_more_each_time(
     groups = [f"{name}-{number:04}" for number in range(count)]
     try:
         world.move(groups, 10)
-        worker = connect_group().start("one", connect_workers.Kind.OURS)
+        worker = connect_group().start("one", Kind.OURS)
         worker.configure(NAME, world.config(name))
         peaks: list[float] = []
         for offset in (10, 20, 30, 40):

@@ -12,12 +12,15 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.base import errors
-from mm2.cluster import kafka_acls
-from mm2.core.topics import acls
-from mm2.sandbox import cluster
-from tests.support import cluster_access, connect_workers, eventually, kafka
-from tests.support import source_connectors as support
+from connect_runtime.base.errors import FatalError
+from mm2.kafka.acl_client import KafkaAclAdmin
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from mm2.topics import acl_plan
+from mm2.topics.acl_plan import TopicAcl
+from tests.support import cluster_access, eventually, kafka, source_connectors
+from tests.support.connect_workers import Kind
+from tests.support.kafka import Outgoing
+from tests.support.source_connectors import Running, Topics
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -29,12 +32,12 @@ _UNIQUE = itertools.count()
 class Flow:
     """From `west` to `east`, with topics of its own."""
 
-    def __init__(self, west: cluster.Cluster, east: cluster.Cluster, name: str) -> None:
+    def __init__(self, west: SandboxCluster, east: SandboxCluster, name: str) -> None:
         self.name = name
         self.aliases = (f"{name}-far", f"{name}-near")
         self.clients = (west.client_properties(), east.client_properties())
-        self.source = support.Topics(cluster_access.of(west))
-        self.target = support.Topics(cluster_access.of(east))
+        self.source = Topics(cluster_access.of(west))
+        self.target = Topics(cluster_access.of(east))
 
     def topic(self, stem: str, partitions: int, **settings: str) -> str:
         given = {key.replace("_", "."): value for key, value in settings.items()}
@@ -45,15 +48,15 @@ class Flow:
     def mirror(self, topic: str) -> str:
         return f"{self.aliases[0]}.{topic}"
 
-    def running(self, *, published: Any = (), **more: str) -> support.Running:
+    def running(self, *, published: Any = (), **more: str) -> Running:
         given = {"topics": f"{self.name}-.*", "sync_topic_acls_enabled": "false", **more}
         source, target = self.clients
-        props = support.config(source, target, aliases=self.aliases, **given)
-        return support.Running(props, published=published)
+        props = source_connectors.config(source, target, aliases=self.aliases, **given)
+        return Running(props, published=published)
 
 
 @pytest.fixture
-def flow(west: cluster.Cluster, east: cluster.Cluster) -> Iterator[Flow]:
+def flow(west: SandboxCluster, east: SandboxCluster) -> Iterator[Flow]:
     made = Flow(west, east, f"flow{next(_UNIQUE)}")
     with made.source, made.target:
         yield made
@@ -182,32 +185,32 @@ def test_rights_follow_from_an_authorizer_to_another(own_cluster, caplog):
     properties = fort.client_properties()
     kafka.create_topic(properties, "orders")
 
-    def right(name: str, operation: str, **more: str) -> acls.Acl:
-        given = {"principal": "User:mirror", "host": "*", "permission": acls.ALLOW, **more}
-        return acls.Acl(name=name, operation=operation, **given)
+    def right(name: str, operation: str, **more: str) -> TopicAcl:
+        given = {"principal": "User:mirror", "host": "*", "permission": acl_plan.ALLOW, **more}
+        return TopicAcl(name=name, operation=operation, **given)
 
-    rights = kafka_acls.KafkaAcls(
-        cluster_access.of(fort), client_id="test", clock=cluster_access.CLOCK
-    )
+    rights = KafkaAclAdmin(cluster_access.of(fort), client_id="test", clock=cluster_access.CLOCK)
     there = [
         right("orders", "ALL"),
         right("orders", "WRITE"),
         right("orders", "DESCRIBE", host="127.0.0.1"),
-        right("orders", "ALTER", permission=acls.DENY),
+        right("orders", "ALTER", permission=acl_plan.DENY),
         right("ord", "READ", pattern="PREFIXED"),
     ]
     assert rights.create(there, WAIT_S) == {}
     wanted = [
         right("far.orders", "READ"),
         right("far.orders", "DESCRIBE", host="127.0.0.1"),
-        right("far.orders", "ALTER", permission=acls.DENY),
+        right("far.orders", "ALTER", permission=acl_plan.DENY),
     ]
 
-    def of_mirror() -> list[acls.Acl]:
+    def of_mirror() -> list[TopicAcl]:
         return [each for each in rights.of_topics(WAIT_S) if each.name == "far.orders"]
 
-    props = support.config(properties, properties, aliases=("far", "near"), topics="orders")
-    with support.Running(props) as made:
+    props = source_connectors.config(
+        properties, properties, aliases=("far", "near"), topics="orders"
+    )
+    with Running(props) as made:
         assert made.shares() == ["orders-0"]
         soon(lambda: of_mirror() == sorted(wanted), lambda: str(of_mirror()))
         assert rights.create([right("orders", "DELETE")], WAIT_S) == {}
@@ -216,11 +219,11 @@ def test_rights_follow_from_an_authorizer_to_another(own_cluster, caplog):
     rights.close()
     assert "both aliases lead to the same cluster" in caplog.text
 
-    denied = support.config(
+    denied = source_connectors.config(
         fort.client_properties("mirror"), properties, aliases=("far", "near"), topics="orders"
     )
     caplog.clear()
-    with support.Running(denied):
+    with Running(denied):
         soon(lambda: "--operation Describe --cluster" in caplog.text, lambda: caplog.text)
 
 
@@ -228,8 +231,8 @@ def test_who_stops_it_does_not_wait_for_a_cluster_that_is_silent(own_cluster, ea
     silent = own_cluster("silent")
     kafka.create_topic(silent.client_properties(), "t")
     source, target = silent.client_properties(), east.client_properties()
-    props = support.config(source, target, aliases=("silent", "near"), topics="t")
-    with support.Running(props) as made:
+    props = source_connectors.config(source, target, aliases=("silent", "near"), topics="t")
+    with Running(props) as made:
         assert made.shares() == ["t-0"]
         silent.freeze()
         assert made.stays_quiet(2.5)  # and in the middle of a look
@@ -239,7 +242,7 @@ def test_who_stops_it_does_not_wait_for_a_cluster_that_is_silent(own_cluster, ea
 
 def test_wrong_addresses_are_told_while_it_starts(flow):
     props = {**flow.running().props, "target.cluster.bootstrap.servers": "127.0.0.1:nine"}
-    with pytest.raises(errors.FatalError, match=r"bootstrap\.servers"), support.Running(props):
+    with pytest.raises(FatalError, match=r"bootstrap\.servers"), Running(props):
         pass
 
 
@@ -247,8 +250,8 @@ def test_who_alters_offsets_has_records_copied_again_from_there(flow, connect_gr
     """On a worker, with its tasks. Java: the integration test of altered offsets."""
     some, all_ = flow.topic("some", 1), flow.topic("all", 1)
     for topic in (some, all_):
-        kafka.produce(flow.clients[0], topic, [kafka.Outgoing(value=b"%d" % n) for n in range(20)])
-    worker = connect_group().start("one", connect_workers.Kind.OURS)
+        kafka.produce(flow.clients[0], topic, [Outgoing(value=b"%d" % n) for n in range(20)])
+    worker = connect_group().start("one", Kind.OURS)
     worker.configure(
         NAME, {**flow.running(refresh_topics_interval_seconds="600").props, "mm2.engine": "inline"}
     )
@@ -301,7 +304,7 @@ def test_a_topic_that_comes_restarts_the_one_task_that_gets_it(flow, connect_gro
     for stem in "abc":
         flow.topic(stem, 1)
     group = connect_group()
-    worker = group.start("one", connect_workers.Kind.OURS)
+    worker = group.start("one", Kind.OURS)
     worker.configure(NAME, {**flow.running().props, "mm2.engine": "inline"})
     eventually.eventually(lambda: worker.runs(NAME, tasks=3), WAIT_S, worker.log_text)
 
@@ -317,7 +320,7 @@ def test_a_topic_that_comes_restarts_the_one_task_that_gets_it(flow, connect_gro
 
     before = begun()
     later = flow.topic("later", 1)
-    kafka.produce(flow.clients[0], later, [kafka.Outgoing(value=b"1")])
+    kafka.produce(flow.clients[0], later, [Outgoing(value=b"1")])
 
     def copied() -> bool:
         mirror = flow.mirror(later)

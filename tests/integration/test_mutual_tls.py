@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.kafka_client import access as kafka_access
-from connect_runtime.kafka_client import errors as kafka_errors
-from connect_runtime.wire.codec import failures, targets
-from mm2.sandbox import cluster
+from connect_runtime.kafka.client_errors import AuthenticationError
+from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.protocol.request_builders import AnyNodeTarget
+from connect_runtime.protocol.request_errors import AuthenticationFailed
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import client_certificates, cluster_access, wire
+from tests.support.client_certificates import Identity
+from tests.support.wire import Driver
 
 pytestmark = pytest.mark.integration
 
@@ -28,16 +31,16 @@ def door(tmp_path_factory):
         folder, server=client_certificates.leaf("broker", ROOT), clients_root=ROOT
     )
     (folder / "ca.pem").write_text(client_certificates.pem(ROOT.certificate))
-    with cluster.Cluster("door", settings=settings) as running:
+    with SandboxCluster("door", settings=settings) as running:
         yield running, folder
 
 
-def pem_file(folder: Path, who: client_certificates.Identity) -> dict[str, str]:
+def pem_file(folder: Path, who: Identity) -> dict[str, str]:
     (folder / "client.pem").write_text(who.chain_pem + who.key_pem)
     return {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(folder / "client.pem")}
 
 
-def locked_file(folder: Path, who: client_certificates.Identity) -> dict[str, str]:
+def locked_file(folder: Path, who: Identity) -> dict[str, str]:
     (folder / "locked.pem").write_text(who.locked_key_pem + who.chain_pem)
     return {
         "ssl.keystore.type": "PEM",
@@ -46,7 +49,7 @@ def locked_file(folder: Path, who: client_certificates.Identity) -> dict[str, st
     }
 
 
-def inline(folder: Path, who: client_certificates.Identity) -> dict[str, str]:
+def inline(folder: Path, who: Identity) -> dict[str, str]:
     return {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.certificate.chain": who.chain_pem,
@@ -54,7 +57,7 @@ def inline(folder: Path, who: client_certificates.Identity) -> dict[str, str]:
     }
 
 
-def pkcs12(folder: Path, who: client_certificates.Identity) -> dict[str, str]:
+def pkcs12(folder: Path, who: Identity) -> dict[str, str]:
     (folder / "client.p12").write_bytes(who.pkcs12())
     return {
         "ssl.keystore.type": "PKCS12",
@@ -73,8 +76,8 @@ def properties(running, folder, own) -> dict[str, str]:
     }
 
 
-def access(given: dict[str, str]) -> kafka_access.Access:
-    return kafka_access.Access(
+def access(given: dict[str, str]) -> KafkaClusterAccess:
+    return KafkaClusterAccess(
         name="door",
         bootstrap=(given["bootstrap.servers"],),
         security=wire.security_of(given),
@@ -86,8 +89,8 @@ def access(given: dict[str, str]) -> kafka_access.Access:
 def test_a_client_gets_in_by_its_certificate(door, form):
     running, folder = door
     given = properties(running, folder, form(folder, CLIENT))
-    with wire.Driver(given) as driver:
-        driver.ask(targets.AnyNode(), wire.broker_settings(1))
+    with Driver(given) as driver:
+        driver.ask(AnyNodeTarget(), wire.broker_settings(1))
     assert cluster_access.admin(access(given)).cluster_id(WAIT_S)
 
 
@@ -95,11 +98,11 @@ def test_a_client_gets_in_by_its_certificate(door, form):
 def test_without_a_certificate_that_the_broker_trusts_the_refusal_says_so(door, who):
     running, folder = door
     given = properties(running, folder, pem_file(folder, who) if who else {})
-    with wire.Driver(given) as driver:
-        reply = driver.call(targets.AnyNode(), wire.broker_settings(1), timeout_s=10.0)
-    assert isinstance(reply.failure, failures.AuthenticationFailed), reply.failure
+    with Driver(given) as driver:
+        reply = driver.call(AnyNodeTarget(), wire.broker_settings(1), timeout_s=10.0)
+    assert isinstance(reply.failure, AuthenticationFailed), reply.failure
     assert "does it want a certificate of ours" in str(reply.failure)
-    with pytest.raises(kafka_errors.AuthenticationError) as raised:
+    with pytest.raises(AuthenticationError) as raised:
         cluster_access.admin(access(given)).list_topics(WAIT_S)
     assert "certificate" in str(raised.value)
     assert "PRIVATE KEY" not in str(raised.value)

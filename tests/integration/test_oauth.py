@@ -6,12 +6,17 @@ import logging
 
 import pytest
 
-from connect_runtime.kafka_client import access as kafka_access
-from connect_runtime.kafka_client import errors as kafka_errors
-from connect_runtime.system import certificates, clock
-from connect_runtime.wire.codec import failures, messages, targets
-from mm2.sandbox import cluster, ports
+from connect_runtime.kafka.client_errors import AuthenticationError
+from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.protocol.request_builders import AnyNodeTarget, NodeTarget, RequestBuilder
+from connect_runtime.protocol.request_errors import AuthenticationFailed, RequestTimedOut
+from connect_runtime.system.certificates import CertificateAuthority
+from connect_runtime.system.clock import SystemClock
+from mm2.sandbox import port_reservation
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import cluster_access, issuer, wire
+from tests.support.issuer import Issuer
+from tests.support.wire import Driver
 
 pytestmark = pytest.mark.integration
 
@@ -21,11 +26,11 @@ WAIT_S = 30.0
 @pytest.fixture(scope="module")
 def trust():
     """A broker and the issuer that it trusts."""
-    inner = ports.reserve()
+    inner = port_reservation.reserve_port()
     listeners = {1: [issuer.plain_listener(inner.port)]}
     with (
         issuer.running() as found,
-        cluster.Cluster("trust", listeners=listeners, **issuer.trusting(found)) as running,
+        SandboxCluster("trust", listeners=listeners, **issuer.trusting(found)) as running,
     ):
         yield running, found
     inner.release()
@@ -40,12 +45,12 @@ def usual(request):
         found.asked = 0
 
 
-def properties(running: cluster.Cluster, found: issuer.Issuer, **changed: str) -> dict[str, str]:
+def properties(running: SandboxCluster, found: Issuer, **changed: str) -> dict[str, str]:
     return {"bootstrap.servers": running.bootstrap, **found.client_properties(**changed)}
 
 
-def access(given: dict[str, str]) -> kafka_access.Access:
-    return kafka_access.Access(
+def access(given: dict[str, str]) -> KafkaClusterAccess:
+    return KafkaClusterAccess(
         name="trust",
         bootstrap=(given["bootstrap.servers"],),
         security=wire.security_of(given),
@@ -53,24 +58,24 @@ def access(given: dict[str, str]) -> kafka_access.Access:
     )
 
 
-def anything() -> messages.Message:
+def anything() -> RequestBuilder:
     return wire.broker_settings(1)
 
 
 def refusal(given: dict[str, str]) -> str:
     """How the wire says that there is no way in, which it does soon."""
-    with wire.Driver(given) as driver:
+    with Driver(given) as driver:
         started_s = driver.clock.now_s()
-        reply = driver.call(targets.AnyNode(), anything(), timeout_s=20.0)
+        reply = driver.call(AnyNodeTarget(), anything(), timeout_s=20.0)
         assert driver.clock.now_s() - started_s < 10.0
-    assert isinstance(reply.failure, failures.AuthenticationFailed), reply.failure
+    assert isinstance(reply.failure, AuthenticationFailed), reply.failure
     return str(reply.failure)
 
 
 def control_refusal(given: dict[str, str]) -> str:
     admin = cluster_access.admin(access(given))
     started_s = cluster_access.CLOCK.now_s()
-    with pytest.raises(kafka_errors.AuthenticationError) as raised:
+    with pytest.raises(AuthenticationError) as raised:
         admin.list_topics(WAIT_S)
     assert cluster_access.CLOCK.now_s() - started_s < WAIT_S / 2
     return str(raised.value)
@@ -79,9 +84,9 @@ def control_refusal(given: dict[str, str]) -> str:
 def test_both_clients_get_in_with_one_token_each(trust):
     running, found = trust
     given = properties(running, found)
-    with wire.Driver(given) as driver:
-        driver.ask(targets.AnyNode(), anything())
-        driver.ask(targets.Node(1), anything())
+    with Driver(given) as driver:
+        driver.ask(AnyNodeTarget(), anything())
+        driver.ask(NodeTarget(1), anything())
     assert found.asked == 1
     assert found.scopes[-1] == "kafka"
     assert cluster_access.admin(access(given)).cluster_id(WAIT_S)
@@ -124,14 +129,14 @@ def test_sessions_outlive_their_tokens_on_the_same_connection(trust):
     given = properties(running, found)
     admin = cluster_access.admin(access(given))
     admin.list_topics(WAIT_S)
-    with wire.Driver(given) as driver:
-        driver.ask(targets.Node(1), anything())
+    with Driver(given) as driver:
+        driver.ask(NodeTarget(1), anything())
         lane = driver.connections.lane(1, "control")
         first = lane.connection
         driver.until(lambda: found.asked >= 8, 30.0)
         end_s = driver.clock.now_s() + 3.0
         while driver.clock.now_s() < end_s:
-            driver.ask(targets.Node(1), anything())
+            driver.ask(NodeTarget(1), anything())
         assert lane.connection is first
         assert driver.connections.troubles() == {}
     admin.list_topics(WAIT_S)
@@ -140,19 +145,19 @@ def test_sessions_outlive_their_tokens_on_the_same_connection(trust):
 def test_an_issuer_that_is_away_for_a_moment_is_asked_again(trust):
     running, found = trust
     found.status = 503
-    with wire.Driver(properties(running, found)) as driver:
-        reply = driver.call(targets.AnyNode(), anything(), timeout_s=2.0)
-        assert isinstance(reply.failure, failures.RequestTimedOut)
+    with Driver(properties(running, found)) as driver:
+        reply = driver.call(AnyNodeTarget(), anything(), timeout_s=2.0)
+        assert isinstance(reply.failure, RequestTimedOut)
         assert "status 503 (server_error)" in str(reply.failure)
         found.status = 200
-        driver.ask(targets.AnyNode(), anything())
+        driver.ask(AnyNodeTarget(), anything())
         assert driver.connections.troubles() == {}
 
 
 def test_an_issuer_behind_tls_needs_its_own_authority(trust, tmp_path):
     """Its tokens are another issuer's to this broker: how far one gets tells all."""
     running, _ = trust
-    authority = certificates.Authority.create("ids", wall_ms=clock.SystemClock().wall_ms())
+    authority = CertificateAuthority.create("ids", wall_ms=SystemClock().wall_ms())
     (tmp_path / "ids.pem").write_bytes(authority.certificate_pem)
     with issuer.running(tls=authority) as found:
         given = properties(running, found)

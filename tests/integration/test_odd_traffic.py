@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import pytest
 
-from connect_runtime.base import ids
-from mm2.sandbox import failures, log_reader, record
-from mm2.sandbox.traffic.odd import anatomy, catalogue, odd_traffic
-from tests.support import kafka
+from connect_runtime.base.ids import TopicPartition
+from mm2.sandbox.log_reader import ConsumerLogReader
+from mm2.sandbox.log_records import RawRecord
+from mm2.sandbox.sandbox_errors import SandboxError
+from mm2.sandbox.traffic.edge_cases import edge_case_topics
+from mm2.sandbox.traffic.edge_cases.edge_case_topics import EdgeCaseTopic
+from mm2.sandbox.traffic.edge_cases.log_features import LogFeature
+from tests.support.kafka import Properties
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 NEWEST = "4.3.1"
 
 
-def read(properties: kafka.Properties, topic: str) -> list[record.Raw]:
+def read(properties: Properties, topic: str) -> list[RawRecord]:
     """All that readers of committed data see, partition by partition."""
-    with log_reader.LogReader(properties, alias="source") as reader:
+    with ConsumerLogReader(properties, alias="source") as reader:
         return [
             content
             for number in range(reader.partitions(topic))
-            for chunk in reader.read(ids.TopicPartition(topic, number))
+            for chunk in reader.read(TopicPartition(topic, number))
             for content in chunk.contents
         ]
 
 
-def contents(properties: kafka.Properties, topic: str) -> list[object]:
+def contents(properties: Properties, topic: str) -> list[object]:
     return [(key, value, headers) for key, value, headers, _ in read(properties, topic)]
 
 
@@ -35,7 +39,7 @@ def test_content_repeats_by_its_seed(east, topic):
     for label, seed in (("one", 1), ("same", 1), ("other", 2)):
         prefix = topic(label) + "-"
         only = ("single", "by-hand")
-        written = odd_traffic.write(
+        written = edge_case_topics.write_topics(
             properties, kafka_version=NEWEST, seed=seed, prefix=prefix, only=only
         )
         assert [each.name for each in written] == [prefix + name for name in only]
@@ -55,7 +59,9 @@ def test_every_timestamp_is_there(east, topic):
         "future": {253_402_300_799_000},
         "by-hand": {-1, 0},
     }
-    odd_traffic.write(properties, kafka_version=NEWEST, prefix=prefix, only=expectations)
+    edge_case_topics.write_topics(
+        properties, kafka_version=NEWEST, prefix=prefix, only=expectations
+    )
     for name, expected in expectations.items():
         assert expected < {stamp for *_, (_, stamp) in read(properties, prefix + name)}
 
@@ -63,27 +69,27 @@ def test_every_timestamp_is_there(east, topic):
 def test_an_oddity_that_does_not_show_is_an_error(east, topic, monkeypatch):
     """A cluster of today does not write formats of before 3.0, whatever a topic asks for."""
     prefix = topic() + "-"
-    with pytest.raises(failures.SandboxError, match="has no odd topics"):
-        odd_traffic.write(
+    with pytest.raises(SandboxError, match="has no odd topics"):
+        edge_case_topics.write_topics(
             east.client_properties(), kafka_version=NEWEST, prefix=prefix, only=("v0",)
         )
-    today = {each.name: each for each in catalogue.TODAY}
-    planted = catalogue.OddTopic(
+    today = {each.name: each for each in edge_case_topics.CURRENT_TOPICS}
+    planted = EdgeCaseTopic(
         name="planted",
         describe="claims what it does not hold",
         write=today["codecs"].write,
-        seen=frozenset({anatomy.Oddity.V0}),
+        seen=frozenset({LogFeature.V0}),
     )
-    monkeypatch.setattr(catalogue, "TODAY", (planted,))
-    with pytest.raises(failures.SandboxError, match=r"should hold.*format v0"):
-        odd_traffic.write(east.client_properties(), kafka_version=NEWEST, prefix=prefix)
+    monkeypatch.setattr(edge_case_topics, "CURRENT_TOPICS", (planted,))
+    with pytest.raises(SandboxError, match=r"should hold.*format v0"):
+        edge_case_topics.write_topics(east.client_properties(), kafka_version=NEWEST, prefix=prefix)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("version", ["2.8.2", "3.9.1", NEWEST])
 def test_every_oddity_of_a_release_shows(own_cluster, version):
     properties = own_cluster("odd", kafka_version=version).client_properties()
-    written = odd_traffic.write(properties, kafka_version=version)
+    written = edge_case_topics.write_topics(properties, kafka_version=version)
     major, minor, _ = version.split(".")
-    expected = catalogue.of_release((int(major), int(minor)))
+    expected = edge_case_topics.list_topics((int(major), int(minor)))
     assert {each.name for each in written} == {f"odd-{one.name}" for one in expected}

@@ -7,23 +7,26 @@ from typing import Any
 
 import pytest
 
-from mm2.core import naming
-from mm2.formats import receipt
-from mm2.sandbox import clients, comparison, proof, receipted_proof
-from mm2.sandbox.traffic.odd import settings
+from mm2.formats import incident_records
+from mm2.formats.incident_records import Incident, IncidentKind
+from mm2.sandbox import proof
+from mm2.sandbox.copy_comparison import DifferenceKind, TopicsComparison
+from mm2.sandbox.proof import NothingToCompareError
+from mm2.sandbox.sandbox_clients import SandboxClients
+from mm2.sandbox.traffic.edge_cases.topic_writers import ConfigAlterer
+from mm2.topics import naming
 from tests.support import content, eventually, kafka
+from tests.support.kafka import Outgoing, Properties, Record
 
 pytestmark = pytest.mark.integration
 
-KIND = comparison.Kind
+KIND = DifferenceKind
 
 
-def mirrored(west, name: str, records: list[kafka.Record], **changes: Any) -> None:
+def mirrored(west, name: str, records: list[Record], **changes: Any) -> None:
     """An ordinary copy of these; `changes` are fields of the first one."""
     outgoing = [
-        kafka.Outgoing(
-            key=each.key, value=each.value, headers=each.headers, timestamp=each.timestamp
-        )
+        Outgoing(key=each.key, value=each.value, headers=each.headers, timestamp=each.timestamp)
         for each in records
     ]
     outgoing[0] = dataclasses.replace(outgoing[0], **changes)
@@ -39,9 +42,9 @@ def test_of_records_that_their_broker_dated_the_time_counts_alone(east, west, to
     mirrored(
         west, name, kafka.read_partition(source, name), **({"timestamp": 5} if changed else {})
     )
-    strict = proof.compare(source, target, {name: name})
+    strict = proof.compare_topics(source, target, {name: name})
     assert strict.count(KIND.ALTERED) == 20
-    found = proof.compare(source, target, {name: name}, restamped={name})
+    found = proof.compare_topics(source, target, {name: name}, restamped={name})
     assert found.count(KIND.ALTERED) == (1 if changed else 0)
     assert found.equal != changed
     (part,) = found.partitions
@@ -61,15 +64,17 @@ def test_what_the_cleaner_took_may_stand_on_the_mirror_and_nothing_else_may(
         kafka.produce(
             source, name, content.some(5 + number, bytes_each=90 + 9 * number, timestamp=stamp)
         )
-    before = receipted_proof.snapshot(source, [name])
+    before = proof.take_snapshot(source, [name])
     ours = topic()
     mirrored(west, ours, kafka.read_partition(source, name))
     clean(source, name)
 
-    def compared(mirror: str) -> comparison.Comparison:
-        return receipted_proof.compare(source, target, {name: mirror}, before=before, receipts=[])
+    def compared(mirror: str) -> TopicsComparison:
+        return proof.compare_with_incidents(
+            source, target, {name: mirror}, before=before, receipts=[]
+        )
 
-    assert not proof.compare(source, target, {name: ours}).equal
+    assert not proof.compare_topics(source, target, {name: ours}).equal
     assert compared(ours).equal, compared(ours)
     wrong = topic()
     mirrored(west, wrong, kafka.read_partition(source, name), value=b"altered")
@@ -77,9 +82,9 @@ def test_what_the_cleaner_took_may_stand_on_the_mirror_and_nothing_else_may(
     assert compared(topic("none")).count(KIND.STALE) == 8
 
 
-def clean(properties: kafka.Properties, name: str) -> None:
+def clean(properties: Properties, name: str) -> None:
     """Let the cleaner at what it was kept from, and wait until it is through."""
-    changes = settings.Settings(clients.Clients(properties, alias="source"))
+    changes = ConfigAlterer(SandboxClients(properties, alias="source"))
     changes.change_topic(name, {"min.cleanable.dirty.ratio": "0.01"})
     eventually.eventually(
         lambda: len(kafka.read_partition(properties, name)) < 20, 60.0, "the source is cleaned"
@@ -88,33 +93,33 @@ def clean(properties: kafka.Properties, name: str) -> None:
 
 def test_a_topic_that_is_not_there_is_not_equal_to_nothing(east, west):
     source, target = east.client_properties(), west.client_properties()
-    with pytest.raises(proof.NothingToCompareError, match="no such topic"):
-        receipted_proof.snapshot(source, ["never-made"])
+    with pytest.raises(NothingToCompareError, match="no such topic"):
+        proof.take_snapshot(source, ["never-made"])
     for topics in ({"never-made": "never-made"}, {}):
-        with pytest.raises(proof.NothingToCompareError):
-            receipted_proof.compare(source, target, topics, before={}, receipts=[])
+        with pytest.raises(NothingToCompareError):
+            proof.compare_with_incidents(source, target, topics, before={}, receipts=[])
 
 
 def test_receipts_are_read_as_they_stand(east, topic):
     properties, alias = east.client_properties(), topic()
-    kafka.create_topic(properties, naming.receipts_topic(alias))
-    one = receipt.Receipt(
+    kafka.create_topic(properties, naming.incidents_topic(alias))
+    one = Incident(
         topic="orders",
         partition=1,
         id="x",
-        kind=receipt.ReceiptKind.NOT_PAIRED,
+        kind=IncidentKind.NOT_PAIRED,
         flow="east->west",
         at_ms=5,
         detail="",
         target=(3, 9),
     )
     other = dataclasses.replace(one, id="y", target=None, source=(1, 2))
-    action = dataclasses.replace(one, id="z", kind=receipt.ReceiptKind.OPERATOR_ACTION, target=None)
-    written = [receipt.encode(each) for each in (one, other, action, one)]
-    gone = [(receipt.encode(other)[0], None)]
+    action = dataclasses.replace(one, id="z", kind=IncidentKind.OPERATOR_ACTION, target=None)
+    written = [incident_records.encode(each) for each in (one, other, action, one)]
+    gone = [(incident_records.encode(other)[0], None)]
     kafka.produce(
         properties,
-        naming.receipts_topic(alias),
-        [kafka.Outgoing(key=key, value=value) for key, value in [*written, *gone]],
+        naming.incidents_topic(alias),
+        [Outgoing(key=key, value=value) for key, value in [*written, *gone]],
     )
-    assert receipted_proof.receipts(properties, alias) == [one]
+    assert proof.read_incidents(properties, alias) == [one]

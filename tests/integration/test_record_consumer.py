@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from connect_runtime.adapters.kafka import clients
-from connect_runtime.base import errors, ids, user_pattern
-from connect_runtime.core.task import client_settings
-from connect_runtime.kafka_client import errors as kafka_errors
-from connect_runtime.system import clock
-from connect_runtime.wire.connection import store_files
+from connect_runtime.base import bounded_regex
+from connect_runtime.base.errors import FatalError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.config.client_settings import ClientConfig
+from connect_runtime.kafka.client_errors import AuthenticationError
+from connect_runtime.kafka.task_clients import KafkaTaskClients
+from connect_runtime.network import key_stores
+from connect_runtime.system.clock import SystemClock
 from tests.support import eventually, kafka
+from tests.support.kafka import Outgoing
 
 pytestmark = pytest.mark.integration
 
-CLOCK = clock.SystemClock()
+CLOCK = SystemClock()
 
 
 class Listener:
     def __init__(self) -> None:
-        self.assigned: list[ids.TopicPartition] = []
+        self.assigned: list[TopicPartition] = []
         self.revoked: list[object] = []
 
     def on_assigned(self, partitions):
@@ -32,8 +35,8 @@ class Listener:
 
 
 def made_with(tmp_path, **properties):
-    return clients.KafkaClients(files=store_files.below(tmp_path), clock=CLOCK).consumer(
-        client_settings.ClientPlan(
+    return KafkaTaskClients(files=key_stores.create_store_files(tmp_path), clock=CLOCK).consumer(
+        ClientConfig(
             client_id="connector-consumer-c-0",
             properties={
                 "auto.offset.reset": "earliest",
@@ -65,7 +68,7 @@ def test_who_is_refused_at_the_door_fails_at_once(east, topic, tmp_path):
         },
     )
     consumer.subscribe([topic()], Listener())
-    with pytest.raises(kafka_errors.AuthenticationError, match="joining the group on"):
+    with pytest.raises(AuthenticationError, match="joining the group on"):
         polled_for(consumer, 20.0)
     consumer.close(10.0)
 
@@ -86,7 +89,7 @@ def test_a_record_that_comes_is_not_kept_until_there_are_more(east, topic, consu
     while not listener.assigned and CLOCK.now_s() < end_s:
         assert consumer.poll(0.1) == []
     kafka.produce(
-        east.client_properties(), name, [kafka.Outgoing(value=each) for each in (b"a", b"b", b"c")]
+        east.client_properties(), name, [Outgoing(value=each) for each in (b"a", b"b", b"c")]
     )
     begun_s = CLOCK.now_s()
     found = [each.value for each in consumer.poll(60.0)]
@@ -100,7 +103,7 @@ def test_what_is_taken_away_within_a_poll_is_not_among_its_records(east, topic, 
     """The task has closed its partition by then; who has it now reads them."""
     name = topic()
     kafka.create_topic(east.client_properties(), name)
-    kafka.produce(east.client_properties(), name, [kafka.Outgoing(value=b"a")])
+    kafka.produce(east.client_properties(), name, [Outgoing(value=b"a")])
     listener = Listener()
     consumer.subscribe([name], listener)
     library, asked = consumer._consumer, []
@@ -138,7 +141,7 @@ def test_a_group_without_an_offset_goes_nowhere_if_it_must_have_one(east, topic,
     given = {"group.id": topic("group"), "auto.offset.reset": "none"}
     consumer = made_with(tmp_path, **east.client_properties(), **given)
     consumer.subscribe([name], Listener())
-    with pytest.raises(errors.FatalError, match=r"auto\.offset\.reset=none"):
+    with pytest.raises(FatalError, match=r"auto\.offset\.reset=none"):
         polled_for(consumer, 30.0)
     consumer.close(10.0)
 
@@ -151,11 +154,11 @@ def test_a_pattern_is_javas_and_finds_topics_that_come_later(east, topic, tmp_pa
         "metadata.max.age.ms": "500",
     }
     consumer, listener = made_with(tmp_path, **properties), Listener()
-    consumer.subscribe(user_pattern.compile_pattern(rf"{start}-\d+"), listener)
+    consumer.subscribe(bounded_regex.compile_pattern(rf"{start}-\d+"), listener)
     assert consumer.poll(0.1) == []
     for name in (f"{start}-1", f"{start}-x"):
         kafka.create_topic(east.client_properties(), name)
-        kafka.produce(east.client_properties(), name, [kafka.Outgoing(value=b"v")])
+        kafka.produce(east.client_properties(), name, [Outgoing(value=b"v")])
     found = []
 
     def polled() -> bool:

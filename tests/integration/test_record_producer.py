@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from connect_runtime.adapters.kafka import clients
-from connect_runtime.core.task import client_settings
-from connect_runtime.kafka_client import errors as kafka_errors
-from connect_runtime.ports import clients as port
-from connect_runtime.system import clock
-from connect_runtime.wire.connection import store_files
+from connect_runtime.config.client_settings import ClientConfig
+from connect_runtime.kafka.client_errors import AuthenticationError
+from connect_runtime.kafka.task_clients import KafkaTaskClients
+from connect_runtime.network import key_stores
+from connect_runtime.system.clock import SystemClock
+from connect_runtime.worker.task_client_interfaces import ProducerRecord
 from tests.support import eventually, kafka
 
 pytestmark = pytest.mark.integration
@@ -24,17 +24,17 @@ def wrote(east, topic, tmp_path):
     kafka.create_topic(east.client_properties(), name)
 
     def write(**properties):
-        producer = clients.KafkaClients(
-            files=store_files.below(tmp_path), clock=clock.SystemClock()
+        producer = KafkaTaskClients(
+            files=key_stores.create_store_files(tmp_path), clock=SystemClock()
         ).producer(
-            client_settings.ClientPlan(
+            ClientConfig(
                 client_id="connector-producer-c-0",
                 properties={**east.client_properties(), **properties},
             )
         )
         made.append(producer)
         told = []
-        record = port.KafkaRecord(
+        record = ProducerRecord(
             topic=name, partition=None, key=None, value=b"v", timestamp=None, headers=()
         )
         producer.send(record, on_delivered=lambda found, error: told.append(error or found.offset))
@@ -59,5 +59,5 @@ def test_who_is_refused_at_the_door_hears_of_it_at_once(wrote):
             "sasl.jaas.config": f'{LOGIN} username="nobody" password="none";',
         }
     )
-    assert isinstance(error, kafka_errors.AuthenticationError)
+    assert isinstance(error, AuthenticationError)
     assert "check sasl.mechanism" in str(error)

@@ -7,29 +7,30 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support import connect_workers, eventually, idle_source
+from tests.support import eventually, idle_source
+from tests.support.connect_workers import Kind, Worker
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
-JAVA, OURS = connect_workers.Kind.JAVA, connect_workers.Kind.OURS
+JAVA, OURS = Kind.JAVA, Kind.OURS
 WAIT_S = 60.0
 NOT_STARTED = 3
 TASKS = 2
 
 
-def works(worker: connect_workers.Worker) -> None:
+def works(worker: Worker) -> None:
     """It has a connector, and says so."""
     worker.configure("c", idle_source.config(tasks=TASKS))
     runs_all(worker)
 
 
-def runs_all(worker: connect_workers.Worker) -> None:
+def runs_all(worker: Worker) -> None:
     eventually.eventually(
         lambda: worker.runs("c", tasks=TASKS), WAIT_S, worker.log_text, interval_s=0.2
     )
 
 
-def is_refused(worker: connect_workers.Worker, because_of: connect_workers.Worker) -> None:
+def is_refused(worker: Worker, because_of: Worker) -> None:
     assert worker.launch().ended() == NOT_STARTED, worker.log_text()
     log = worker.log_text()
     assert "another Connect cluster lives on the same internal topics" in log

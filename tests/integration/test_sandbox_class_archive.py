@@ -6,19 +6,21 @@ import subprocess
 
 import pytest
 
-from mm2.sandbox import artefacts, class_archive, jvm
+from mm2.sandbox import class_archive, java_server, kafka_jars
 
 pytestmark = pytest.mark.integration
 
 
-@pytest.mark.parametrize("collector", [jvm.TEST_FLAGS, jvm.BENCH_FLAGS], ids=["test", "bench"])
+@pytest.mark.parametrize(
+    "collector", [java_server.TEST_JVM_FLAGS, java_server.BENCH_JVM_FLAGS], ids=["test", "bench"]
+)
 def test_java_accepts_the_archive(collector):
     """With `-Xshare:on` a Java that cannot use the archive refuses to start."""
-    jars = artefacts.jars()
-    flags = (*collector, *class_archive.flags(jars), "-Xshare:on")
+    jars = kafka_jars.ensure_jars()
+    flags = (*collector, *class_archive.ensure_archive(jars), "-Xshare:on")
 
     done = subprocess.run(
-        jvm.command("kafka.Kafka", "--version", jars=jars, flags=flags),
+        java_server.make_java_command("kafka.Kafka", "--version", jars=jars, flags=flags),
         capture_output=True,
         text=True,
         timeout=60,
@@ -32,18 +34,18 @@ def test_java_accepts_the_archive(collector):
 
 def test_it_is_made_once_for_each_set_of_jars(tmp_path):
     """A cache of its own, filled with links: made there, then used as it is."""
-    jars = artefacts.jars()
+    jars = kafka_jars.ensure_jars()
     (tmp_path / jars.name).mkdir()
     for jar in jars.iterdir():
         (tmp_path / jars.name / jar.name).hardlink_to(jar)
-    own = artefacts.jars(cache=tmp_path)
+    own = kafka_jars.ensure_jars(cache=tmp_path)
     stale = tmp_path / f"{jars.name}.000000000000.000000000000.jsa"
     stale.touch()
 
-    first = class_archive.flags(own)
+    first = class_archive.ensure_archive(own)
     (made,) = tmp_path.glob("*.jsa")
     changed = made.stat()
-    second = class_archive.flags(own)
+    second = class_archive.ensure_archive(own)
 
     assert first == second == (f"-XX:SharedArchiveFile={made}",)
     assert made.stat() == changed

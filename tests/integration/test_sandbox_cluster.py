@@ -8,14 +8,19 @@ import socket
 import pytest
 
 from connect_runtime.system import processes
-from mm2.sandbox import cluster, failures, ports
-from tests.support import doors, kafka
-from tests.support import processes as process_table
+from mm2.sandbox import port_reservation
+from mm2.sandbox.port_reservation import PortReservation
+from mm2.sandbox.sandbox_cluster import ClusterListener, SandboxCluster
+from mm2.sandbox.sandbox_errors import SandboxError
+from tests.support import kafka
+from tests.support import processes as support_processes
+from tests.support.doors import Door, Doors
 from tests.support.eventually import eventually
+from tests.support.kafka import Outgoing, Record
 
 pytestmark = pytest.mark.integration
 
-_ONE = [kafka.Outgoing(value=b"one", key=b"k", headers=(("h", None), ("h", b"2")), timestamp=5)]
+_ONE = [Outgoing(value=b"one", key=b"k", headers=(("h", None), ("h", b"2")), timestamp=5)]
 
 
 def test_records_come_back_as_they_were_produced(east, topic):
@@ -24,7 +29,7 @@ def test_records_come_back_as_they_were_produced(east, topic):
     kafka.produce(east.client_properties(), name, _ONE)
 
     assert kafka.read_partition(east.client_properties(), name) == [
-        kafka.Record(
+        Record(
             offset=0,
             key=b"k",
             value=b"one",
@@ -40,7 +45,7 @@ def test_an_aborted_transaction_is_seen_by_read_uncommitted_alone(east, topic):
     name = kafka.create_topic(access, topic())
 
     kafka.produce_transaction(access, name, _ONE, transactional_id=name, commit=False)
-    kafka.produce(access, name, [kafka.Outgoing(value=b"two")])
+    kafka.produce(access, name, [Outgoing(value=b"two")])
 
     committed = kafka.read_partition(access, name, isolation="read_committed")
     everything = kafka.read_partition(access, name)
@@ -97,13 +102,13 @@ def test_settings_reach_all_brokers_or_one(own_cluster):
 
 
 def test_a_further_listener_is_advertised_under_the_proxys_address(own_cluster):
-    inside = ports.reserve()
-    door = doors.Door(inside.port)
-    listener = cluster.Listener(name="TOX", port=inside.port, advertised=door.address)
+    inside = port_reservation.reserve_port()
+    door = Door(inside.port)
+    listener = ClusterListener(name="TOX", port=inside.port, advertised=door.address)
     own = own_cluster(listeners={1: [listener]})
 
     assert own.bootstrap_of("TOX") == door.address
-    with doors.Doors(door):  # a client may ask the broker that it heard of, not that it was told
+    with Doors(door):  # a client may ask the broker that it heard of, not that it was told
         through = {"bootstrap.servers": own.bootstrap_of("TOX")}
         metadata = kafka.admin_client(through).list_topics(timeout=30)
         assert door.sent_bytes > 0
@@ -112,7 +117,7 @@ def test_a_further_listener_is_advertised_under_the_proxys_address(own_cluster):
 
 
 def test_a_broker_that_refuses_its_settings_says_why(own_cluster):
-    with pytest.raises(failures.SandboxError, match=r"num\.io\.threads") as raised:
+    with pytest.raises(SandboxError, match=r"num\.io\.threads") as raised:
         own_cluster(settings={"num.io.threads": "many"})
 
     assert "broker 1" in str(raised.value)
@@ -123,7 +128,7 @@ def test_a_broker_that_dies_while_starting_shows_the_end_of_its_log(own_cluster)
     own.stop()
     own.brokers[1].change_settings({"log.dirs": "/proc/nowhere"})
 
-    with pytest.raises(failures.SandboxError, match=r"ended with status (.*\n)*.*meta\.properties"):
+    with pytest.raises(SandboxError, match=r"ended with status (.*\n)*.*meta\.properties"):
         own.start()
 
 
@@ -133,14 +138,14 @@ def test_a_taken_port_is_met_with_another_one(own_cluster, monkeypatch):
         squatter.bind(("127.0.0.1", 0))
         squatter.listen()
         taken = squatter.getsockname()[1]
-        real = ports.reserve
+        real = port_reservation.reserve_port
         handed_out: list[int] = []
 
         def reserve(**options):
             handed_out.append(taken if not handed_out else real(**options).port)
-            return ports.Reservation(handed_out[-1], None)
+            return PortReservation(handed_out[-1], None)
 
-        monkeypatch.setattr(ports, "reserve", reserve)
+        monkeypatch.setattr(port_reservation, "reserve_port", reserve)
         own = own_cluster()
 
     assert handed_out[0] == taken
@@ -163,26 +168,28 @@ threading.Event().wait(60)
 
 @pytest.mark.parametrize("broker_state", ["running", "frozen"])
 def test_a_broker_dies_with_its_parent_even_by_sigkill(broker_state):
-    parent = process_table.start_python(_PARENT, broker_state)
+    parent = support_processes.start_python(_PARENT, broker_state)
     try:
         assert parent.stdout is not None
         pid, folder = parent.stdout.readline().split()
-        assert processes.alive(int(pid))
+        assert processes.is_alive(int(pid))
         parent.send_signal(signal.SIGKILL)
-        eventually(lambda: not processes.alive(int(pid)), 5, "the broker has gone")
-        eventually(lambda: not process_table.mentioning(folder), 5, "its guard has gone too")
+        eventually(lambda: not processes.is_alive(int(pid)), 5, "the broker has gone")
+        eventually(lambda: not support_processes.mentioning(folder), 5, "its guard has gone too")
     finally:
         parent.kill()
         parent.communicate(timeout=10)
 
 
 def test_close_leaves_no_process_and_no_folder():
-    with cluster.Cluster("own") as own:
-        assert process_table.mentioning(own.folder)
+    with SandboxCluster("own") as own:
+        assert support_processes.mentioning(own.folder)
         folder = own.folder
 
     assert not folder.exists()
-    eventually(lambda: not process_table.mentioning(folder), 5, "no process of the cluster is left")
+    eventually(
+        lambda: not support_processes.mentioning(folder), 5, "no process of the cluster is left"
+    )
 
 
 def _address(bootstrap: str) -> tuple[str, int]:

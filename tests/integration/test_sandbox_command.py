@@ -15,10 +15,12 @@ import zipfile
 import pytest
 
 from connect_runtime.system import processes
-from mm2.sandbox import artefacts, kafka_tools, sandbox, state, supervisor
+from mm2.sandbox import kafka_jars, kafka_tools, sandbox_lifecycle, supervisor
+from mm2.sandbox.sandbox_state import SandboxFolder
 from tests.support import kafka, mirror
-from tests.support import processes as process_table
+from tests.support import processes as support_processes
 from tests.support.eventually import eventually
+from tests.support.kafka import Outgoing
 
 TLS_HANDSHAKE = b"\x16\x03"
 """Record type and major version of a ClientHello."""
@@ -29,9 +31,9 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
 @pytest.fixture
 def home(tmp_path):
     """A sandbox folder; whatever a failed test leaves in it is ended."""
-    home = state.Home(tmp_path / "sandbox")
+    home = SandboxFolder(tmp_path / "sandbox")
     yield home
-    sandbox.down(home.folder)
+    sandbox_lifecycle.stop_sandbox(home.folder)
 
 
 def _run(home, *words):
@@ -45,7 +47,7 @@ def test_up_serves_and_down_leaves_nothing(home):
     assert sorted(clusters) == ["east", "west"]
     for access in clusters.values():
         kafka.create_topic(access, "t", config={"max.message.bytes": "2999999"})
-        kafka.produce(access, "t", [kafka.Outgoing(value=b"x")])
+        kafka.produce(access, "t", [Outgoing(value=b"x")])
 
     again = _run(home, "up", "east", "west", "--json", "--set", "message.max.bytes=3000000")
     other = _run(home, "up", "north")
@@ -59,11 +61,11 @@ def test_up_serves_and_down_leaves_nothing(home):
     assert logs.returncode == 0
     assert len(logs.stdout.splitlines()) == 4
 
-    pids = process_table.mentioning(home.folder)
+    pids = support_processes.mentioning(home.folder)
     down = _run(home, "down")
     assert (down.returncode, down.stderr.strip()) == (0, "down")
     assert len(pids) == 5, "a supervisor, and a broker and its guard for each cluster"
-    assert not any(processes.alive(pid) for pid in pids)
+    assert not any(processes.is_alive(pid) for pid in pids)
     assert not home.clusters.exists()
     assert _run(home, "status").returncode == 1
     assert _run(home, "down").stderr.strip() == "nothing was up"
@@ -71,16 +73,16 @@ def test_up_serves_and_down_leaves_nothing(home):
 
 def test_brokers_die_with_a_killed_supervisor_and_the_next_up_cleans(home):
     assert _run(home, "up", "east").returncode == 0
-    first = process_table.mentioning(home.folder)
+    first = support_processes.mentioning(home.folder)
     os.kill(home.supervisor_pid(), signal.SIGKILL)
-    eventually(lambda: not process_table.mentioning(home.folder), 10, "all died with it")
+    eventually(lambda: not support_processes.mentioning(home.folder), 10, "all died with it")
 
     said = _run(home, "status")
     assert (said.returncode, said.stderr.strip()) == (1, f"no sandbox is up in {home.folder}")
     up = _run(home, "up", "east")
     assert up.returncode == 0, up.stderr
     assert "already" not in up.stderr
-    assert not set(first) & set(process_table.mentioning(home.folder))
+    assert not set(first) & set(support_processes.mentioning(home.folder))
 
 
 SHELL = """\
@@ -109,7 +111,7 @@ def test_kafkas_tools_run_against_secure_clusters_whose_usual_port_is_in_use(hom
         foreign = None
         with contextlib.suppress(OSError):  # another sandbox of this machine has it just now
             foreign = stack.enter_context(
-                socket.create_server(("127.0.0.1", supervisor.FIRST_PORT))
+                socket.create_server(("127.0.0.1", supervisor.FIRST_BROKER_PORT))
             )
         up = _run(home, "up", "east", "my-west", "--secure")
         assert up.returncode == 0, up.stderr
@@ -117,7 +119,7 @@ def test_kafkas_tools_run_against_secure_clusters_whose_usual_port_is_in_use(hom
         east = json.loads(address)["variables"]["EAST"]
         port = east.rpartition(":")[2]
         if foreign is not None:
-            taken = f"port {supervisor.FIRST_PORT} is in use: east uses {port} instead"
+            taken = f"port {supervisor.FIRST_BROKER_PORT} is in use: east uses {port} instead"
             assert taken in up.stderr.splitlines()
 
         script = SHELL.format(
@@ -193,7 +195,7 @@ def test_status_shows_a_broker_that_is_dead_and_one_that_does_not_answer(home):
     os.kill(east, signal.SIGKILL)
     os.kill(west, signal.SIGSTOP)
     try:
-        eventually(lambda: not processes.alive(east), 10, "it has ended")
+        eventually(lambda: not processes.is_alive(east), 10, "it has ended")
         said = _run(home, "status")
     finally:
         os.kill(west, signal.SIGCONT)
@@ -211,7 +213,7 @@ def test_status_shows_a_broker_that_is_dead_and_one_that_does_not_answer(home):
 def test_every_tool_of_kafkas_is_in_the_jars():
     classes = {
         name.removesuffix(".class").replace("/", ".")
-        for jar in artefacts.jars().glob("*.jar")
+        for jar in kafka_jars.ensure_jars().glob("*.jar")
         for name in zipfile.ZipFile(jar).namelist()
     }
     assert {tool.main_class for tool in kafka_tools.TOOLS.values()} <= classes
@@ -222,7 +224,7 @@ def test_clusters_that_do_not_start_say_why_and_leave_nothing(home):
 
     assert up.returncode == 1
     assert "num.io.threads" in up.stderr
-    eventually(lambda: not process_table.mentioning(home.folder), 10, "nothing runs")
+    eventually(lambda: not support_processes.mentioning(home.folder), 10, "nothing runs")
     assert _run(home, "status").returncode == 1
 
 

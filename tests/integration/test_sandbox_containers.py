@@ -6,8 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from mm2.sandbox import cluster, containers, failures, releases
+from mm2.sandbox import containers, kafka_releases
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from mm2.sandbox.sandbox_errors import SandboxError
 from tests.support import kafka
+from tests.support.kafka import Outgoing
 
 pytestmark = [
     pytest.mark.integration,
@@ -16,24 +19,24 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 
-_ONE = [kafka.Outgoing(value=b"one")]
+_ONE = [Outgoing(value=b"one")]
 
 
 @pytest.fixture(scope="module")
-def contained() -> Iterator[cluster.Cluster]:
+def contained() -> Iterator[SandboxCluster]:
     try:
-        containers.fetch(containers.image(releases.NEWEST))
-    except failures.SandboxError as error:
+        containers.pull_image(containers.find_image(kafka_releases.NEWEST_RELEASE))
+    except SandboxError as error:
         pytest.skip(str(error))
-    with cluster.Cluster("contained", users=(), in_containers=True) as running:
+    with SandboxCluster("contained", users=(), in_containers=True) as running:
         yield running
 
 
-def values(running: cluster.Cluster, topic: str) -> list[bytes | None]:
+def values(running: SandboxCluster, topic: str) -> list[bytes | None]:
     return [each.value for each in kafka.read_partition(running.client_properties(), topic)]
 
 
-def of_folder(of: cluster.Cluster) -> list[int]:
+def of_folder(of: SandboxCluster) -> list[int]:
     """Process ids of all containers, ended ones too, that have a cluster's folder."""
     docker = pytest.importorskip("docker").from_env()
     found = docker.containers.list(all=True, filters={"volume": str(of.folder.absolute())})
@@ -69,8 +72,8 @@ def test_a_frozen_broker_is_silent_until_it_thaws(contained):
 @pytest.mark.parametrize("setting", ["process.roles", "num.io.threads"])
 def test_a_broker_that_cannot_start_says_why_and_leaves_nothing_behind(contained, setting):
     """The first meets the tool that formats its storage, the second the broker."""
-    wrong = cluster.Cluster("wrong", settings={setting: "many"}, in_containers=True)
-    with pytest.raises(failures.SandboxError, match=setting), wrong:
+    wrong = SandboxCluster("wrong", settings={setting: "many"}, in_containers=True)
+    with pytest.raises(SandboxError, match=setting), wrong:
         pass
     assert of_folder(contained) == [contained.brokers[1].pid]
     assert of_folder(wrong) == []

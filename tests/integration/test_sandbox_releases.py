@@ -9,14 +9,16 @@ import pytest
 from confluent_kafka import KafkaException
 
 from connect_runtime.system import processes
-from mm2.sandbox import sandbox, state
+from mm2.sandbox import sandbox_lifecycle
+from mm2.sandbox.sandbox_state import SandboxFolder
 from tests.support import kafka, mirror
-from tests.support import processes as process_table
+from tests.support import processes as support_processes
 from tests.support.eventually import eventually
+from tests.support.kafka import Outgoing
 
 pytestmark = [pytest.mark.integration, pytest.mark.kafka_versions("2.8", "3.9")]
 
-_ONE = [kafka.Outgoing(value=b"one", key=b"k", timestamp=5)]
+_ONE = [Outgoing(value=b"one", key=b"k", timestamp=5)]
 
 
 def _values(cluster, name):
@@ -87,13 +89,15 @@ threading.Event().wait(60)
 
 @pytest.mark.full
 def test_a_zookeeper_dies_with_its_parent():
-    parent = process_table.start_python(_PARENT)
+    parent = support_processes.start_python(_PARENT)
     try:
         assert parent.stdout is not None
         *pids, folder = parent.stdout.readline().split()
-        assert all(processes.alive(int(pid)) for pid in pids)
+        assert all(processes.is_alive(int(pid)) for pid in pids)
         parent.send_signal(signal.SIGKILL)
-        eventually(lambda: not process_table.mentioning(folder), 5, "both and their guards went")
+        eventually(
+            lambda: not support_processes.mentioning(folder), 5, "both and their guards went"
+        )
     finally:
         parent.kill()
         parent.communicate(timeout=10)
@@ -101,9 +105,9 @@ def test_a_zookeeper_dies_with_its_parent():
 
 @pytest.fixture
 def home(tmp_path):
-    home = state.Home(tmp_path / "sandbox")
+    home = SandboxFolder(tmp_path / "sandbox")
     yield home
-    sandbox.down(home.folder)
+    sandbox_lifecycle.stop_sandbox(home.folder)
 
 
 @pytest.mark.full
@@ -115,7 +119,7 @@ def test_the_command_starts_names_shows_and_ends_an_old_cluster(home):
     again = run("up", "old", "--kafka-version", "2.8.2", "--json")
     other = run("up", "old")
     logs = run("logs", "old", "--tail", "2")
-    pids = process_table.mentioning(home.folder)
+    pids = support_processes.mentioning(home.folder)
     down = run("down")
 
     assert up.returncode == 0, up.stderr
@@ -126,7 +130,7 @@ def test_the_command_starts_names_shows_and_ends_an_old_cluster(home):
     assert "zookeeper.log" in logs.stdout
     assert len(pids) == 5, "a supervisor; a broker and a ZooKeeper, each with its guard"
     assert down.returncode == 0
-    assert not any(processes.alive(pid) for pid in pids)
+    assert not any(processes.is_alive(pid) for pid in pids)
 
 
 def test_a_version_that_there_is_not_is_refused_with_those_that_there_are(home):

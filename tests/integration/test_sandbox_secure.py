@@ -8,21 +8,24 @@ import confluent_kafka
 import pytest
 from confluent_kafka import admin
 
-from mm2.sandbox import cluster, failures, secure
+from mm2.sandbox import cluster_security
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from mm2.sandbox.sandbox_errors import SandboxError
 from tests.support import kafka, processes
+from tests.support.kafka import Outgoing
 
 pytestmark = pytest.mark.integration
 
-_RECORDS = [kafka.Outgoing(value=b"secret")]
+_RECORDS = [Outgoing(value=b"secret")]
 
 
 @pytest.fixture(scope="module")
-def guarded() -> Iterator[cluster.Cluster]:
-    with cluster.Cluster("guarded", users=["alice"]) as running:
+def guarded() -> Iterator[SandboxCluster]:
+    with SandboxCluster("guarded", users=["alice"]) as running:
         yield running
 
 
-@pytest.mark.parametrize("mechanism", secure.MECHANISMS)
+@pytest.mark.parametrize("mechanism", cluster_security.SASL_MECHANISMS)
 def test_every_mechanism_lets_the_admin_in(guarded, topic, mechanism):
     access = guarded.client_properties(mechanism=mechanism)
     assert access["security.protocol"] == "SASL_SSL"
@@ -75,7 +78,7 @@ def test_passwords_are_in_no_command_line_and_no_repr(guarded):
 
 
 def test_an_unknown_user_or_mechanism_is_named(guarded):
-    with pytest.raises(failures.SandboxError, match=r"user bob: .*alice"):
+    with pytest.raises(SandboxError, match=r"user bob: .*alice"):
         guarded.client_properties("bob")
-    with pytest.raises(failures.SandboxError, match=r"GSSAPI: .*SCRAM-SHA-512"):
+    with pytest.raises(SandboxError, match=r"GSSAPI: .*SCRAM-SHA-512"):
         guarded.client_properties(mechanism="GSSAPI")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mm2.sandbox import artefacts, broker, properties, releases, runners, storage
+from mm2.sandbox import broker, broker_settings, kafka_jars, kafka_releases
+from mm2.sandbox.broker import BrokerSpec, KafkaBroker
+from mm2.sandbox.java_server import LocalRunner, ProgramRunner
 
 
-def _node(folder: Path, runner: runners.Runner) -> broker.Broker:
-    settings = releases.NEWEST.defaults(1) | properties.addresses(
+def _node(folder: Path, runner: ProgramRunner) -> KafkaBroker:
+    settings = kafka_releases.NEWEST_RELEASE.defaults(1) | broker_settings.make_kraft_addresses(
         1, client_port=19092, controller_ports={1: 19093}
     )
-    return broker.Broker(
-        broker.BrokerSpec(
+    return KafkaBroker(
+        BrokerSpec(
             node_id=1,
             folder=folder,
             runner=runner,
@@ -21,19 +23,19 @@ def _node(folder: Path, runner: runners.Runner) -> broker.Broker:
     )
 
 
-def _names(node: broker.Broker) -> dict[str, str]:
+def _names(node: KafkaBroker) -> dict[str, str]:
     lines = (node.data / "meta.properties").read_text().splitlines()
     return dict(line.split("=", 1) for line in lines if not line.startswith("#"))
 
 
 def test_the_second_broker_is_formatted_as_the_tool_formats_the_first(tmp_path: Path):
     jars = tmp_path / "jars"
-    jars.symlink_to(artefacts.jars(releases.NEWEST.artefacts))
-    runner = runners.Here(jars)
+    jars.symlink_to(kafka_jars.ensure_jars(kafka_releases.NEWEST_RELEASE.artefacts))
+    runner = LocalRunner(jars)
     first, second = (_node(tmp_path / name, runner) for name in ("first", "second"))
 
-    storage.format_all([first], cluster_id="AAAAAAAAAAAAAAAAAAAAAA")
-    storage.format_all([second], cluster_id="BBBBBBBBBBBBBBBBBBBBBA")
+    broker.format_storage([first], cluster_id="AAAAAAAAAAAAAAAAAAAAAA")
+    broker.format_storage([second], cluster_id="BBBBBBBBBBBBBBBBBBBBBA")
 
     assert (first.folder / "format.log").exists()
     assert not (second.folder / "format.log").exists()

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support import kafka
 from tests.support.eventually import eventually
+from tests.support.kafka import Outgoing
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
@@ -14,12 +15,12 @@ def test_three_brokers_replicate_and_survive_the_loss_of_one(own_cluster):
     three = own_cluster(brokers=3)
     access = three.client_properties()
     kafka.create_topic(access, "t", partitions=3, replication_factor=3)
-    records = [kafka.Outgoing(value=b"before", partition=partition) for partition in range(3)]
+    records = [Outgoing(value=b"before", partition=partition) for partition in range(3)]
     kafka.produce(access, "t", records, acks="all")
 
     three.brokers[2].kill()
     eventually(lambda: 2 not in _leaders(access), 30, "the partitions of broker 2 moved")
-    records = [kafka.Outgoing(value=b"during", partition=partition) for partition in range(3)]
+    records = [Outgoing(value=b"during", partition=partition) for partition in range(3)]
     kafka.produce(access, "t", records, acks="all")
     three.brokers[2].start()
     eventually(lambda: _in_sync(access) == [3, 3, 3], 30, "broker 2 caught up")

@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from connect_runtime.system import polling
-from mm2.formats import offset_sync
-from tests.support import connect_workers, eventually, kafka
+from connect_runtime.system import clock
+from mm2.formats import mm2_records
+from mm2.formats.mm2_records import OffsetSync
+from tests.support import eventually, kafka
+from tests.support.connect_workers import Group, Kind, Mode, Worker
+from tests.support.kafka import Outgoing
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
@@ -30,7 +34,7 @@ _UNIQUE = itertools.count(1)
 class Flow:
     """A flow of its own from `source` to `target`: aliases and topics are nobody else's."""
 
-    def __init__(self, source: cluster.Cluster, target: cluster.Cluster, **more: str) -> None:
+    def __init__(self, source: SandboxCluster, target: SandboxCluster, **more: str) -> None:
         number = next(_UNIQUE)
         self.source, self.target = source.client_properties(), target.client_properties()
         self.aliases = (f"src{number}", f"dst{number}")
@@ -67,7 +71,7 @@ class Flow:
         kafka.produce(
             self.source,
             topic or self.topic,
-            [kafka.Outgoing(value=b"%d" % each, partition=each % partitions) for each in numbers],
+            [Outgoing(value=b"%d" % each, partition=each % partitions) for each in numbers],
         )
 
     def values(self, topic: str | None = None, *, partitions: int = 2) -> list[int]:
@@ -84,13 +88,15 @@ class Flow:
     def counts(self, count: int, log: Callable[[], str]) -> None:
         eventually.eventually(lambda: len(self.values()) >= count, WAIT_S, log, interval_s=0.5)
 
-    def syncs(self) -> list[offset_sync.OffsetSync]:
+    def syncs(self) -> list[OffsetSync]:
         on = self.source
         found = kafka.read_partition(on, self.syncs_topic)
-        return [offset_sync.decode(each.key or b"", each.value or b"") for each in found]
+        return [
+            mm2_records.decode_offset_sync(each.key or b"", each.value or b"") for each in found
+        ]
 
 
-def stored(worker: connect_workers.Worker) -> dict[tuple[str, int], int]:
+def stored(worker: Worker) -> dict[tuple[str, int], int]:
     """What REST says of the connector's offsets, which is in Java's form."""
     found: list[Mapping[str, Any]] = worker.get(OFFSETS)["offsets"]
     assert all(set(each["partition"]) == {"cluster", "partition", "topic"} for each in found)
@@ -101,14 +107,14 @@ def stored(worker: connect_workers.Worker) -> dict[tuple[str, int], int]:
 
 
 def test_topics_are_mirrored_and_what_java_keeps_is_kept(
-    west: cluster.Cluster,
-    east: cluster.Cluster,
-    connect_group: Callable[..., connect_workers.Group],
+    west: SandboxCluster,
+    east: SandboxCluster,
+    connect_group: Callable[..., Group],
 ) -> None:
     flow = Flow(west, east, offset_lag_max="10")
     kafka.create_topic(flow.source, flow.topic, partitions=2)
     flow.write(1000)
-    worker = connect_group().start("one", connect_workers.Kind.OURS)
+    worker = connect_group().start("one", Kind.OURS)
     worker.configure(NAME, flow.config)
     eventually.eventually(lambda: worker.runs(NAME, tasks=2), WAIT_S, worker.log_text)
     flow.arrives(worker.log_text)
@@ -149,13 +155,13 @@ def test_topics_are_mirrored_and_what_java_keeps_is_kept(
 
 
 def test_a_topic_is_paused_and_a_budget_set_while_copies_run(
-    west: cluster.Cluster,
-    east: cluster.Cluster,
-    connect_group: Callable[..., connect_workers.Group],
+    west: SandboxCluster,
+    east: SandboxCluster,
+    connect_group: Callable[..., Group],
 ) -> None:
     flow = Flow(west, east)
     kafka.create_topic(flow.source, flow.topic, partitions=2)
-    worker = connect_group().start("one", connect_workers.Kind.OURS)
+    worker = connect_group().start("one", Kind.OURS)
     worker.configure(NAME, flow.config)
     flow.write(100)
     flow.arrives(worker.log_text)
@@ -166,7 +172,7 @@ def test_a_topic_is_paused_and_a_budget_set_while_copies_run(
     worker.configure(NAME, {**flow.config, f"live.paused.topic.{flow.topic}": "true"})
     eventually.eventually(goes_on, WAIT_S, worker.log_text)
     flow.write(10)
-    assert not polling.until(lambda: len(flow.values()) > 100, timeout_s=3.0, interval_s=0.5)
+    assert not clock.wait_until(lambda: len(flow.values()) > 100, timeout_s=3.0, interval_s=0.5)
     worker.configure(NAME, {**flow.config, "live.throttle": "1MB"})
     flow.arrives(worker.log_text)
     assert worker.log_path.read_text().count("copy ends") == 0, "no copy was started again"
@@ -174,9 +180,9 @@ def test_a_topic_is_paused_and_a_budget_set_while_copies_run(
 
 @pytest.mark.full
 def test_a_killed_worker_and_one_that_slept_leave_every_record_once(
-    west: cluster.Cluster,
-    east: cluster.Cluster,
-    connect_group: Callable[..., connect_workers.Group],
+    west: SandboxCluster,
+    east: SandboxCluster,
+    connect_group: Callable[..., Group],
 ) -> None:
     flow = Flow(west, east, tasks_max="4")
     kafka.create_topic(flow.source, flow.topic, partitions=4)
@@ -187,7 +193,7 @@ def test_a_killed_worker_and_one_that_slept_leave_every_record_once(
         "offset.flush.interval.ms": "1000",
     }
     group = connect_group(settings=settings)
-    group.start_all(dict.fromkeys(("one", "two"), connect_workers.Kind.OURS))
+    group.start_all(dict.fromkeys(("one", "two"), Kind.OURS))
     group["one"].configure(NAME, flow.config)
     logs = group.log_texts
 
@@ -221,17 +227,17 @@ def test_a_killed_worker_and_one_that_slept_leave_every_record_once(
 
 
 def test_a_worker_alone_mirrors_too(
-    west: cluster.Cluster, east: cluster.Cluster, tmp_path: Path
+    west: SandboxCluster, east: SandboxCluster, tmp_path: Path
 ) -> None:
     """`connect-standalone`: there is no group that could say whose a partition is."""
     flow = Flow(west, east)
     kafka.create_topic(flow.source, flow.topic, partitions=2)
     flow.write(100)
-    worker = connect_workers.Worker(
-        connect_workers.Kind.OURS,
+    worker = Worker(
+        Kind.OURS,
         {**flow.target, "offset.storage.file.filename": str(tmp_path / "offsets")},
         folder=tmp_path,
-        mode=connect_workers.Mode.STANDALONE,
+        mode=Mode.STANDALONE,
         connectors=[{"name": NAME, **flow.config}],
     )
     with worker:
@@ -243,14 +249,14 @@ def test_a_worker_alone_mirrors_too(
 
 
 def test_copies_run_on_spark(
-    west: cluster.Cluster,
-    east: cluster.Cluster,
-    connect_group: Callable[..., connect_workers.Group],
+    west: SandboxCluster,
+    east: SandboxCluster,
+    connect_group: Callable[..., Group],
 ) -> None:
     flow = Flow(west, east, mm2_engine="spark")
     kafka.create_topic(flow.source, flow.topic, partitions=2)
     flow.write(1000)
-    worker = connect_group().start("one", connect_workers.Kind.OURS)
+    worker = connect_group().start("one", Kind.OURS)
     worker.configure(NAME, flow.config)
     eventually.eventually(lambda: worker.runs(NAME, tasks=2), WAIT_S, worker.log_text)
     flow.arrives(worker.log_text)

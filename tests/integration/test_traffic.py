@@ -7,15 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.base import errors, ids
-from connect_runtime.system import clock
-from mm2.sandbox import clients, comparison, failures, log_reader, proof
-from mm2.sandbox.traffic import java_perf, kinds, mix, payloads, sender, trickle
+from connect_runtime.base.errors import ConnectError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.system.clock import SystemClock
+from mm2.sandbox import log_reader, proof
+from mm2.sandbox.copy_comparison import DifferenceKind, PartitionComparison
+from mm2.sandbox.log_reader import ConsumerLogReader
+from mm2.sandbox.proof import NothingToCompareError
+from mm2.sandbox.sandbox_clients import SandboxClients
+from mm2.sandbox.sandbox_errors import SandboxError
+from mm2.sandbox.traffic import traffic_mix
+from mm2.sandbox.traffic.latency_probe import LatencyProbe, TrickleProducer
+from mm2.sandbox.traffic.payloads import OutgoingRecord
+from mm2.sandbox.traffic.producers import AcknowledgedProducer, JavaPerfProducer
+from mm2.sandbox.traffic.traffic_mix import TrafficMix
 from tests.support import eventually, kafka
+from tests.support.kafka import Outgoing
 
 pytestmark = pytest.mark.integration
 
-KIND = comparison.Kind
+KIND = DifferenceKind
 CODEC_BITS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 _CODEC_BYTE = 22
 """Of a record batch: the low byte of its attributes."""
@@ -24,7 +35,7 @@ _CODEC_BYTE = 22
 @pytest.fixture(scope="module")
 def sent(east):
     """Every kind of traffic once, with topic names that begin with `mix-`."""
-    with mix.Mix(east.client_properties(), prefix="mix-", records=300) as traffic:
+    with TrafficMix(east.client_properties(), prefix="mix-", records=300) as traffic:
         traffic.create_topics()
         traffic.send_backlog()
         yield traffic
@@ -36,7 +47,7 @@ def copied(source, target, topic, remote, *, alter=lambda records: records, isol
         source.client_properties(), topic, isolation=isolation or log_reader.READ_COMMITTED
     )
     outgoing = [
-        kafka.Outgoing(
+        Outgoing(
             value=record.value,
             key=record.key,
             headers=record.headers,
@@ -54,13 +65,13 @@ def mirrored(target, remote, outgoing, *, partitions):
         target.client_properties(),
         remote,
         partitions=partitions,
-        config={"max.message.bytes": str(kinds.LARGE_MESSAGE_BYTES)},
+        config={"max.message.bytes": str(traffic_mix.LARGE_TOPIC_MESSAGE_BYTES)},
     )
     kafka.produce(
         target.client_properties(),
         remote,
         outgoing,
-        message_max_bytes=kinds.LARGE_MESSAGE_BYTES,
+        message_max_bytes=traffic_mix.LARGE_TOPIC_MESSAGE_BYTES,
         enable_idempotence=True,
     )
 
@@ -68,7 +79,7 @@ def mirrored(target, remote, outgoing, *, partitions):
 def outgoing_of(reader, partition):
     for chunk in reader.read(partition):
         for key, value, headers, (_, timestamp) in chunk.contents:
-            yield kafka.Outgoing(
+            yield Outgoing(
                 value=value,
                 key=key,
                 headers=tuple(headers or ()),
@@ -78,17 +89,17 @@ def outgoing_of(reader, partition):
 
 
 def compared(source, target, topic, remote, **options):
-    return proof.compare(
+    return proof.compare_topics(
         source.client_properties(), target.client_properties(), {topic: remote}, **options
     )
 
 
 def test_every_kind_is_in_the_log(east, sent):
     properties = east.client_properties()
-    with log_reader.LogReader(properties, alias="east") as reader:
+    with ConsumerLogReader(properties, alias="east") as reader:
         for name in sent.topic_names:
             for number in range(reader.partitions(name)):
-                some = next(reader.read(ids.TopicPartition(name, number)), None)
+                some = next(reader.read(TopicPartition(name, number)), None)
                 assert (some is None) == (name == "mix-empty"), name
     sizes = [
         len(each.value or b"")
@@ -129,17 +140,17 @@ def test_batches_have_the_codec_of_their_topic(east, sent, codec):
 
 
 def test_a_faithful_copy_of_every_kind_is_equal(east, west, sent):
-    with log_reader.LogReader(east.client_properties(), alias="east") as reader:
+    with ConsumerLogReader(east.client_properties(), alias="east") as reader:
         for name in sent.topic_names:
             partitions = reader.partitions(name)
             outgoing = [
                 record
                 for number in range(partitions)
-                for record in outgoing_of(reader, ids.TopicPartition(name, number))
+                for record in outgoing_of(reader, TopicPartition(name, number))
             ]
             mirrored(west, f"east.{name}", outgoing, partitions=partitions)
-    seen: list[comparison.PartitionComparison] = []
-    result = proof.compare(
+    seen: list[PartitionComparison] = []
+    result = proof.compare_topics(
         east.client_properties(),
         west.client_properties(),
         {name: f"east.{name}" for name in sent.topic_names},
@@ -147,7 +158,7 @@ def test_a_faithful_copy_of_every_kind_is_equal(east, west, sent):
     )
     assert result.equal, str(result)
     assert tuple(seen) == result.partitions
-    assert len(seen) == sum(each.partitions for each in kinds.TOPICS)
+    assert len(seen) == sum(each.partitions for each in traffic_mix.MIX_TOPICS)
     assert result.records > 3_000
     assert result.size > 12_000_000
 
@@ -228,7 +239,7 @@ def test_aborted_records_that_show_are_extra(east, west, sent, topic):
 
 def test_the_isolation_level_at_the_target_decides_what_is_seen_there(east, west, topic):
     name, remote = topic("source"), topic("remote")
-    records = [kafka.Outgoing(value=b"%d" % number, timestamp=number + 1) for number in range(50)]
+    records = [Outgoing(value=b"%d" % number, timestamp=number + 1) for number in range(50)]
     kafka.create_topic(east.client_properties(), name)
     kafka.produce(east.client_properties(), name, records)
     kafka.create_topic(west.client_properties(), remote)
@@ -250,21 +261,19 @@ def test_partitions_that_the_target_lacks_are_missing(east, west, topic):
     name, remote = topic("source"), topic("remote")
     kafka.create_topic(east.client_properties(), name, partitions=2)
     kafka.create_topic(west.client_properties(), remote)
-    kafka.produce(
-        east.client_properties(), name, [kafka.Outgoing(value=b"v", partition=1, timestamp=1)]
-    )
+    kafka.produce(east.client_properties(), name, [Outgoing(value=b"v", partition=1, timestamp=1)])
     (wrong,) = compared(east, west, name, remote).differing
-    assert wrong.source == ids.TopicPartition(name, 1)
+    assert wrong.source == TopicPartition(name, 1)
 
 
 def test_nothing_is_not_equal_to_nothing(east, west):
-    with pytest.raises(proof.NothingToCompareError, match="no such topic"):
+    with pytest.raises(NothingToCompareError, match="no such topic"):
         compared(east, west, "never-made", "never-made")
-    with pytest.raises(proof.NothingToCompareError, match="no topics"):
-        proof.compare(east.client_properties(), west.client_properties(), {})
+    with pytest.raises(NothingToCompareError, match="no topics"):
+        proof.compare_topics(east.client_properties(), west.client_properties(), {})
 
 
-class HurryingClock(clock.SystemClock):
+class HurryingClock(SystemClock):
     """Runs ahead by `step_s` whenever it is asked."""
 
     ahead_s = 0.0
@@ -278,22 +287,22 @@ class HurryingClock(clock.SystemClock):
 def test_a_silent_cluster_ends_the_comparison_with_its_address(own_cluster, topic):
     running, name, hurrying = own_cluster("silent"), topic(), HurryingClock()
     kafka.create_topic(running.client_properties(), name)
-    kafka.produce(running.client_properties(), name, [kafka.Outgoing(value=b"v" * 1_000)] * 5_000)
+    kafka.produce(running.client_properties(), name, [Outgoing(value=b"v" * 1_000)] * 5_000)
     properties = running.client_properties()
-    with log_reader.LogReader(properties, alias="silent", now=hurrying) as reader:
+    with ConsumerLogReader(properties, alias="silent", now=hurrying) as reader:
         assert reader.partitions(name) == 1
-        chunks = reader.read(ids.TopicPartition(name, 0))
+        chunks = reader.read(TopicPartition(name, 0))
         next(chunks)
         running.freeze()
         hurrying.step_s = 10.0
-        with pytest.raises(errors.ConnectError, match=rf"{name}-0 .*silent.*{running.bootstrap}"):
+        with pytest.raises(ConnectError, match=rf"{name}-0 .*silent.*{running.bootstrap}"):
             list(chunks)
         running.thaw()
 
 
 def test_live_traffic_goes_on_until_it_is_stopped(east, topic):
     properties = east.client_properties()
-    with mix.Mix(properties, prefix=f"{topic()}-", records=10) as traffic:
+    with TrafficMix(properties, prefix=f"{topic()}-", records=10) as traffic:
         traffic.create_topics()
         traffic.start()
         name = next(each for each in traffic.topic_names if each.endswith("transactions"))
@@ -314,16 +323,16 @@ def test_live_traffic_goes_on_until_it_is_stopped(east, topic):
 
 @pytest.mark.full
 def test_live_traffic_that_fails_says_so(own_cluster):
-    with mix.Mix(own_cluster("poor").client_properties(), records=10) as traffic:
+    with TrafficMix(own_cluster("poor").client_properties(), records=10) as traffic:
         traffic.start()
         eventually.eventually(lambda: not traffic.running, 60)
-        with pytest.raises(failures.SandboxError, match=r"traffic ended: sending to codec-none"):
+        with pytest.raises(SandboxError, match=r"traffic ended: sending to codec-none"):
             traffic.stop()
 
 
 def test_a_java_producer_that_fails_says_why(east):
-    with pytest.raises(failures.SandboxError, match=r"Java producer for topic .*status 1"):
-        java_perf.PerfProducer(
+    with pytest.raises(SandboxError, match=r"Java producer for topic .*status 1"):
+        JavaPerfProducer(
             east.client_properties() | {"acks": "17"}, "any", records=1, codec="nonsense"
         ).finish()
 
@@ -331,8 +340,8 @@ def test_a_java_producer_that_fails_says_why(east):
 def test_a_trickle_is_measured_by_who_reads_it(east, topic):
     name, properties = topic(), east.client_properties()
     kafka.create_topic(properties, name, partitions=2)
-    probe = trickle.LatencyProbe(properties, name, partitions=2)
-    steady = trickle.Trickle(properties, name, partitions=2, per_second=200)
+    probe = LatencyProbe(properties, name, partitions=2)
+    steady = TrickleProducer(properties, name, partitions=2, per_second=200)
     probe.start()
     steady.start()
     eventually.eventually(lambda: probe.count > 50, 60, "a trickle that arrives")
@@ -347,26 +356,24 @@ def test_a_trickle_is_measured_by_who_reads_it(east, topic):
 
 
 def test_a_trickle_that_is_refused_says_why(east, topic):
-    steady = trickle.Trickle(east.client_properties(), topic("never-made"))
+    steady = TrickleProducer(east.client_properties(), topic("never-made"))
     steady.start()
     eventually.eventually(lambda: not steady.running, 60)
-    with pytest.raises(failures.SandboxError, match="never-made"):
+    with pytest.raises(SandboxError, match="never-made"):
         steady.stop()
 
 
 def test_a_sender_gives_up_in_the_end(own_cluster, topic):
     running, name = own_cluster("gone"), topic()
     kafka.create_topic(running.client_properties(), name)
-    ends = sender.Sender(
-        clients.Clients(running.client_properties(), alias="gone"),
+    ends = AcknowledgedProducer(
+        SandboxClients(running.client_properties(), alias="gone"),
         "test",
-        now=clock.SystemClock(),
+        now=SystemClock(),
         settings={},
     )
     running.kill()
-    ends.send(name, [payloads.Outgoing(value=b"v")])
-    with pytest.raises(
-        errors.ConnectError, match=rf"1 record not acknowledged.*{running.bootstrap}"
-    ):
+    ends.send(name, [OutgoingRecord(value=b"v")])
+    with pytest.raises(ConnectError, match=rf"1 record not acknowledged.*{running.bootstrap}"):
         ends.flush(timeout_s=1.0)
     ends.close(timeout_s=0.1)

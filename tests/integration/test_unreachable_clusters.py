@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from mm2.app import exits
-from mm2.formats import receipt
-from mm2.sandbox import cluster, ports
+from mm2 import exit_codes
+from mm2.formats import incident_records
+from mm2.formats.incident_records import Incident, IncidentKind
+from mm2.sandbox import port_reservation
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import kafka, mirror
+from tests.support.kafka import Outgoing
 
 pytestmark = pytest.mark.integration
 
@@ -23,24 +26,24 @@ BOUND_S = 60.0
 @pytest.fixture
 def file(own_cluster, tmp_path: Path) -> Iterator[Path]:
     """Flows both ways between a cluster that serves, with a receipt, and one that does not."""
-    serving: cluster.Cluster = own_cluster()
+    serving: SandboxCluster = own_cluster()
     properties = serving.client_properties()
     topic = "mm2-receipts.west.internal"
     kafka.create_topic(properties, topic)
-    key, value = receipt.encode(
-        receipt.Receipt(
+    key, value = incident_records.encode(
+        Incident(
             topic="orders",
             partition=0,
             id="1",
-            kind=receipt.ReceiptKind.SOURCE_GONE,
+            kind=IncidentKind.SOURCE_GONE,
             flow="west->east",
             at_ms=1_700_000_000_000,
             detail="deleted before it was replicated",
             source=(3, 9),
         )
     )
-    kafka.produce(properties, topic, [kafka.Outgoing(key=key, value=value)])
-    silent = ports.reserve()
+    kafka.produce(properties, topic, [Outgoing(key=key, value=value)])
+    silent = port_reservation.reserve_port()
     given = mirror.settings(properties, {"bootstrap.servers": f"127.0.0.1:{silent.port}"})
     given["flows"].append({"from": "west", "to": "east"})
     path = tmp_path / "clusters.yaml"
@@ -51,7 +54,7 @@ def file(own_cluster, tmp_path: Path) -> Iterator[Path]:
 
 def test_receipts_of_the_target_that_serves_are_listed(file):
     done = mirror.mm2("receipts", "--config", file, timeout_s=BOUND_S)
-    assert done.returncode == exits.UNKNOWN, done.stderr
+    assert done.returncode == exit_codes.UNKNOWN, done.stderr
     (line,) = done.stdout.splitlines()[1:]
     assert line.split()[1:6] == ["west->east", "orders", "0", "source-gone", "[3,9)"]
     waiting, error = done.stderr.splitlines()
@@ -61,7 +64,7 @@ def test_receipts_of_the_target_that_serves_are_listed(file):
     )
 
     done = mirror.mm2("receipts", "-c", file, "--json", "--flow", "east->west")
-    assert done.returncode == exits.UNREACHABLE, done.stderr
+    assert done.returncode == exit_codes.UNREACHABLE, done.stderr
     told = json.loads(done.stdout)
     assert (told["receipts"], [each["cluster"] for each in told["errors"]]) == ([], ["west"])
 
@@ -73,15 +76,15 @@ def test_a_cluster_that_does_not_answer_is_no_problem_that_was_found(file):
         *("offsets", "translate", "--topic", "east.orders", "--partition", "0", "--offset", "1"),
         *("--flow", "east->west", "--back", *where),
     )
-    assert translated.returncode == exits.UNREACHABLE, translated.stdout + translated.stderr
+    assert translated.returncode == exit_codes.UNREACHABLE, translated.stdout + translated.stderr
     reset = mirror.mm2("topic", "reset", "east->west", "orders", "--from", "earliest", *where)
-    assert reset.returncode == exits.UNREACHABLE, reset.stderr
+    assert reset.returncode == exit_codes.UNREACHABLE, reset.stderr
     assert re.fullmatch(
         r"mm2: west: connection refused \(127.0.0.1:\d+\); diagnose with: mm2 check",
         reset.stderr.splitlines()[-1],
     )
     checked = mirror.mm2("check", *where, "--timeout", "5")
-    assert checked.returncode == exits.FAILED, "one of two was looked at"
+    assert checked.returncode == exit_codes.FAILED, "one of two was looked at"
     paused = mirror.mm2("pause", "east->west", *where)
-    assert paused.returncode == exits.UNREACHABLE
+    assert paused.returncode == exit_codes.UNREACHABLE
     assert f"no process runs {file} on this machine" in paused.stderr

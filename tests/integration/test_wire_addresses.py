@@ -7,9 +7,13 @@ import socket
 
 import pytest
 
-from connect_runtime.wire.codec import failures, targets
-from mm2.sandbox import cluster, ports
-from tests.support import cluster_access, doors, moving, wire
+from connect_runtime.protocol.request_builders import AnyNodeTarget, NodeTarget
+from connect_runtime.protocol.request_errors import ConnectionFailed, RequestTimedOut
+from mm2.sandbox import port_reservation
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.support import cluster_access, moving, wire
+from tests.support.doors import Door, Doors
+from tests.support.wire import Driver
 
 pytestmark = pytest.mark.integration
 
@@ -19,7 +23,7 @@ WAIT_S = 30.0
 @pytest.fixture
 def dead():
     """Entries of a bootstrap list that lead nowhere, each in its own way."""
-    refused, silent = ports.reserve(), ports.reserve()
+    refused, silent = port_reservation.reserve_port(), port_reservation.reserve_port()
     with socket.create_server(("127.0.0.1", silent.port)):
         yield ["nowhere.invalid:9092", f"127.0.0.1:{refused.port}", f"127.0.0.1:{silent.port}"]
     for each in (refused, silent):
@@ -28,9 +32,9 @@ def dead():
 
 def test_dead_entries_of_a_list_are_gone_round_by_both_clients(east, dead):
     given = {**east.client_properties(), "bootstrap.servers": ",".join([*dead, east.bootstrap])}
-    with wire.Driver(given) as driver:
+    with Driver(given) as driver:
         started_s = driver.clock.now_s()
-        driver.ask(targets.Node(1), wire.broker_settings(1))
+        driver.ask(NodeTarget(1), wire.broker_settings(1))
         assert driver.clock.now_s() - started_s < 10.0
         assert driver.connections.troubles() == {}
     bootstrap = tuple(given["bootstrap.servers"].split(","))
@@ -40,9 +44,9 @@ def test_dead_entries_of_a_list_are_gone_round_by_both_clients(east, dead):
 
 def test_a_list_of_dead_entries_names_each_with_its_trouble(dead):
     given = {"bootstrap.servers": ",".join(dead)}
-    with wire.Driver(given) as driver:
-        reply = driver.call(targets.AnyNode(), wire.broker_settings(1), timeout_s=4.0)
-    assert isinstance(reply.failure, failures.RequestTimedOut)
+    with Driver(given) as driver:
+        reply = driver.call(AnyNodeTarget(), wire.broker_settings(1), timeout_s=4.0)
+    assert isinstance(reply.failure, RequestTimedOut)
     said = str(reply.failure)
     assert "nowhere.invalid:9092: " in said
     assert "does not resolve" in said
@@ -54,21 +58,21 @@ def test_a_list_of_dead_entries_names_each_with_its_trouble(dead):
 def test_when_all_brokers_are_elsewhere_bootstrap_is_asked_again_unless_that_is_forbidden(
     own_cluster, rebootstrap
 ):
-    running: cluster.Cluster = own_cluster()
-    here, there = int(running.bootstrap.rpartition(":")[2]), ports.reserve()
-    door = doors.Door(here)
+    running: SandboxCluster = own_cluster()
+    here, there = int(running.bootstrap.rpartition(":")[2]), port_reservation.reserve_port()
+    door = Door(here)
     given = {**running.client_properties(), "bootstrap.servers": door.address}
-    with doors.Doors(door), wire.Driver(given, rebootstrap=rebootstrap) as driver:
-        driver.ask(targets.Node(1), wire.broker_settings(1))
+    with Doors(door), Driver(given, rebootstrap=rebootstrap) as driver:
+        driver.ask(NodeTarget(1), wire.broker_settings(1))
         moving.restart_elsewhere(running, there.port)
         door.target = there.port
-        lost = driver.call(targets.Node(1), wire.broker_settings(1), timeout_s=10.0)
-        assert isinstance(lost.failure, failures.ConnectionFailed), "it stood since before"
-        reply = driver.call(targets.Node(1), wire.broker_settings(1), timeout_s=5.0)
+        lost = driver.call(NodeTarget(1), wire.broker_settings(1), timeout_s=10.0)
+        assert isinstance(lost.failure, ConnectionFailed), "it stood since before"
+        reply = driver.call(NodeTarget(1), wire.broker_settings(1), timeout_s=5.0)
         if rebootstrap:
             assert reply.failure is None
             assert driver.connections.view.brokers[1].port == there.port
         else:
-            assert isinstance(reply.failure, failures.RequestTimedOut)
+            assert isinstance(reply.failure, RequestTimedOut)
             assert driver.connections.view.brokers[1].port == here
     there.release()

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from connect_runtime.wire.codec import (
-    failures,
-    fetch,
-    fetch_session,
-    messages,
-    produce,
-    targets,
-    versions,
+from connect_runtime.protocol import api_versions, fetch, request_builders
+from connect_runtime.protocol.fetch import (
+    FetchRequestPartition,
+    FetchResponse,
+    FetchSession,
+    FetchSessionRequest,
 )
+from connect_runtime.protocol.produce import ProduceBatch
+from connect_runtime.protocol.request_builders import (
+    CoordinatorTarget,
+    EpochEndQuery,
+    LeaderTarget,
+    OffsetQuery,
+    RequestBuilder,
+)
+from connect_runtime.protocol.request_errors import UnsupportedVersion
 from mm2.formats import record_batch, record_sets
-from tests.support import kafka, wire
+from tests.support import kafka
+from tests.support.kafka import Outgoing
+from tests.support.wire import Driver
 
 pytestmark = pytest.mark.integration
 
@@ -22,9 +31,9 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 NO_PRODUCER = (-1, -1, -1)
 
 
-def outgoing(count: int, *, size: int = 200) -> list[kafka.Outgoing]:
+def outgoing(count: int, *, size: int = 200) -> list[Outgoing]:
     return [
-        kafka.Outgoing(
+        Outgoing(
             key=b"k%d" % index,
             value=(b"value %d " % index) * (size // 8),
             headers=(("h", b"x"), ("null", None)),
@@ -34,15 +43,15 @@ def outgoing(count: int, *, size: int = 200) -> list[kafka.Outgoing]:
     ]
 
 
-def copied(driver: wire.Driver, source: str, target: str, **options) -> None:
+def copied(driver: Driver, source: str, target: str, **options) -> None:
     """Fetch everything of partition 0 and produce it, batch by batch, to another topic."""
     found = driver.fetch(source)
     assert found.last_stable_offset == found.high_watermark
     driver.leader(target)
-    for header, batch in record_sets.batches(found.records):
-        record_batch.stamp(batch, attributes=header.attributes, producer=NO_PRODUCER)
+    for header, batch in record_sets.iter_batches(found.records):
+        record_batch.stamp_producer(batch, attributes=header.attributes, producer=NO_PRODUCER)
         (acked,) = driver.produce(
-            [produce.ProduceBatch(target, driver.topic_id(target), 0, batch)], **options
+            [ProduceBatch(target, driver.topic_id(target), 0, batch)], **options
         )
         assert (acked.error_code, acked.error_message) == (0, None)
         assert acked.base_offset == header.base_offset
@@ -50,7 +59,7 @@ def copied(driver: wire.Driver, source: str, target: str, **options) -> None:
 
 def test_versions_brokers_topics_and_ids_are_known(east, topic):
     name = kafka.create_topic(east.client_properties(), topic(), partitions=3)
-    with wire.Driver(east.client_properties()) as driver:
+    with Driver(east.client_properties()) as driver:
         driver.leader(name)
         view = driver.connections.view
         found = view.topic(name)
@@ -58,11 +67,14 @@ def test_versions_brokers_topics_and_ids_are_known(east, topic):
         assert sorted(found.leaders) == [0, 1, 2]
         assert found.topic_id != bytes(16)
         assert [f"{each.host}:{each.port}" for each in view.brokers.values()] == [east.bootstrap]
-        assert driver.version(1, versions.FETCH_KEY, versions.FETCH) == 17
-        assert driver.version(1, versions.PRODUCE_KEY, versions.PRODUCE) == 13
-        assert driver.version(1, versions.PRODUCE_KEY, versions.TRANSACTIONAL_PRODUCE) == 11
-        with pytest.raises(failures.UnsupportedVersion, match=east.bootstrap):
-            driver.connections.version_for(1, versions.FETCH_KEY, 90, 99)
+        assert driver.version(1, api_versions.FETCH_KEY, api_versions.FETCH_VERSIONS) == 17
+        assert driver.version(1, api_versions.PRODUCE_KEY, api_versions.PRODUCE_VERSIONS) == 13
+        assert (
+            driver.version(1, api_versions.PRODUCE_KEY, api_versions.TRANSACTIONAL_PRODUCE_VERSIONS)
+            == 11
+        )
+        with pytest.raises(UnsupportedVersion, match=east.bootstrap):
+            driver.connections.version_for(1, api_versions.FETCH_KEY, 90, 99)
         rtt_s = driver.connections.rtt_s(1)
         assert rtt_s is not None
         assert 0 < rtt_s < 10
@@ -73,20 +85,22 @@ def test_batches_of_every_codec_pass_through_and_an_ordinary_client_reads_them(e
     properties = east.client_properties()
     source, target = (kafka.create_topic(properties, topic(label)) for label in ("from", "to"))
     kafka.produce(properties, source, outgoing(2000), compression_type=codec)
-    with wire.Driver(properties) as driver:
+    with Driver(properties) as driver:
         copied(driver, source, target)
     one, other = (kafka.read_partition(properties, name, 0) for name in (source, target))
     assert len(one) == 2000
     assert kafka.differences(one, other) == []
 
 
-@pytest.mark.parametrize("version", range(versions.FETCH[0], versions.FETCH[1] + 1))
+@pytest.mark.parametrize(
+    "version", range(api_versions.FETCH_VERSIONS[0], api_versions.FETCH_VERSIONS[1] + 1)
+)
 def test_every_fetch_version_reads_the_same(east, topic, version):
     properties = east.client_properties()
     name = kafka.create_topic(properties, topic())
     kafka.produce(properties, name, outgoing(10))
     kafka.produce_transaction(properties, name, outgoing(5), transactional_id=name, commit=False)
-    with wire.Driver(properties) as driver:
+    with Driver(properties) as driver:
         # The marker is written after the abort was acknowledged.
         driver.until(lambda: driver.fetch(name).last_stable_offset == 16)
         found = driver.fetch(name, asked=(version, version))
@@ -96,9 +110,9 @@ def test_every_fetch_version_reads_the_same(east, topic, version):
         assert (found.error_code, found.high_watermark, found.log_start_offset) == (0, 16, 0)
         assert [first for _, first in found.aborted] == [10]
         assert found.current_leader is None
-        assert [h.base_offset for h, _ in record_sets.batches(found.records)] == [0, 10]
+        assert [h.base_offset for h, _ in record_sets.iter_batches(found.records)] == [0, 10]
         # The marker is much younger than the records and so in the log's next segment.
-        ((marker, _),) = record_sets.batches(
+        ((marker, _),) = record_sets.iter_batches(
             driver.fetch(name, 15, asked=(version, version)).records
         )
         assert (marker.base_offset, marker.is_control) == (15, True)
@@ -106,15 +120,17 @@ def test_every_fetch_version_reads_the_same(east, topic, version):
         assert (missing.error_code, len(missing.records)) == (1, 0)
 
 
-@pytest.mark.parametrize("version", range(versions.PRODUCE[0], versions.PRODUCE[1] + 1))
+@pytest.mark.parametrize(
+    "version", range(api_versions.PRODUCE_VERSIONS[0], api_versions.PRODUCE_VERSIONS[1] + 1)
+)
 def test_every_produce_version_is_understood(east, topic, version):
     properties = east.client_properties()
     source, target = (kafka.create_topic(properties, topic(label)) for label in ("from", "to"))
     kafka.produce(properties, source, outgoing(50))
-    with wire.Driver(properties) as driver:
+    with Driver(properties) as driver:
         copied(driver, source, target, asked=(version, version))
         found = driver.fetch(source)
-        refused = produce.ProduceBatch(
+        refused = ProduceBatch(
             target, driver.topic_id(target), 0, memoryview(bytes(found.records[:-1]) + b"?")
         )
         (answer,) = driver.produce([refused], asked=(version, version))
@@ -127,12 +143,12 @@ def test_several_partitions_share_a_request_and_answer_each_for_itself(east, top
     source, one = (kafka.create_topic(properties, topic(label)) for label in ("from", "one"))
     two = kafka.create_topic(properties, topic("two"), partitions=3)
     kafka.produce(properties, source, outgoing(3))
-    with wire.Driver(properties) as driver:
+    with Driver(properties) as driver:
         records = driver.fetch(source).records
         for name in (one, two):
             driver.leader(name)
         batches = [
-            produce.ProduceBatch(name, driver.topic_id(name), partition, records)
+            ProduceBatch(name, driver.topic_id(name), partition, records)
             for name, partition in ((one, 0), (two, 0), (two, 2), (two, 9))
         ]
         answers = {
@@ -149,23 +165,23 @@ def test_several_partitions_share_a_request_and_answer_each_for_itself(east, top
 class FetchingSession:
     """One fetch session over partition 0 of some topics; `read` is where each goes on."""
 
-    def __init__(self, driver: wire.Driver, names: list[str]) -> None:
+    def __init__(self, driver: Driver, names: list[str]) -> None:
         for name in names:
             driver.leader(name)
-        self.session = fetch_session.FetchSession()
+        self.session = FetchSession()
         self.read = dict.fromkeys(names, 0)
         self._driver = driver
         self._by_id = {driver.topic_id(name): name for name in names}
-        self._version = driver.version(1, versions.FETCH_KEY, versions.FETCH)
+        self._version = driver.version(1, api_versions.FETCH_KEY, api_versions.FETCH_VERSIONS)
         for name in names:
             self._want(name)
 
     def _want(self, name: str) -> None:
         topic_id = self._driver.topic_id(name)
-        asked = fetch.FetchPartition(name, topic_id, 0, -1, self.read[name], -1, 1 << 20)
+        asked = FetchRequestPartition(name, topic_id, 0, -1, self.read[name], -1, 1 << 20)
         self.session.want(name, asked)
 
-    def round_trip(self) -> tuple[fetch_session.FetchSessionRequest, fetch.FetchResponse]:
+    def round_trip(self) -> tuple[FetchSessionRequest, FetchResponse]:
         request = self.session.next_request()
         body = fetch.encode_fetch_request(
             self._version,
@@ -179,13 +195,13 @@ class FetchingSession:
             forgotten=request.forgotten,
             rack_id="",
         )
-        reply = self._driver.raw(1, versions.FETCH_KEY, self._version, chunks=[body], lane="s")
+        reply = self._driver.raw(1, api_versions.FETCH_KEY, self._version, chunks=[body], lane="s")
         assert reply.body is not None
         response = fetch.decode_fetch_response(self._version, reply.body)
         self.session.answered(response)
         for found in response.partitions:
             name = self._by_id[found.topic_id]
-            for header, _ in record_sets.batches(found.records):
+            for header, _ in record_sets.iter_batches(found.records):
                 self.read[name] = header.last_offset + 1
             if name in self.session._wanted:
                 self._want(name)
@@ -195,7 +211,7 @@ class FetchingSession:
 def test_a_fetch_session_sends_changes_only_and_survives_a_forgetful_broker(east, topic):
     properties = east.client_properties()
     names = [kafka.create_topic(properties, topic(f"t{i}")) for i in range(3)]
-    with wire.Driver(properties) as driver:
+    with Driver(properties) as driver:
         fetching = FetchingSession(driver, names)
         request, response = fetching.round_trip()
         assert (request.session_epoch, len(response.partitions)) == (0, 3)
@@ -213,7 +229,7 @@ def test_a_fetch_session_sends_changes_only_and_survives_a_forgetful_broker(east
         assert response.partitions == []
         fetching.session._session_id += 1  # as if the broker had dropped it
         _, response = fetching.round_trip()
-        assert response.error_code == fetch_session.SESSION_NOT_FOUND
+        assert response.error_code == fetch.SESSION_NOT_FOUND
         request, response = fetching.round_trip()
         assert (request.session_epoch, len(response.partitions)) == (0, 2)
         assert fetching.read == {names[0]: 0, names[1]: 7, names[2]: 0}
@@ -223,12 +239,12 @@ def test_a_transaction_of_our_own_is_committed_and_fences_the_one_before(east, t
     properties = east.client_properties()
     source, target = (kafka.create_topic(properties, topic(label)) for label in ("from", "to"))
     kafka.produce(properties, source, outgoing(4))
-    to = targets.Coordinator(targets.TRANSACTION, f"mm2-test-{target}")
-    with wire.Driver(properties) as driver:
-        (batch,) = (b for _, b in record_sets.batches(driver.fetch(source).records))
+    to = CoordinatorTarget(request_builders.TRANSACTION_COORDINATOR, f"mm2-test-{target}")
+    with Driver(properties) as driver:
+        (batch,) = (b for _, b in record_sets.iter_batches(driver.fetch(source).records))
         driver.leader(target)
 
-        def settled(message: messages.Message) -> object:
+        def settled(message: RequestBuilder) -> object:
             """Coordinators answer 14 to 16 and 51 for a while: ask again."""
             found: list[object] = []
 
@@ -248,7 +264,7 @@ def test_a_transaction_of_our_own_is_committed_and_fences_the_one_before(east, t
             return found[0]
 
         def init() -> tuple[int, int]:
-            body = settled(messages.init_producer_id(to.key, 60_000))
+            body = settled(request_builders.init_producer_id(to.key, 60_000))
             assert body.error_code == 0  # type: ignore[attr-defined]
             return int(body.producer_id), int(body.producer_epoch)  # type: ignore[attr-defined]
 
@@ -256,23 +272,25 @@ def test_a_transaction_of_our_own_is_committed_and_fences_the_one_before(east, t
         producer_id, epoch = init()
         assert (producer_id, epoch) == (old[0], old[1] + 1)
         added = settled(
-            messages.add_partitions_to_txn(
+            request_builders.add_partitions_to_txn(
                 to.key, producer_id=producer_id, epoch=epoch, topics={target: [0]}
             )
         )
         (result,) = added.results_by_topic_v3_and_below  # type: ignore[attr-defined]
         assert result.results_by_partition[0].partition_error_code == 0
-        record_batch.stamp(batch, attributes=0x10, producer=(producer_id, epoch, 0))
+        record_batch.stamp_producer(batch, attributes=0x10, producer=(producer_id, epoch, 0))
         (acked,) = driver.produce(
-            [produce.ProduceBatch(target, driver.topic_id(target), 0, batch)],
-            asked=versions.TRANSACTIONAL_PRODUCE,
+            [ProduceBatch(target, driver.topic_id(target), 0, batch)],
+            asked=api_versions.TRANSACTIONAL_PRODUCE_VERSIONS,
             transactional_id=to.key,
         )
         assert (acked.error_code, acked.base_offset) == (0, 0)
-        zombie = settled(messages.end_txn(to.key, producer_id=old[0], epoch=old[1], committed=True))
+        zombie = settled(
+            request_builders.end_txn(to.key, producer_id=old[0], epoch=old[1], committed=True)
+        )
         assert int(zombie.error_code) in {47, 90}  # type: ignore[attr-defined]
         done = settled(
-            messages.end_txn(to.key, producer_id=producer_id, epoch=epoch, committed=True)
+            request_builders.end_txn(to.key, producer_id=producer_id, epoch=epoch, committed=True)
         )
         assert done.error_code == 0  # type: ignore[attr-defined]
         driver.until(lambda: driver.fetch(target).last_stable_offset == 5)
@@ -283,17 +301,18 @@ def test_offsets_and_epochs_can_be_asked_for(east, topic):
     properties = east.client_properties()
     name = kafka.create_topic(properties, topic(), partitions=2)
     kafka.produce(properties, name, outgoing(9))
-    with wire.Driver(properties) as driver:
+    with Driver(properties) as driver:
         driver.leader(name)
-        queries = [messages.OffsetQuery(partition=0, timestamp=t) for t in (-1,)]
+        queries = [OffsetQuery(partition=0, timestamp=t) for t in (-1,)]
         body = driver.ask(
-            targets.Leader(name, 0), messages.list_offsets({name: queries}, read_committed=True)
+            LeaderTarget(name, 0),
+            request_builders.list_offsets({name: queries}, read_committed=True),
         )
         assert body.topics[0].partitions[0].offset == 9
         ends = driver.ask(
-            targets.Leader(name, 0),
-            messages.offsets_for_leader_epochs(
-                {name: [messages.EpochQuery(partition=0, current_epoch=0, leader_epoch=0)]}
+            LeaderTarget(name, 0),
+            request_builders.offsets_for_leader_epochs(
+                {name: [EpochEndQuery(partition=0, current_epoch=0, leader_epoch=0)]}
             ),
         )
         assert ends.topics[0].partitions[0].end_offset == 9
@@ -302,13 +321,11 @@ def test_offsets_and_epochs_can_be_asked_for(east, topic):
 def test_a_large_response_arrives_whole_and_its_buffer_is_used_again(east, topic):
     properties = east.client_properties()
     name = kafka.create_topic(properties, topic(), config={"max.message.bytes": "8000000"})
-    kafka.produce(
-        properties, name, [kafka.Outgoing(value=b"x" * 5_000_000)], message_max_bytes=8_000_000
-    )
-    with wire.Driver(properties) as driver:
+    kafka.produce(properties, name, [Outgoing(value=b"x" * 5_000_000)], message_max_bytes=8_000_000)
+    with Driver(properties) as driver:
         for _ in range(3):
             found = driver.fetch(name)
-            ((header, batch),) = record_sets.batches(found.records)
+            ((header, batch),) = record_sets.iter_batches(found.records)
             assert record_batch.crc_matches(batch, header)
             assert len(batch) > 5_000_000
             assert driver.pool.free_bytes == 0
@@ -318,7 +335,7 @@ def test_a_large_response_arrives_whole_and_its_buffer_is_used_again(east, topic
 
 def test_a_topic_that_appears_later_is_found(east, topic):
     name = topic()
-    with wire.Driver(east.client_properties()) as driver:
+    with Driver(east.client_properties()) as driver:
         driver.connections.want_topics([name])
         driver.until(lambda: driver.connections.view.topic(name))
         found = driver.connections.view.topic(name)
@@ -330,7 +347,7 @@ def test_a_topic_that_appears_later_is_found(east, topic):
 
 def test_idling_takes_no_turns(east, topic):
     name = kafka.create_topic(east.client_properties(), topic())
-    with wire.Driver(east.client_properties()) as driver:
+    with Driver(east.client_properties()) as driver:
         driver.leader(name)
         before, end_s = driver.rounds, driver.clock.now_s() + 1.0
         while driver.clock.now_s() < end_s:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from connect_runtime.wire.codec import messages, produce, targets, versions
+from connect_runtime.protocol import api_versions, produce, request_builders
+from connect_runtime.protocol.produce import ProduceBatch
+from connect_runtime.protocol.request_builders import CoordinatorTarget
 from mm2.formats import record_batch, record_sets
-from tests.support import kafka, second_brokers, wire
+from tests.support import kafka
+from tests.support.kafka import Outgoing
+from tests.support.second_brokers import SecondCluster
+from tests.support.wire import Driver
 
 pytestmark = [pytest.mark.integration, pytest.mark.full, pytest.mark.timeout(1200)]
 
@@ -15,13 +20,13 @@ NOT_LEADER, STORAGE, NOT_COORDINATOR, THROTTLED = 6, 56, 16, 89
 
 @pytest.fixture(scope="module")
 def second(tmp_path_factory):
-    with second_brokers.SecondCluster(tmp_path_factory.mktemp("kfake")) as running:
+    with SecondCluster(tmp_path_factory.mktemp("kfake")) as running:
         yield running
 
 
 @pytest.fixture
 def driver(second):
-    with wire.Driver(second.client_properties()) as found:
+    with Driver(second.client_properties()) as found:
         yield found
 
 
@@ -29,7 +34,7 @@ def driver(second):
 def held(second, topic):
     """A topic with a hundred records."""
     name = kafka.create_topic(second.client_properties(), topic(), replication_factor=1)
-    kafka.produce(second.client_properties(), name, [kafka.Outgoing(value=b"v" * 50)] * 100)
+    kafka.produce(second.client_properties(), name, [Outgoing(value=b"v" * 50)] * 100)
     return name
 
 
@@ -40,13 +45,11 @@ def test_records_are_read_and_written_as_on_apaches(second, driver, held, topic)
     while offset < 100:
         found = driver.fetch(held, offset)
         assert found.error_code == 0
-        for header, batch in record_sets.batches(found.records):
+        for header, batch in record_sets.iter_batches(found.records):
             assert record_batch.crc_matches(batch, header)
             offset = header.last_offset + 1
-            record_batch.stamp(batch, attributes=header.attributes, producer=(-1, -1, -1))
-            (acked,) = driver.produce(
-                [produce.ProduceBatch(target, driver.topic_id(target), 0, batch)]
-            )
+            record_batch.stamp_producer(batch, attributes=header.attributes, producer=(-1, -1, -1))
+            (acked,) = driver.produce([ProduceBatch(target, driver.topic_id(target), 0, batch)])
             assert acked.error_code == 0
     one, other = (
         kafka.read_partition(second.client_properties(), name, 0) for name in (held, target)
@@ -73,52 +76,52 @@ def test_a_moved_leader_is_found(second, driver, held):
 
 
 def test_a_coordinator_that_is_not_one_is_looked_up_again(second, driver):
-    to = targets.Coordinator(targets.TRANSACTION, "tx-1")
+    to = CoordinatorTarget(request_builders.TRANSACTION_COORDINATOR, "tx-1")
     fault = second.fault("init_producer_id", error=NOT_COORDINATOR)
-    refused = driver.ask(to, messages.init_producer_id("tx-1", 1000))
+    refused = driver.ask(to, request_builders.init_producer_id("tx-1", 1000))
     assert (int(refused.error_code), second.hits(fault)) == (NOT_COORDINATOR, 1)
-    driver.connections.forget_coordinator(targets.TRANSACTION, "tx-1")
+    driver.connections.forget_coordinator(request_builders.TRANSACTION_COORDINATOR, "tx-1")
     second.rehash()
-    assert int(driver.ask(to, messages.init_producer_id("tx-1", 1000)).error_code) == 0
+    assert int(driver.ask(to, request_builders.init_producer_id("tx-1", 1000)).error_code) == 0
 
 
 def test_a_throttled_connection_pauses_as_it_is_asked_to(second, driver):
-    to = targets.Coordinator(targets.TRANSACTION, "tx-2")
-    driver.ask(to, messages.init_producer_id("tx-2", 1000))
+    to = CoordinatorTarget(request_builders.TRANSACTION_COORDINATOR, "tx-2")
+    driver.ask(to, request_builders.init_producer_id("tx-2", 1000))
     second.throttle("init_producer_id", ms=700)
-    driver.ask(to, messages.init_producer_id("tx-2", 1000))
+    driver.ask(to, request_builders.init_producer_id("tx-2", 1000))
     started_s = driver.clock.now_s()
-    driver.ask(to, messages.init_producer_id("tx-2", 1000))
+    driver.ask(to, request_builders.init_producer_id("tx-2", 1000))
     assert driver.clock.now_s() - started_s >= 0.6
 
 
 def test_fetch_and_produce_answers_tell_their_throttle(second, driver, held):
     node = driver.leader(held)
-    version = driver.version(node, versions.FETCH_KEY, versions.FETCH)
+    version = driver.version(node, api_versions.FETCH_KEY, api_versions.FETCH_VERSIONS)
     assert version >= 12
     second.throttle("fetch", ms=250)
     assert driver.fetch(held).error_code == 0, "a throttled answer holds records all the same"
-    batch = next(iter(record_sets.batches(driver.fetch(held).records)))[1]
-    record_batch.stamp(batch, attributes=0, producer=(-1, -1, -1))
+    batch = next(iter(record_sets.iter_batches(driver.fetch(held).records)))[1]
+    record_batch.stamp_producer(batch, attributes=0, producer=(-1, -1, -1))
     second.throttle("produce", ms=250)
-    (acked,) = driver.produce([produce.ProduceBatch(held, driver.topic_id(held), 0, batch)])
+    (acked,) = driver.produce([ProduceBatch(held, driver.topic_id(held), 0, batch)])
     assert acked.error_code == 0
 
 
 def test_an_answer_that_is_cut_off_is_a_request_that_may_have_been_done(second, driver, held):
-    batch = next(iter(record_sets.batches(driver.fetch(held).records)))[1]
-    record_batch.stamp(batch, attributes=0, producer=(-1, -1, -1))
+    batch = next(iter(record_sets.iter_batches(driver.fetch(held).records)))[1]
+    record_batch.stamp_producer(batch, attributes=0, producer=(-1, -1, -1))
     node = driver.leader(held)
-    version = driver.version(node, versions.PRODUCE_KEY, versions.PRODUCE)
+    version = driver.version(node, api_versions.PRODUCE_KEY, api_versions.PRODUCE_VERSIONS)
     chunks = produce.encode_produce_request(
         version,
         transactional_id=None,
         acks=-1,
         timeout_ms=10_000,
-        batches=[produce.ProduceBatch(held, driver.topic_id(held), 0, batch)],
+        batches=[ProduceBatch(held, driver.topic_id(held), 0, batch)],
     )
     second.cut("produce")
-    reply = driver.raw(node, versions.PRODUCE_KEY, version, chunks=chunks)
+    reply = driver.raw(node, api_versions.PRODUCE_KEY, version, chunks=chunks)
     assert reply.failure is not None
     assert reply.sent
     assert len(kafka.read_partition(second.client_properties(), held, 0)) > 100

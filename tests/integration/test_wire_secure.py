@@ -6,11 +6,25 @@ import dataclasses
 
 import pytest
 
-from connect_runtime.system import certificates, clock, polling
-from connect_runtime.wire.codec import failures, messages, produce, security_settings, targets
+from connect_runtime.protocol import request_builders
+from connect_runtime.protocol.produce import ProduceBatch
+from connect_runtime.protocol.request_builders import (
+    AnyNodeTarget,
+    CoordinatorTarget,
+    NodeTarget,
+    RequestBuilder,
+)
+from connect_runtime.protocol.request_errors import AuthenticationFailed, CoordinatorLookupRefused
+from connect_runtime.protocol.security_settings import SecuritySettings
+from connect_runtime.system import clock
+from connect_runtime.system.certificates import CertificateAuthority
+from connect_runtime.system.clock import SystemClock
 from mm2.formats import record_batch, record_sets
-from mm2.sandbox import cluster, secure
+from mm2.sandbox import cluster_security
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import kafka, wire
+from tests.support.kafka import Outgoing
+from tests.support.wire import Driver
 
 pytestmark = pytest.mark.integration
 
@@ -23,52 +37,52 @@ SESSION_S = 10
 def guarded():
     """SASL_SSL with ACLs; its sessions are short, so that tests see them renewed."""
     settings = {"connections.max.reauth.ms": str(SESSION_S * SECONDS)}
-    with cluster.Cluster("guarded", users=["alice"], settings=settings) as running:
+    with SandboxCluster("guarded", users=["alice"], settings=settings) as running:
         yield running
 
 
-def anything() -> messages.Message:
+def anything() -> RequestBuilder:
     return wire.broker_settings(1)
 
 
-def refusal(properties, **changes) -> failures.AuthenticationFailed:
+def refusal(properties, **changes) -> AuthenticationFailed:
     """Connect with changed security and return why that was refused."""
     security = dataclasses.replace(wire.security_of(properties), **changes)
-    with wire.Driver(properties, security=security) as driver:
+    with Driver(properties, security=security) as driver:
         start_s = driver.clock.now_s()
-        reply = driver.call(targets.AnyNode(), anything(), timeout_s=20.0)
+        reply = driver.call(AnyNodeTarget(), anything(), timeout_s=20.0)
         assert driver.clock.now_s() - start_s < 10.0
-        assert isinstance(reply.failure, failures.AuthenticationFailed), reply.failure
+        assert isinstance(reply.failure, AuthenticationFailed), reply.failure
         assert not reply.sent
         return reply.failure
 
 
-@pytest.mark.parametrize("mechanism", secure.MECHANISMS)
+@pytest.mark.parametrize("mechanism", cluster_security.SASL_MECHANISMS)
 def test_records_go_through_tls_and_every_mechanism(guarded, topic, mechanism):
     properties = guarded.client_properties(mechanism=mechanism)
     admin = guarded.client_properties()
     source, target = (kafka.create_topic(admin, topic(label)) for label in ("from", "to"))
-    records = [kafka.Outgoing(value=bytes([i % 251]) * 3000) for i in range(2000)]
+    records = [Outgoing(value=bytes([i % 251]) * 3000) for i in range(2000)]
     kafka.produce(admin, source, records)
-    with wire.Driver(properties) as driver:
+    with Driver(properties) as driver:
         driver.leader(target)
         offset = 0
         while offset < len(records):
             found = driver.fetch(source, offset)
-            for header, batch in record_sets.batches(found.records):
+            for header, batch in record_sets.iter_batches(found.records):
                 assert record_batch.crc_matches(batch, header)
                 offset = header.last_offset + 1
-                record_batch.stamp(batch, attributes=header.attributes, producer=(-1, -1, -1))
-                (acked,) = driver.produce(
-                    [produce.ProduceBatch(target, driver.topic_id(target), 0, batch)]
+                record_batch.stamp_producer(
+                    batch, attributes=header.attributes, producer=(-1, -1, -1)
                 )
+                (acked,) = driver.produce([ProduceBatch(target, driver.topic_id(target), 0, batch)])
                 assert acked.error_code == 0
     one, other = (kafka.read_partition(admin, name, 0) for name in (source, target))
     assert len(other) == len(records)
     assert kafka.differences(one, other) == []
 
 
-@pytest.mark.parametrize("mechanism", secure.MECHANISMS)
+@pytest.mark.parametrize("mechanism", cluster_security.SASL_MECHANISMS)
 def test_a_wrong_password_is_fatal_at_once_and_names_the_user(guarded, mechanism):
     properties = guarded.client_properties(mechanism=mechanism)
     failure = refusal(properties, password="not-it")
@@ -82,24 +96,24 @@ def test_a_user_that_does_not_exist_is_refused_like_a_wrong_password(guarded):
 
 
 def test_a_broker_whose_authority_is_not_trusted_is_refused(guarded):
-    other = certificates.Authority.create("other", wall_ms=clock.SystemClock().wall_ms())
+    other = CertificateAuthority.create("other", wall_ms=SystemClock().wall_ms())
     failure = refusal(guarded.client_properties(), ca_pem=other.certificate_pem.decode())
     assert "TLS: the broker's certificate was not accepted" in str(failure)
 
 
 def test_a_plain_connection_to_a_tls_listener_says_so(guarded):
     properties = guarded.client_properties()
-    plain = security_settings.Security()
-    with wire.Driver(properties, security=plain) as driver:
-        reply = driver.call(targets.AnyNode(), anything(), timeout_s=3.0)
+    plain = SecuritySettings()
+    with Driver(properties, security=plain) as driver:
+        reply = driver.call(AnyNodeTarget(), anything(), timeout_s=3.0)
     assert "security.protocol" in str(reply.failure)
     assert "TLS" in str(reply.failure)
 
 
 def test_tls_and_sasl_to_a_plain_listener_say_so(east, guarded):
     properties = {**guarded.client_properties(), "bootstrap.servers": east.bootstrap}
-    with wire.Driver(properties) as driver:
-        reply = driver.call(targets.AnyNode(), anything(), timeout_s=3.0)
+    with Driver(properties) as driver:
+        reply = driver.call(AnyNodeTarget(), anything(), timeout_s=3.0)
     assert "the listener" in str(reply.failure)
     assert "security.protocol" in str(reply.failure)
     failure = refusal(properties, protocol="SASL_PLAINTEXT")
@@ -108,13 +122,13 @@ def test_tls_and_sasl_to_a_plain_listener_say_so(east, guarded):
 
 def test_sessions_are_renewed_on_the_same_connection(guarded):
     """The broker ends connections whose session ran out, so surviving is the proof."""
-    properties = guarded.client_properties(mechanism=secure.SCRAM_256)
-    with wire.Driver(properties) as driver:
-        driver.ask(targets.Node(1), anything())
+    properties = guarded.client_properties(mechanism=cluster_security.SCRAM_256)
+    with Driver(properties) as driver:
+        driver.ask(NodeTarget(1), anything())
         lane = driver.connections.lane(1, "control")
         first = lane.connection
-        polling.until(
-            lambda: driver.ask(targets.Node(1), anything()) is None,
+        clock.wait_until(
+            lambda: driver.ask(NodeTarget(1), anything()) is None,
             timeout_s=1.5 * SESSION_S,
             interval_s=0.05,
         )
@@ -123,11 +137,13 @@ def test_sessions_are_renewed_on_the_same_connection(guarded):
 
 
 def test_an_id_that_acls_hide_is_refused_by_name(guarded):
-    with wire.Driver(guarded.client_properties("alice")) as driver:
-        to = targets.Coordinator(targets.TRANSACTION, "mm2-secret")
-        reply = driver.call(to, messages.init_producer_id("mm2-secret", 1000), timeout_s=10.0)
+    with Driver(guarded.client_properties("alice")) as driver:
+        to = CoordinatorTarget(request_builders.TRANSACTION_COORDINATOR, "mm2-secret")
+        reply = driver.call(
+            to, request_builders.init_producer_id("mm2-secret", 1000), timeout_s=10.0
+        )
         if reply.failure is None:
             assert int(reply.body.error_code) == 53
         else:
-            assert isinstance(reply.failure, failures.CoordinatorRefused)
+            assert isinstance(reply.failure, CoordinatorLookupRefused)
             assert "transactional id mm2-secret" in str(reply.failure)

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 import pytest
 
 from tests.support import connect_workers, eventually, idle_source, kafka
+from tests.support.connect_workers import Kind, Worker
+from tests.support.kafka import Outgoing
 
 pytestmark = pytest.mark.integration
 
-OURS = connect_workers.Kind.OURS
+OURS = Kind.OURS
 WAIT_S = 60.0
 COMPACT = {"cleanup.policy": "compact"}
 RUBBISH: Mapping[str, list[tuple[bytes, bytes | None]]] = {
@@ -49,7 +51,7 @@ RUBBISH: Mapping[str, list[tuple[bytes, bytes | None]]] = {
 }
 
 
-def told(worker: connect_workers.Worker, topic: str, offsets: range) -> None:
+def told(worker: Worker, topic: str, offsets: range) -> None:
     log = worker.log_path.read_text()
     missing = [each for each in offsets if f"{topic}-0 at offset {each}:" not in log]
     assert missing == [], log
@@ -67,7 +69,7 @@ def test_what_cannot_be_read_is_told_and_passed_over(east, connect_group):
 
     def spoil() -> None:
         for purpose, topic in topics.items():
-            sent = [kafka.Outgoing(key=key, value=value) for key, value in RUBBISH[purpose]]
+            sent = [Outgoing(key=key, value=value) for key, value in RUBBISH[purpose]]
             kafka.produce(client, topic, sent)
 
     for topic in topics.values():
@@ -81,7 +83,7 @@ def test_what_cannot_be_read_is_told_and_passed_over(east, connect_group):
     eventually.eventually(lambda: worker.runs("c", tasks=2), WAIT_S, worker.log_text)
     spoil()
     for value in (b"[1]", b"\xff"):
-        sent = kafka.Outgoing(key=b'["c",{"p":1}]', value=value)
+        sent = Outgoing(key=b'["c",{"p":1}]', value=value)
         kafka.produce(client, topics["offset"], [sent])
         assert worker.get("/connectors/c/offsets") == {"offsets": []}
         assert "a stored offset of 'c' is" in worker.log_text()

@@ -9,12 +9,14 @@ from typing import Any
 import httpx
 import pytest
 
-from mm2.sandbox import cluster
-from tests.support import connect_workers, eventually, kafka, watched
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.support import eventually, kafka, watched
+from tests.support.connect_workers import Group, Kind, Worker
+from tests.support.watched import Make
 
 pytestmark = pytest.mark.integration
 
-OURS = connect_workers.Kind.OURS
+OURS = Kind.OURS
 IMPATIENT_S = 2.0
 
 
@@ -29,10 +31,10 @@ def beginning(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def group(
-    east: cluster.Cluster, beginning: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[connect_workers.Group]:
+    east: SandboxCluster, beginning: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Group]:
     """One worker, for all tests of this module; its tasks may take two seconds to stop."""
-    with connect_workers.Group(
+    with Group(
         east.client_properties(),
         "worker-blocked",
         folder=tmp_path_factory.mktemp("workers"),
@@ -42,7 +44,7 @@ def group(
         yield made
 
 
-def others_work(east: cluster.Cluster, worker: connect_workers.Worker, make: watched.Make) -> None:
+def others_work(east: SandboxCluster, worker: Worker, make: Make) -> None:
     """A connector that is made now runs, writes and commits."""
     normal = make(messages="20", every_ms="5")
     worker.configure(normal.name, normal.config())
@@ -59,16 +61,14 @@ def others_work(east: cluster.Cluster, worker: connect_workers.Worker, make: wat
     )
 
 
-def is_not_answered(
-    worker: connect_workers.Worker, method: str, path: str, body: Any = None
-) -> None:
+def is_not_answered(worker: Worker, method: str, path: str, body: Any = None) -> None:
     """Within this time; in 90 s it would be, with 500."""
     with pytest.raises(httpx.ReadTimeout):
         worker.ask(method, path, body, timeout=IMPATIENT_S)
 
 
 def test_who_is_slow_to_validate_holds_up_who_asked_alone(
-    east: cluster.Cluster, worker: connect_workers.Worker, make: watched.Make
+    east: SandboxCluster, worker: Worker, make: Make
 ) -> None:
     """testBlockInConnectorValidate."""
     one = make(block="connector.validate")
@@ -80,9 +80,9 @@ def test_who_is_slow_to_validate_holds_up_who_asked_alone(
 
 @pytest.mark.parametrize("of", ["SlowToDefine", "SlowToBegin"])
 def test_who_is_slow_to_begin_or_to_say_what_it_needs(
-    east: cluster.Cluster,
-    worker: connect_workers.Worker,
-    make: watched.Make,
+    east: SandboxCluster,
+    worker: Worker,
+    make: Make,
     *,
     of: str,
     beginning: Path,
@@ -113,9 +113,9 @@ def test_who_is_slow_to_begin_or_to_say_what_it_needs(
     ],
 )
 def test_who_does_not_come_back_holds_up_nobody_else(
-    east: cluster.Cluster,
-    worker: connect_workers.Worker,
-    make: watched.Make,
+    east: SandboxCluster,
+    worker: Worker,
+    make: Make,
     *,
     kind: str,
     place: str,
@@ -138,8 +138,8 @@ def test_who_does_not_come_back_holds_up_nobody_else(
 @pytest.mark.full
 @pytest.mark.parametrize("place", ["connector.start", "connector.stop", "task.stop"])
 def test_a_worker_ends_in_time_and_begins_again(
-    east: cluster.Cluster,
-    connect_group: Callable[..., connect_workers.Group],
+    east: SandboxCluster,
+    connect_group: Callable[..., Group],
     topic: Callable[..., str],
     tmp_path: Path,
     *,

@@ -9,26 +9,27 @@ from pathlib import Path
 
 import pytest
 
-from mm2.sandbox import cluster
-from tests.support import connect_workers, eventually, idle_source, kafka, watched
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.support import eventually, idle_source, kafka, watched
+from tests.support.connect_workers import Group, Kind, Worker
+from tests.support.kafka import Outgoing
+from tests.support.watched import Watched
 
 pytestmark = pytest.mark.integration
 
-OURS = connect_workers.Kind.OURS
+OURS = Kind.OURS
 PLUGINS = Path(idle_source.__file__).with_name("faulty_plugins")
 WAIT_S = 20.0
 LEFT_BEHIND_S = 60.0
 
 
 @pytest.fixture(scope="module")
-def worker(
-    east: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[connect_workers.Worker]:
+def worker(east: SandboxCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     """For all tests of this module; a connector `good` with a task runs from the start to the end,
     without ever being started again."""
     folder = tmp_path_factory.mktemp("workers")
-    good = watched.Watched("good", folder)
-    with connect_workers.Group(
+    good = Watched("good", folder)
+    with Group(
         east.client_properties(),
         "faulty-plugins",
         folder=folder,
@@ -48,12 +49,10 @@ def worker(
 
 
 @pytest.fixture
-def connector(
-    east: cluster.Cluster, topic: Callable[..., str], worker: connect_workers.Worker
-) -> Iterator[str]:
+def connector(east: SandboxCluster, topic: Callable[..., str], worker: Worker) -> Iterator[str]:
     """The name of one, and of its topic with a record; it can be deleted, whatever it is like."""
     name = kafka.create_topic(east.client_properties(), topic(), partitions=1)
-    kafka.produce(east.client_properties(), name, [kafka.Outgoing(value=b"v")])
+    kafka.produce(east.client_properties(), name, [Outgoing(value=b"v")])
     yield name
 
     def gone() -> bool:
@@ -72,7 +71,7 @@ def config(of: str, name: str, **more: str) -> dict[str, str]:
     }
 
 
-def failed(worker: connect_workers.Worker, name: str, told: str) -> bool:
+def failed(worker: Worker, name: str, told: str) -> bool:
     """What it says, told by the connector where it is of the connector, by the task where not."""
     status = worker.get(f"/connectors/{name}/status")
     mine = [status["connector"]] if told.startswith("connector") else status["tasks"]

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from mm2.sandbox import cluster
-from tests.support import connect_workers, eventually, kafka, watched
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.support import eventually, kafka, watched
+from tests.support.connect_workers import Group, Kind, Worker
+from tests.support.kafka import Outgoing
+from tests.support.watched import Make
 
 pytestmark = pytest.mark.integration
 
-OURS = connect_workers.Kind.OURS
+OURS = Kind.OURS
 WAIT_S = watched.WAIT_S
 SETTINGS = {
     "scheduled.rebalance.max.delay.ms": "0",
@@ -26,26 +29,22 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="module")
-def group(
-    east: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[connect_workers.Group]:
+def group(east: SandboxCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
     """Two workers, for all tests of this module."""
     folder = tmp_path_factory.mktemp("workers")
-    with connect_workers.Group(
+    with Group(
         east.client_properties(), "worker-lifecycle", folder=folder, settings=SETTINGS
     ) as made:
         made.start_all({"one": OURS, "two": OURS})
         yield made
 
 
-def values(east: cluster.Cluster, name: str) -> list[str]:
+def values(east: SandboxCluster, name: str) -> list[str]:
     found = kafka.read_topic(east.client_properties(), name)
     return [(each.value or b"").decode() for each in found[0]]
 
 
-def test_the_number_of_tasks_follows_its_configuration(
-    worker: connect_workers.Worker, make: watched.Make
-) -> None:
+def test_the_number_of_tasks_follows_its_configuration(worker: Worker, make: Make) -> None:
     """testTaskStatuses."""
     one = make()
     for count in (1, 5, 3):
@@ -55,7 +54,7 @@ def test_the_number_of_tasks_follows_its_configuration(
 
 
 def test_a_connector_is_paused_stopped_and_resumed(
-    group: connect_workers.Group, worker: connect_workers.Worker, make: watched.Make
+    group: Group, worker: Worker, make: Make
 ) -> None:
     """testPauseStopResume; each wish twice, and at either worker."""
     one = make(tasks_max="4")
@@ -78,9 +77,7 @@ def test_a_connector_is_paused_stopped_and_resumed(
     watched.delete(worker, one)
 
 
-def test_what_fails_as_it_begins_or_ends_can_be_stopped(
-    worker: connect_workers.Worker, make: watched.Make
-) -> None:
+def test_what_fails_as_it_begins_or_ends_can_be_stopped(worker: Worker, make: Make) -> None:
     """testStoppedState."""
     one = make(tasks_max="2")
     worker.configure(one.name, one.config(fail="connector.start"))
@@ -101,7 +98,7 @@ def test_what_fails_as_it_begins_or_ends_can_be_stopped(
 
 @pytest.mark.parametrize("state", ["PAUSED", "STOPPED"])
 def test_a_connector_made_at_rest_has_no_tasks_before_it_is_resumed(
-    worker: connect_workers.Worker, make: watched.Make, state: str
+    worker: Worker, make: Make, state: str
 ) -> None:
     """testCreateConnectorWithPausedInitialState, testDeleteConnectorCreatedWith…InitialState."""
     one = make(tasks_max="2")
@@ -116,7 +113,7 @@ def test_a_connector_made_at_rest_has_no_tasks_before_it_is_resumed(
 
 
 def test_a_source_made_stopped_begins_where_it_is_told(
-    east: cluster.Cluster, worker: connect_workers.Worker, make: watched.Make
+    east: SandboxCluster, worker: Worker, make: Make
 ) -> None:
     """testCreateSourceConnectorWithStoppedInitialStateAndModifyOffsets."""
     one = make(messages="10", every_ms="1")
@@ -137,11 +134,11 @@ def test_a_source_made_stopped_begins_where_it_is_told(
 
 
 def test_a_sink_made_stopped_begins_where_it_is_told(
-    east: cluster.Cluster, worker: connect_workers.Worker, make: watched.Make
+    east: SandboxCluster, worker: Worker, make: Make
 ) -> None:
     """testCreateSinkConnectorWithStoppedInitialStateAndModifyOffsets."""
     one = make()
-    sent = [kafka.Outgoing(value=b"Message %d" % number) for number in range(10)]
+    sent = [Outgoing(value=b"Message %d" % number) for number in range(10)]
     kafka.produce(east.client_properties(), one.name, sent)
     watched.create(
         worker, one, "STOPPED", connector_class=watched.SINK, topics=one.name, topic=None
@@ -160,7 +157,7 @@ def test_a_sink_made_stopped_begins_where_it_is_told(
     assert watched.status(worker, one.name) == ("RUNNING", ["RUNNING"])
 
 
-def test_a_configuration_is_patched(worker: connect_workers.Worker, make: watched.Make) -> None:
+def test_a_configuration_is_patched(worker: Worker, make: Make) -> None:
     """testPatchConnectorConfig."""
     one = make(tasks_max="2", unaffected="value", gone="value")
     worker.configure(one.name, one.config())
@@ -174,9 +171,7 @@ def test_a_configuration_is_patched(worker: connect_workers.Worker, make: watche
     assert answer.json()["config"] == expected
 
 
-def test_a_task_that_failed_is_restarted(
-    worker: connect_workers.Worker, make: watched.Make
-) -> None:
+def test_a_task_that_failed_is_restarted(worker: Worker, make: Make) -> None:
     """testRestartFailedTask."""
     one = make()
     nobody = {"producer.override.bootstrap.servers": "nobrokerrunningatthisaddress"}
@@ -189,9 +184,7 @@ def test_a_task_that_failed_is_restarted(
     watched.reaches(worker, one.name, "RUNNING", 1)
 
 
-def test_a_topic_that_is_not_there_does_not_hold_up_a_deletion(
-    worker: connect_workers.Worker, make: watched.Make
-) -> None:
+def test_a_topic_that_is_not_there_does_not_hold_up_a_deletion(worker: Worker, make: Make) -> None:
     """testSourceTaskNotBlockedOnShutdownWithNonExistentTopic."""
     one = make(tasks_max="2")
     worker.configure(one.name, one.config(topic=f"{one.name}-nowhere", every_ms="1"))
@@ -204,7 +197,7 @@ def test_a_topic_that_is_not_there_does_not_hold_up_a_deletion(
 
 
 def test_task_configs_that_cannot_be_resolved_any_more_are_replaced(
-    east: cluster.Cluster, worker: connect_workers.Worker, make: watched.Make, tmp_path: Path
+    east: SandboxCluster, worker: Worker, make: Make, tmp_path: Path
 ) -> None:
     """testReconfigureConnectorWithFailingTaskConfigs."""
     one = make(tasks_max="2")
@@ -222,11 +215,11 @@ def test_task_configs_that_cannot_be_resolved_any_more_are_replaced(
 
 
 def test_what_task_configs_do_not_show_restarts_tasks_too(
-    east: cluster.Cluster, worker: connect_workers.Worker, make: watched.Make
+    east: SandboxCluster, worker: Worker, make: Make
 ) -> None:
     """testRuntimePropertyReconfiguration (KAFKA-9228)."""
     one = make(connector_class=watched.SINK, same="yes")
-    kafka.produce(east.client_properties(), one.name, [kafka.Outgoing(value=b"no json")])
+    kafka.produce(east.client_properties(), one.name, [Outgoing(value=b"no json")])
     config: dict[str, str | None] = {"topics": one.name, "topic": None}
     worker.configure(
         one.name,
@@ -253,9 +246,7 @@ def test_what_task_configs_do_not_show_restarts_tasks_too(
 
 
 @pytest.mark.parametrize("kind", ["SOURCE", "SINK"])
-def test_plugins_go_by_their_short_names(
-    worker: connect_workers.Worker, make: watched.Make, kind: str
-) -> None:
+def test_plugins_go_by_their_short_names(worker: Worker, make: Make, kind: str) -> None:
     """testPluginAliases."""
     one = make()
     more: dict[str, str | None] = {}
@@ -269,9 +260,7 @@ def test_plugins_go_by_their_short_names(
     watched.reaches(worker, one.name, "RUNNING", 1)
 
 
-def test_a_connector_that_wants_too_many_tasks_fails(
-    worker: connect_workers.Worker, make: watched.Make
-) -> None:
+def test_a_connector_that_wants_too_many_tasks_fails(worker: Worker, make: Make) -> None:
     """testTasksMaxEnforcement; what is there already fails when it is started again."""
     one = make()
     worker.configure(one.name, one.config(num_tasks="2"))

@@ -8,27 +8,27 @@ from pathlib import Path
 
 import pytest
 
-from mm2.sandbox import cluster
-from tests.support import connect_workers, eventually, watched
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.support import eventually, watched
+from tests.support.connect_workers import Group, Kind
+from tests.support.watched import Make, Watched
 
 pytestmark = pytest.mark.integration
 
-OURS = connect_workers.Kind.OURS
+OURS = Kind.OURS
 TASKS = 4
 SESSION_S, DELAY_S = 6.0, 1.0
 
 
 @pytest.fixture(scope="module")
-def group(
-    east: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[connect_workers.Group]:
+def group(east: SandboxCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
     settings = {
         "session.timeout.ms": str(round(SESSION_S * 1000)),
         "scheduled.rebalance.max.delay.ms": str(round(DELAY_S * 1000)),
         "heartbeat.interval.ms": "500",
     }
     folder = tmp_path_factory.mktemp("workers")
-    with connect_workers.Group(
+    with Group(
         east.client_properties(), "worker-membership", folder=folder, settings=settings
     ) as made:
         made.start_all({"one": OURS, "two": OURS})
@@ -37,22 +37,22 @@ def group(
 
 @pytest.fixture
 def make(
-    east: cluster.Cluster,
+    east: SandboxCluster,
     topic: Callable[..., str],
-    group: connect_workers.Group,
+    group: Group,
     tmp_path: Path,
-) -> Iterator[watched.Make]:
+) -> Iterator[Make]:
     with watched.connectors(east, topic, worker=group["one"], folder=tmp_path) as making:
         yield making
 
 
-def tasks_at(group: connect_workers.Group, one: watched.Watched, *, asked: str) -> dict[int, str]:
+def tasks_at(group: Group, one: Watched, *, asked: str) -> dict[int, str]:
     """By task, the address of the worker that says that it runs it."""
     told = group[asked].get(f"/connectors/{one.name}/status")
     return {each["id"]: each["worker_id"] for each in told["tasks"] if each["state"] == "RUNNING"}
 
 
-def shared(group: connect_workers.Group, one: watched.Watched, tasks: int) -> Callable[[], bool]:
+def shared(group: Group, one: Watched, tasks: int) -> Callable[[], bool]:
     def is_so() -> bool:
         found = tasks_at(group, one, asked="two")
         return len(found) == tasks and len(set(found.values())) == 2
@@ -61,7 +61,7 @@ def shared(group: connect_workers.Group, one: watched.Watched, tasks: int) -> Ca
 
 
 def test_a_worker_that_stood_still_ends_its_tasks_before_it_joins_again(
-    group: connect_workers.Group, make: watched.Make
+    group: Group, make: Make
 ) -> None:
     """Its work was given to others, and goes on there."""
     one = make(connector_class=watched.PIPELINE, tasks_max=str(TASKS))
@@ -93,9 +93,7 @@ def test_a_worker_that_stood_still_ends_its_tasks_before_it_joins_again(
         assert counts[f"task.start:{task}"] == counts[f"task.stop:{task}"] + 1
 
 
-def test_a_task_more_leaves_the_others_alone(
-    group: connect_workers.Group, make: watched.Make
-) -> None:
+def test_a_task_more_leaves_the_others_alone(group: Group, make: Make) -> None:
     one = make(tasks_max="2", same="yes")
     group["one"].configure(one.name, one.config(topic=None))
     watched.reaches(group["one"], one.name, "RUNNING", 2)
@@ -107,9 +105,7 @@ def test_a_task_more_leaves_the_others_alone(
     assert sum(moved) <= 1, f"one may have moved to even the load, none was restarted: {moved}"
 
 
-def test_a_pipeline_takes_another_configuration_up_where_it_runs(
-    group: connect_workers.Group, make: watched.Make
-) -> None:
+def test_a_pipeline_takes_another_configuration_up_where_it_runs(group: Group, make: Make) -> None:
     one = make(connector_class=watched.PIPELINE, tasks_max="2")
     group["one"].configure(one.name, one.config())
     watched.reaches(group["one"], one.name, "RUNNING", 2)

@@ -14,22 +14,24 @@ from pathlib import Path
 
 import pytest
 
-from mm2.sandbox import cluster
-from tests.support import connect_workers, eventually, kafka, watched
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.support import eventually, kafka, watched
+from tests.support.connect_workers import Group, Kind, Worker
+from tests.support.watched import Make, Watched
 
 pytestmark = pytest.mark.integration
 
-OURS = connect_workers.Kind.OURS
+OURS = Kind.OURS
 CONNECTORS, TASKS = 3, 4
 NAMES = ("one", "two", "three")
 
 
 @contextlib.contextmanager
 def three_workers(
-    east: cluster.Cluster, name: str, folder: Path, *, delay_s: int
-) -> Iterator[connect_workers.Group]:
+    east: SandboxCluster, name: str, folder: Path, *, delay_s: int
+) -> Iterator[Group]:
     """They wait so long for a worker that left."""
-    with connect_workers.Group(
+    with Group(
         east.client_properties(),
         name,
         folder=folder,
@@ -43,9 +45,7 @@ def three_workers(
 
 
 @pytest.fixture(scope="module")
-def group(
-    east: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[connect_workers.Group]:
+def group(east: SandboxCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
     """Three, for most tests of this module."""
     folder = tmp_path_factory.mktemp("workers")
     with three_workers(east, "worker-rebalances", folder, delay_s=10) as made:
@@ -53,7 +53,7 @@ def group(
 
 
 @pytest.fixture
-def patient(east: cluster.Cluster, tmp_path: Path) -> Iterator[connect_workers.Group]:
+def patient(east: SandboxCluster, tmp_path: Path) -> Iterator[Group]:
     """Three that wait until workers that left are started again, on a busy machine too."""
     with three_workers(east, "worker-bounces", tmp_path, delay_s=30) as made:
         yield made
@@ -61,21 +61,21 @@ def patient(east: cluster.Cluster, tmp_path: Path) -> Iterator[connect_workers.G
 
 @pytest.fixture
 def make(
-    east: cluster.Cluster,
+    east: SandboxCluster,
     topic: Callable[..., str],
-    group: connect_workers.Group,
+    group: Group,
     tmp_path: Path,
-) -> Iterator[watched.Make]:
+) -> Iterator[Make]:
     with watched.connectors(east, topic, worker=group["one"], folder=tmp_path) as making:
         yield making
 
 
-def running(group: connect_workers.Group, made: list[watched.Watched]) -> None:
+def running(group: Group, made: list[Watched]) -> None:
     for one in made:
         watched.reaches(group["one"], one.name, "RUNNING", TASKS)
 
 
-def start(group: connect_workers.Group, make: watched.Make) -> list[watched.Watched]:
+def start(group: Group, make: Make) -> list[Watched]:
     made = [make(tasks_max=str(TASKS)) for _ in range(CONNECTORS)]
     for one in made:
         group["one"].configure(one.name, one.config())
@@ -83,7 +83,7 @@ def start(group: connect_workers.Group, make: watched.Make) -> list[watched.Watc
     return made
 
 
-def shares(group: connect_workers.Group, made: list[watched.Watched]) -> dict[str, list[int]]:
+def shares(group: Group, made: list[Watched]) -> dict[str, list[int]]:
     """Of each worker that runs anything, how many connectors and tasks, by their statuses."""
     found: collections.Counter[tuple[str, int]] = collections.Counter()
     for one in made:
@@ -94,9 +94,7 @@ def shares(group: connect_workers.Group, made: list[watched.Watched]) -> dict[st
     return {worker: [found[worker, 0], found[worker, 1]] for worker, _ in found}
 
 
-def balanced(
-    group: connect_workers.Group, made: list[watched.Watched], workers: int
-) -> Callable[[], bool]:
+def balanced(group: Group, made: list[Watched], workers: int) -> Callable[[], bool]:
     def is_so() -> bool:
         found = shares(group, made)
         loads = list(zip(*found.values(), strict=True))
@@ -105,7 +103,7 @@ def balanced(
     return is_so
 
 
-def runs_once(made: list[watched.Watched]) -> bool:
+def runs_once(made: list[Watched]) -> bool:
     """By what they noted: every task was started once more than it was stopped."""
     for one in made:
         counts = one.counts()
@@ -115,15 +113,13 @@ def runs_once(made: list[watched.Watched]) -> bool:
     return True
 
 
-def last_led(worker: connect_workers.Worker) -> int:
+def last_led(worker: Worker) -> int:
     """The last generation in which it says that it leads; 0 if it never did."""
     found = re.findall(r"in generation (\d+), leading", worker.log_text())
     return int(found[-1]) if found else 0
 
 
-def test_work_follows_workers_that_come_and_go(
-    group: connect_workers.Group, make: watched.Make
-) -> None:
+def test_work_follows_workers_that_come_and_go(group: Group, make: Make) -> None:
     """testAddingWorker, testRemovingWorker, testAddAndRemoveWorker."""
     made = start(group, make)
     eventually.eventually(balanced(group, made, 3), watched.WAIT_S, interval_s=0.3)
@@ -142,9 +138,9 @@ def test_work_follows_workers_that_come_and_go(
 
 @pytest.mark.full
 def test_workers_that_bounce_get_their_work_back(
-    east: cluster.Cluster,
+    east: SandboxCluster,
     topic: Callable[..., str],
-    patient: connect_workers.Group,
+    patient: Group,
     tmp_path: Path,
 ) -> None:
     """testMultipleWorkersRejoining; what stayed where it was is not stopped.
@@ -179,9 +175,7 @@ def test_workers_that_bounce_get_their_work_back(
             assert one.count("task.stop", str(number)) == before, f"{one.name}-{number} was stopped"
 
 
-def test_a_connector_that_goes_leaves_the_rest_even(
-    group: connect_workers.Group, make: watched.Make
-) -> None:
+def test_a_connector_that_goes_leaves_the_rest_even(group: Group, make: Make) -> None:
     """testDeleteConnector, testStartTwoConnectors."""
     made = start(group, make)
     gone = made.pop()
@@ -191,7 +185,7 @@ def test_a_connector_that_goes_leaves_the_rest_even(
 
 
 def test_another_topic_restarts_all_of_a_connector_once(
-    east: cluster.Cluster, group: connect_workers.Group, make: watched.Make
+    east: SandboxCluster, group: Group, make: Make
 ) -> None:
     """testReconfigConnector."""
     one, other = make(tasks_max=str(TASKS), every_ms="5", messages="25"), make()
@@ -211,9 +205,7 @@ def test_another_topic_restarts_all_of_a_connector_once(
     assert [counts[f"task.start:{number}"] for number in range(TASKS)] == [2] * TASKS
 
 
-def test_nobody_but_workers_may_write_task_configs(
-    group: connect_workers.Group, make: watched.Make
-) -> None:
+def test_nobody_but_workers_may_write_task_configs(group: Group, make: Make) -> None:
     """SessionedProtocolIntegrationTest, before and after the connector is there."""
     one = make()
     wrong = {

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from mm2.sandbox import cluster
-from tests.support import connect_workers, eventually, watched
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.support import eventually, watched
+from tests.support.connect_workers import Group, Kind, Worker
+from tests.support.watched import Make, Watched
 
 pytestmark = pytest.mark.integration
 
@@ -20,30 +22,24 @@ FLAGS = list(itertools.product([False, True], repeat=2))
 
 
 @pytest.fixture(scope="module")
-def group(
-    east: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[connect_workers.Group]:
+def group(east: SandboxCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
     folder = tmp_path_factory.mktemp("workers")
-    with connect_workers.Group(
+    with Group(
         east.client_properties(),
         "worker-restarts",
         folder=folder,
         settings={"heartbeat.interval.ms": "500"},
     ) as made:
-        made.start_all({"one": connect_workers.Kind.OURS, "two": connect_workers.Kind.OURS})
+        made.start_all({"one": Kind.OURS, "two": Kind.OURS})
         yield made
 
 
-def ask(
-    worker: connect_workers.Worker, name: str, *, only_failed: bool, with_tasks: bool
-) -> httpx.Response:
+def ask(worker: Worker, name: str, *, only_failed: bool, with_tasks: bool) -> httpx.Response:
     flags = {"onlyFailed": str(only_failed).lower(), "includeTasks": str(with_tasks).lower()}
     return worker.ask("POST", f"/connectors/{name}/restart", params=flags)
 
 
-def restart(
-    worker: connect_workers.Worker, name: str, *, only_failed: bool, with_tasks: bool
-) -> list[str]:
+def restart(worker: Worker, name: str, *, only_failed: bool, with_tasks: bool) -> list[str]:
     """States of the connector and its tasks as the answer has them; none where it has no body."""
     answer = ask(worker, name, only_failed=only_failed, with_tasks=with_tasks)
     if not only_failed and not with_tasks:
@@ -54,9 +50,7 @@ def restart(
     return [told["connector"]["state"], *(each["state"] for each in told["tasks"])]
 
 
-def has_started(
-    one: watched.Watched, before: collections.Counter[str], expected: dict[str, int]
-) -> None:
+def has_started(one: Watched, before: collections.Counter[str], expected: dict[str, int]) -> None:
     """It has been started since as expected, and nothing more is while nothing happens."""
     seen: list[dict[str, int]] = []
 
@@ -84,7 +78,7 @@ ALL = dict.fromkeys(range(TASKS), 1)
 
 @pytest.mark.parametrize(("only_failed", "with_tasks"), FLAGS)
 def test_what_is_unknown_is_not_restarted(
-    worker: connect_workers.Worker, *, only_failed: bool, with_tasks: bool
+    worker: Worker, *, only_failed: bool, with_tasks: bool
 ) -> None:
     """testRestartUnknownConnector*."""
     answer = ask(worker, "Unknown", only_failed=only_failed, with_tasks=with_tasks)
@@ -101,8 +95,8 @@ def test_what_is_unknown_is_not_restarted(
     ],
 )
 def test_what_runs_is_restarted_unless_only_what_failed_shall_be(
-    group: connect_workers.Group,
-    make: watched.Make,
+    group: Group,
+    make: Make,
     *,
     only_failed: bool,
     with_tasks: bool,
@@ -125,7 +119,7 @@ def test_what_runs_is_restarted_unless_only_what_failed_shall_be(
     ("only_failed", "with_tasks"), [(False, False), (False, True), (True, True)]
 )
 def test_a_connector_that_failed_is_tried_again(
-    worker: connect_workers.Worker, make: watched.Make, *, only_failed: bool, with_tasks: bool
+    worker: Worker, make: Make, *, only_failed: bool, with_tasks: bool
 ) -> None:
     """testFailedConnectorRestart*."""
     one = make(tasks_max=str(TASKS), fail="connector.start")
@@ -149,8 +143,8 @@ def test_a_connector_that_failed_is_tried_again(
     ],
 )
 def test_tasks_that_failed_are_tried_again(
-    worker: connect_workers.Worker,
-    make: watched.Make,
+    worker: Worker,
+    make: Make,
     *,
     failing: str,
     only_failed: bool,

@@ -10,8 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
-from mm2.sandbox import cluster
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import connect_workers, eventually, kafka, watched
+from tests.support.connect_workers import Kind, Mode, Worker
+from tests.support.watched import Watched
 
 pytestmark = pytest.mark.integration
 
@@ -21,17 +23,17 @@ READY = "Worker has completed startup and is ready to handle requests."
 
 @contextlib.contextmanager
 def standalone(
-    east: cluster.Cluster, folder: Path, connectors: Sequence[watched.Watched] = ()
-) -> Iterator[connect_workers.Worker]:
+    east: SandboxCluster, folder: Path, connectors: Sequence[Watched] = ()
+) -> Iterator[Worker]:
     """Not started. `connectors` are on its command line."""
-    worker = connect_workers.Worker(
-        connect_workers.Kind.OURS,
+    worker = Worker(
+        Kind.OURS,
         {
             **east.client_properties(),
             "offset.storage.file.filename": str(folder / "offsets"),
         },
         folder=folder,
-        mode=connect_workers.Mode.STANDALONE,
+        mode=Mode.STANDALONE,
         connectors=[{"name": each.name, **each.config()} for each in connectors],
     )
     with contextlib.closing(worker):
@@ -39,19 +41,17 @@ def standalone(
 
 
 @pytest.fixture(scope="module")
-def worker(
-    east: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[connect_workers.Worker]:
+def worker(east: SandboxCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     with standalone(east, tmp_path_factory.mktemp("worker")) as made:
         yield made.start()
 
 
-def levels(worker: connect_workers.Worker) -> dict[str, dict[str, Any]]:
+def levels(worker: Worker) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = worker.get("/admin/loggers")
     return found
 
 
-def put_level(worker: connect_workers.Worker, scope: str, level: str) -> httpx.Response:
+def put_level(worker: Worker, scope: str, level: str) -> httpx.Response:
     answer = worker.ask("PUT", f"/admin/loggers/{PACKAGE}{scope}", {"level": level})
     assert answer.is_success, answer.text
     return answer
@@ -60,9 +60,7 @@ def put_level(worker: connect_workers.Worker, scope: str, level: str) -> httpx.R
 @pytest.mark.parametrize(
     ("scope", "level"), [("", "TRACE"), ("?scope=worker", "ERROR"), ("?scope=cluster", "WARN")]
 )
-def test_levels_below_a_name_change_and_no_others(
-    worker: connect_workers.Worker, scope: str, level: str
-) -> None:
+def test_levels_below_a_name_change_and_no_others(worker: Worker, scope: str, level: str) -> None:
     """testDynamicLogging; what is so already is not modified."""
     known = put_level(worker, "", "DEBUG").json()
     assert PACKAGE in known
@@ -90,9 +88,9 @@ def test_levels_below_a_name_change_and_no_others(
 
 
 def test_a_connector_may_be_made_stopped(
-    east: cluster.Cluster,
+    east: SandboxCluster,
     topic: Callable[..., str],
-    worker: connect_workers.Worker,
+    worker: Worker,
     tmp_path: Path,
 ) -> None:
     """testCreateConnectorWithStoppedInitialState."""
@@ -107,11 +105,11 @@ def test_a_connector_may_be_made_stopped(
 
 @contextlib.contextmanager
 def blocked(
-    east: cluster.Cluster, topic: str, folder: Path, place: str
-) -> Iterator[tuple[connect_workers.Worker, watched.Watched]]:
+    east: SandboxCluster, topic: str, folder: Path, place: str
+) -> Iterator[tuple[Worker, Watched]]:
     """A worker that was started with a connector which stands still there; afterwards it runs."""
     name = kafka.create_topic(east.client_properties(), topic, partitions=1)
-    one = watched.Watched(name, folder, topic=name, block=place)
+    one = Watched(name, folder, topic=name, block=place)
     with standalone(east, folder, [one]) as worker:
         worker.launch()
         eventually.eventually(lambda: one.count(place) == 1, connect_workers.START_S)
@@ -121,7 +119,7 @@ def blocked(
 
 
 def test_it_is_healthy_while_a_connector_begins(
-    east: cluster.Cluster, topic: Callable[..., str], tmp_path: Path
+    east: SandboxCluster, topic: Callable[..., str], tmp_path: Path
 ) -> None:
     """testHealthCheck; but Java's worker still starts up, says 503, until its connectors run."""
     with blocked(east, topic(), tmp_path, "connector.start") as (worker, _):
@@ -130,7 +128,7 @@ def test_it_is_healthy_while_a_connector_begins(
 
 
 def test_it_is_unwell_while_a_connector_does_not_say_what_its_tasks_are(
-    east: cluster.Cluster, topic: Callable[..., str], tmp_path: Path
+    east: SandboxCluster, topic: Callable[..., str], tmp_path: Path
 ) -> None:
     """testHealthCheck."""
     with blocked(east, topic(), tmp_path, "connector.task_configs") as (worker, one):

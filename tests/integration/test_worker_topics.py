@@ -11,33 +11,32 @@ from pathlib import Path
 
 import pytest
 
-from mm2.sandbox import cluster
-from tests.support import connect_workers, eventually, kafka, watched
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.support import eventually, kafka, watched
+from tests.support.connect_workers import Group, Kind, Worker
+from tests.support.kafka import Outgoing
+from tests.support.watched import Make, Watched
 
 pytestmark = pytest.mark.integration
 
-OURS = connect_workers.Kind.OURS
+OURS = Kind.OURS
 TASKS = 3
 
 
 @pytest.fixture(scope="module")
-def group(
-    east: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[connect_workers.Group]:
+def group(east: SandboxCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
     """One worker that keeps track of topics, and one in another group that does not."""
     folder = tmp_path_factory.mktemp("workers")
     settings = {
         "offset.flush.interval.ms": "300",
         "connector.client.config.override.policy": "All",
     }
-    with connect_workers.Group(
-        east.client_properties(), "worker-topics", folder=folder, settings=settings
-    ) as made:
+    with Group(east.client_properties(), "worker-topics", folder=folder, settings=settings) as made:
         made.start("one", OURS)
         yield made
 
 
-def uses(worker: connect_workers.Worker, name: str, *topics: str) -> None:
+def uses(worker: Worker, name: str, *topics: str) -> None:
     expected = {name: {"topics": sorted(topics)}}
 
     def found() -> object:
@@ -48,12 +47,12 @@ def uses(worker: connect_workers.Worker, name: str, *topics: str) -> None:
     eventually.eventually(lambda: found() == expected, watched.WAIT_S, lambda: f"{found()}")
 
 
-def as_sink(one: watched.Watched, *topics: str, **more: str | None) -> dict[str, str]:
+def as_sink(one: Watched, *topics: str, **more: str | None) -> dict[str, str]:
     return one.config(connector_class=watched.SINK, topic=None, topics=",".join(topics), **more)
 
 
 def test_topics_in_use_are_told_and_forgotten(
-    east: cluster.Cluster, worker: connect_workers.Worker, make: watched.Make
+    east: SandboxCluster, worker: Worker, make: Make
 ) -> None:
     """testGetActiveTopics."""
     foo, bar, sink = make(), make(), make()
@@ -77,8 +76,8 @@ def test_topics_in_use_are_told_and_forgotten(
 
 @pytest.mark.parametrize("tracks", [True, False], ids=["no-reset", "no-tracking"])
 def test_tracking_may_be_switched_off(
-    east: cluster.Cluster,
-    connect_group: Callable[..., connect_workers.Group],
+    east: SandboxCluster,
+    connect_group: Callable[..., Group],
     topic: Callable[..., str],
     tmp_path: Path,
     *,
@@ -107,7 +106,7 @@ def test_tracking_may_be_switched_off(
         assert any(key.startswith(b"status-topic-") for key in keys) is tracks
 
 
-def moves(one: watched.Watched) -> dict[str, tuple[int, int]]:
+def moves(one: Watched) -> dict[str, tuple[int, int]]:
     """How often each partition was given to a task and taken from it."""
     opened, closed = (
         collections.Counter(name for each in one.notes(place) for name in each["partitions"])
@@ -125,9 +124,9 @@ def moves(one: watched.Watched) -> dict[str, tuple[int, int]]:
     ],
 )
 def test_partitions_come_and_go_as_the_consumer_says(
-    east: cluster.Cluster,
-    worker: connect_workers.Worker,
-    make: watched.Make,
+    east: SandboxCluster,
+    worker: Worker,
+    make: Make,
     *,
     strategy: str,
     before: list[tuple[int, int]],
@@ -147,7 +146,7 @@ def test_partitions_come_and_go_as_the_consumer_says(
     assert moves(one) == {}
     for sent, name in enumerate(names, start=1):
         kafka.create_topic(properties, name)
-        kafka.produce(properties, name, [kafka.Outgoing(value=b"v")])
+        kafka.produce(properties, name, [Outgoing(value=b"v")])
         eventually.eventually(
             lambda sent=sent: one.count("put") == sent,  # type: ignore[misc]
             watched.WAIT_S,
@@ -157,14 +156,14 @@ def test_partitions_come_and_go_as_the_consumer_says(
     expected = {f"{name}-0": each for name, each in zip(names, after, strict=True)}
     eventually.eventually(lambda: moves(one) == expected, watched.WAIT_S, lambda: f"{moves(one)}")
     for name in names[1:]:
-        kafka.produce(properties, name, [kafka.Outgoing(value=b"w")])
+        kafka.produce(properties, name, [Outgoing(value=b"w")])
     eventually.eventually(lambda: one.count("put") == 5, watched.WAIT_S)
     put = [(each["at"], each["offset"]) for each in one.notes("put")]
     assert len(set(put)) == 5, "each record once"
 
 
 def test_a_sink_of_several_tasks_puts_and_commits_all(
-    east: cluster.Cluster, worker: connect_workers.Worker, make: watched.Make
+    east: SandboxCluster, worker: Worker, make: Make
 ) -> None:
     """ExampleConnectIntegrationTest.testSinkConnector."""
     one, properties = make(tasks_max=str(TASKS)), east.client_properties()
@@ -178,7 +177,7 @@ def test_a_sink_of_several_tasks_puts_and_commits_all(
     worker.configure(one.name, config)
     partitions = {f"{name}-{number}" for number in range(TASKS)}
     eventually.eventually(lambda: set(moves(one)) == partitions, watched.WAIT_S)
-    sent = [kafka.Outgoing(value=b"%d" % each, partition=each % TASKS) for each in range(600)]
+    sent = [Outgoing(value=b"%d" % each, partition=each % TASKS) for each in range(600)]
     kafka.produce(properties, name, sent)
     eventually.eventually(lambda: one.count("put") >= 600, watched.WAIT_S)
     assert sorted(int(each["value"]) for each in one.notes("put")) == list(range(600))
@@ -198,7 +197,7 @@ def test_a_sink_of_several_tasks_puts_and_commits_all(
 
 
 def test_a_source_of_several_tasks_writes_and_commits_all(
-    east: cluster.Cluster, worker: connect_workers.Worker, make: watched.Make
+    east: SandboxCluster, worker: Worker, make: Make
 ) -> None:
     """ExampleConnectIntegrationTest.testSourceConnector."""
     one = make(tasks_max=str(TASKS), messages="100", every_ms="1")

@@ -10,11 +10,13 @@ import collections
 import httpx
 import pytest
 
-from tests.support import connect_workers, eventually, watched
+from tests.support import eventually
+from tests.support.connect_workers import Kind
+from tests.support.watched import Watched
 
 pytestmark = [pytest.mark.integration, pytest.mark.full, pytest.mark.timeout(400)]
 
-OURS = connect_workers.Kind.OURS
+OURS = Kind.OURS
 NAMES = ("one", "two")
 TASKS = 4
 SESSION_S = 6
@@ -33,7 +35,7 @@ def test_work_stops_without_a_coordinator_and_comes_back(own_cluster, connect_gr
         },
     )
     group.start_all(dict.fromkeys(NAMES, OURS))
-    one = watched.Watched("c", tmp_path, topic="t", tasks_max=str(TASKS), messages="0")
+    one = Watched("c", tmp_path, topic="t", tasks_max=str(TASKS), messages="0")
     group["one"].configure("c", one.config())
 
     def until(condition, what: str) -> None:

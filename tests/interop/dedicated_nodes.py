@@ -14,15 +14,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connect_runtime.base import ids
+from connect_runtime.base.ids import TopicPartition
 from connect_runtime.system import processes
-from mm2.sandbox import artefacts, class_archive, comparison, jvm, ports, proof, properties
-from mm2.sandbox.traffic import trickle
+from mm2.sandbox import (
+    broker_settings,
+    class_archive,
+    java_server,
+    kafka_jars,
+    port_reservation,
+    proof,
+)
+from mm2.sandbox.copy_comparison import DifferenceKind, TopicsComparison
+from mm2.sandbox.traffic.latency_probe import TrickleProducer
 from tests.support import eventually, kafka, who_wrote
+from tests.support.kafka import Outgoing
 from tests.support.processes import ROOT
+from tests.support.who_wrote import Doubled
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+
 
 WAIT_S = 240.0
 STOP_S = 60.0
@@ -48,13 +59,13 @@ class Kind(enum.Enum):
 
     def command(self, path: Path) -> list[str]:
         if self is Kind.OURS:
-            program = [sys.executable, "-m", "mm2.app.cli.main", "run"]
+            program = [sys.executable, "-m", "mm2.cli.main", "run"]
             return [*program, str(path), "--no-table", "--metrics-port", "0"]
-        release = artefacts.KAFKA if self is Kind.JAVA else artefacts.CONNECT_3_9
-        jars = artefacts.jars(release)
-        flags = (*jvm.TEST_FLAGS, *class_archive.flags(jars))
+        release = kafka_jars.KAFKA_JARS if self is Kind.JAVA else kafka_jars.CONNECT_3_9_JARS
+        jars = kafka_jars.ensure_jars(release)
+        flags = (*java_server.TEST_JVM_FLAGS, *class_archive.ensure_archive(jars))
         main = "org.apache.kafka.connect.mirror.MirrorMaker"
-        return jvm.command(main, str(path), jars=jars, flags=flags)
+        return java_server.make_java_command(main, str(path), jars=jars, flags=flags)
 
 
 class Node:
@@ -62,13 +73,15 @@ class Node:
 
     def __init__(self, kind: Kind, settings: dict[str, str], folder: Path, name: str) -> None:
         self.kind = kind
-        self._port = ports.reserve()
+        self._port = port_reservation.reserve_port()
         self.address = f"127.0.0.1:{self._port.port}"
         path = folder / f"{name}.properties"
-        path.write_text(properties.render(settings | {"listeners": f"http://{self.address}"}))
+        path.write_text(
+            broker_settings.render_properties(settings | {"listeners": f"http://{self.address}"})
+        )
         self._log = folder / f"{name}.log"
         with self._log.open("ab") as output:
-            self._child = processes.start(kind.command(path), output=output, cwd=ROOT)
+            self._child = processes.start_process(kind.command(path), output=output, cwd=ROOT)
 
     def stop(self) -> None:
         """In order."""
@@ -123,7 +136,7 @@ class Group:
                 found[item] = value["worker_id"]
         return found
 
-    def shares(self) -> dict[str, set[ids.TopicPartition]]:
+    def shares(self) -> dict[str, set[TopicPartition]]:
         """The partitions of each task, whoever wrote its configuration."""
         newest = self._newest("configs")
         tasks = (newest.get(f"commit-{SOURCE}") or {"tasks": 0})["tasks"]
@@ -134,17 +147,17 @@ class Group:
             names = value["properties"]["task.assigned.partitions"].split(",")
             parts = (each.rpartition("-") for each in names)
             found[f"{SOURCE}-{number}"] = {
-                ids.TopicPartition(topic, int(each)) for topic, _, each in parts
+                TopicPartition(topic, int(each)) for topic, _, each in parts
             }
         return found
 
-    def copied(self) -> dict[ids.TopicPartition, int]:
+    def copied(self) -> dict[TopicPartition, int]:
         """The next source offset of each partition, as it is stored."""
         found = {}
         for key, value in self._newest("offsets").items():
             connector, name = json.loads(key)
             if connector == SOURCE and value is not None:
-                place = ids.TopicPartition(name["topic"], name["partition"])
+                place = TopicPartition(name["topic"], name["partition"])
                 found[place] = value["offset"] + 1
         return found
 
@@ -163,7 +176,7 @@ class Mirroring:
     """Traffic on one topic, more topics as they come, and the nodes that mirror them."""
 
     def __init__(
-        self, folder: Path, west: cluster.Cluster, east: cluster.Cluster, topic: str
+        self, folder: Path, west: SandboxCluster, east: SandboxCluster, topic: str
     ) -> None:
         self.source, self.target = dict(west.client_properties()), dict(east.client_properties())
         self.topics = [topic]
@@ -174,7 +187,7 @@ class Mirroring:
         self._folder = folder
         self._open = contextlib.ExitStack()
         kafka.create_topic(self.source, topic, partitions=PARTITIONS)
-        self.traffic = trickle.Trickle(
+        self.traffic = TrickleProducer(
             self.source, topic, partitions=PARTITIONS, per_second=PER_SECOND
         )
 
@@ -272,8 +285,7 @@ class Mirroring:
         kafka.create_topic(self.source, topic, partitions=PARTITIONS)
         self.topics.append(topic)
         sent = [
-            kafka.Outgoing(value=b"%d" % number, partition=number % PARTITIONS)
-            for number in range(100)
+            Outgoing(value=b"%d" % number, partition=number % PARTITIONS) for number in range(100)
         ]
         kafka.produce(self.source, topic, sent)
         wanted = self._ends(self.source, topic)
@@ -303,19 +315,19 @@ class Mirroring:
         """How many offsets the mirror of the first topic has, by whomever."""
         return sum(self._ends(self.target, self.mirror(self.topics[0])))
 
-    def doubled(self) -> who_wrote.Doubled:
+    def doubled(self) -> Doubled:
         """How many records stand in the mirror of the first topic that stand there before, and who
         wrote them again."""
         return who_wrote.doubled(self.target, self.mirror(self.topics[0]), source=self.flow[0])
 
-    def complete(self) -> comparison.Comparison:
+    def complete(self) -> TopicsComparison:
         """What the mirrors have, as soon as nothing that was sent is missing."""
         self.traffic.stop()
         topics = {each: self.mirror(each) for each in self.topics}
 
-        def all_there() -> comparison.Comparison | None:
-            found = proof.compare(self.source, self.target, topics)
-            return found if found.count(comparison.Kind.MISSING) == 0 else None
+        def all_there() -> TopicsComparison | None:
+            found = proof.compare_topics(self.source, self.target, topics)
+            return found if found.count(DifferenceKind.MISSING) == 0 else None
 
         found = eventually.eventually(all_there, WAIT_S, self.logs, interval_s=1.0)
         assert found is not None
@@ -324,7 +336,7 @@ class Mirroring:
     def logs(self) -> str:
         return "\n".join(f"== {name}\n{each.log()}" for name, each in self.nodes.items())
 
-    def _behind(self, place: ids.TopicPartition, offsets: range, end: int) -> int:
+    def _behind(self, place: TopicPartition, offsets: range, end: int) -> int:
         """How many of the source's records at `offsets` stand before `end` of the mirror."""
         topic, partition = place.topic, place.partition
         source = kafka.read_partition(

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from connect_runtime.wire.codec import security_settings
-from mm2.app.settings import settings
-from mm2.core import flows
-from mm2.core.configs import client_properties
+from connect_runtime.protocol import security_settings
+from mm2.config import client_keys
+from mm2.config.mm2_settings import Mm2Settings
+from mm2.topics.flow_config import Flow
 
-COMPARED = frozenset(client_properties.TAKEN) | security_settings.SUPPORTED
+COMPARED = frozenset(client_keys.SUPPORTED_PROPERTIES) | security_settings.SUPPORTED_KEYS
 """Properties of clients that are acted on: what Java has beyond is told when the file is read."""
 
 _CLIENTS = ("consumer", "producer", "source admin", "target admin")
 
 
 def flow_settings(
-    found: settings.Settings, flow: flows.Flow, probes: Mapping[str, Sequence[str]]
+    found: Mm2Settings, flow: Flow, probes: Mapping[str, Sequence[str]]
 ) -> dict[str, Any]:
     clients = found.clients_of(flow)
     return {

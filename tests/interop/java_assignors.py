@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from connect_runtime.system import java
-from mm2.pipeline.spark import jvm
-from mm2.sandbox import artefacts
+from mm2.copier.spark import jvm
+from mm2.sandbox import kafka_jars
 
 _PROGRAM = Path(__file__).with_name("AssignorOracle.java")
 _CLASS = "tests.interop.AssignorOracle"
@@ -27,7 +27,7 @@ def ask(
     """`leaders`, `members`: a list of answers for each case, in the order of the questions."""
     question, answer = folder / "question.json", folder / "answer.json"
     question.write_text(json.dumps({"leaders": leaders, "members": members}))
-    argv = [str(java.find().program), "-XX:TieredStopAtLevel=1", "-cp", _class_path()]
+    argv = [str(java.find_java().program), "-XX:TieredStopAtLevel=1", "-cp", _class_path()]
     argv += ["org.codehaus.janino.SimpleCompiler", str(_PROGRAM), _CLASS]
     done = subprocess.run(
         [*argv, str(question), str(answer)],
@@ -44,7 +44,7 @@ def ask(
 
 
 def _class_path() -> str:
-    sparks = jvm.spark_home() / "jars"
+    sparks = jvm.find_spark_home() / "jars"
     compiler = [*sparks.glob("janino-*.jar"), *sparks.glob("commons-compiler-*.jar")]
     assert len(compiler) == 2, compiler
-    return os.pathsep.join([f"{artefacts.jars()}/*", *map(str, compiler)])
+    return os.pathsep.join([f"{kafka_jars.ensure_jars()}/*", *map(str, compiler)])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connect_runtime.system import java
-from mm2.sandbox import artefacts
+from mm2.sandbox import kafka_jars
 from tests.support import janino
 
 _PROGRAM = Path(__file__).with_name("BeanReader.java")
@@ -44,8 +44,8 @@ def flags(port: int) -> tuple[str, ...]:
 def read(folder: Path, port: int, pattern: str) -> list[Bean]:
     """Those whose object names match, such as `kafka.connect:*`."""
     answer = folder / "beans.json"
-    path = os.pathsep.join([_compiled().name, f"{artefacts.jars()}/*"])
-    argv = [str(java.find().program), "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp", path]
+    path = os.pathsep.join([_compiled().name, f"{kafka_jars.ensure_jars()}/*"])
+    argv = [str(java.find_java().program), "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp", path]
     done = subprocess.run(
         [*argv, "tests.interop.BeanReader", str(port), pattern, str(answer)],
         capture_output=True,

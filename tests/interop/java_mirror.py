@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from connect_runtime.system import java
-from mm2.sandbox import artefacts
+from mm2.sandbox import kafka_jars
 from tests.support import janino
 
 _PROGRAM = Path(__file__).with_name("MirrorOracle.java")
@@ -28,8 +28,8 @@ def ask(folder: Path, questions: Sequence[Mapping[str, Any]]) -> list[Any]:
     """An answer for each question, in their order. What is asked and told: `MirrorOracle.java`."""
     question, answer = folder / "question.json", folder / "answer.json"
     question.write_text(json.dumps(questions))
-    path = os.pathsep.join([_compiled().name, f"{artefacts.jars()}/*"])
-    argv = [str(java.find().program), "-XX:TieredStopAtLevel=1", "-Xmx1g", "-cp", path, _CLASS]
+    path = os.pathsep.join([_compiled().name, f"{kafka_jars.ensure_jars()}/*"])
+    argv = [str(java.find_java().program), "-XX:TieredStopAtLevel=1", "-Xmx1g", "-cp", path, _CLASS]
     done = subprocess.run(
         [*argv, str(question), str(answer)],
         cwd=folder,

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from connect_runtime.system import java
-from mm2.pipeline.spark import jvm
-from mm2.sandbox import artefacts
+from mm2.copier.spark import jvm
+from mm2.sandbox import kafka_jars
 
 _PROGRAM = Path(__file__).with_name("MirrorConfigs.java")
 _CLASS = "tests.interop.MirrorConfigs"
@@ -81,7 +81,7 @@ def ask(
     """`definitions`, and an answer for each question in its order (for files: by path)."""
     question, answer = folder / "question.json", folder / "answer.json"
     question.write_text(json.dumps(_told(asked)))
-    argv = [str(java.find().program), "-XX:TieredStopAtLevel=1", _QUIET, "-cp", _class_path()]
+    argv = [str(java.find_java().program), "-XX:TieredStopAtLevel=1", _QUIET, "-cp", _class_path()]
     argv += ["org.codehaus.janino.SimpleCompiler", str(_PROGRAM), _CLASS]
     done = subprocess.run(
         [*argv, str(question), str(answer)],
@@ -125,7 +125,7 @@ def _told(asked: Question) -> dict[str, Any]:
 
 
 def _class_path() -> str:
-    sparks = jvm.spark_home() / "jars"
+    sparks = jvm.find_spark_home() / "jars"
     compiler = [*sparks.glob("janino-*.jar"), *sparks.glob("commons-compiler-*.jar")]
     assert len(compiler) == 2, compiler
-    return os.pathsep.join([f"{artefacts.jars()}/*", *map(str, compiler)])
+    return os.pathsep.join([f"{kafka_jars.ensure_jars()}/*", *map(str, compiler)])

@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connect_runtime.system import java
+from mm2.copier.spark import jvm
 from mm2.formats import records
-from mm2.pipeline.spark import jvm
-from mm2.sandbox import artefacts
+from mm2.formats.records import BatchRecord, RecordFields
+from mm2.sandbox import kafka_jars
 
 _PROGRAM = Path(__file__).with_name("RecordOracle.java")
 _CLASS = "tests.interop.RecordOracle"
@@ -36,7 +37,7 @@ _PLACE = struct.Struct(">qq")
 class Build:
     """A set for Java to build of records at their offsets, under `append_ms` if that is given."""
 
-    records: Sequence[records.Record]
+    records: Sequence[BatchRecord]
     magic: int
     codec: int
     append_ms: int | None = None
@@ -48,7 +49,7 @@ class Reading:
     """A set, and the records that Java finds in it; or why it does not."""
 
     set: bytes
-    records: list[records.Record]
+    records: list[BatchRecord]
     failure: str
 
 
@@ -58,7 +59,13 @@ def ask(folder: Path, questions: Sequence[bytes | Build]) -> list[Reading]:
     parts = [_SIZE.pack(len(questions))]
     parts += [_build(e) if isinstance(e, Build) else b"\0" + _sized(e) for e in questions]
     question.write_bytes(b"".join(parts))
-    argv = [str(java.find().program), "-XX:TieredStopAtLevel=1", "-Xmx1g", "-cp", _class_path()]
+    argv = [
+        str(java.find_java().program),
+        "-XX:TieredStopAtLevel=1",
+        "-Xmx1g",
+        "-cp",
+        _class_path(),
+    ]
     argv += ["org.codehaus.janino.SimpleCompiler", str(_PROGRAM), _CLASS]
     done = subprocess.run(
         [*argv, str(question), str(answer)],
@@ -72,10 +79,10 @@ def ask(folder: Path, questions: Sequence[bytes | Build]) -> list[Reading]:
 
 
 def _class_path() -> str:
-    sparks = jvm.spark_home() / "jars"
+    sparks = jvm.find_spark_home() / "jars"
     compiler = [*sparks.glob("janino-*.jar"), *sparks.glob("commons-compiler-*.jar")]
     assert len(compiler) == 2, compiler
-    return os.pathsep.join([f"{artefacts.jars()}/*", *map(str, compiler)])
+    return os.pathsep.join([f"{kafka_jars.ensure_jars()}/*", *map(str, compiler)])
 
 
 def _build(each: Build) -> bytes:
@@ -94,7 +101,7 @@ def _build(each: Build) -> bytes:
         )
     ]
     for record in each.records:
-        fields = records.read_body(record.body)
+        fields = records.decode_body(record.body)
         parts += [_PLACE.pack(record.offset, record.timestamp)]
         parts += [_sized(fields.key), _sized(fields.value), _SIZE.pack(len(fields.headers))]
         for name, value in fields.headers:
@@ -119,7 +126,7 @@ def _answers(data: bytes, *, count: int) -> Iterator[Reading]:
     assert at == len(data)
 
 
-def _records(data: bytes) -> Iterator[records.Record]:
+def _records(data: bytes) -> Iterator[BatchRecord]:
     at = 0
     while at < len(data):
         offset, timestamp = _PLACE.unpack_from(data, at)
@@ -133,8 +140,8 @@ def _records(data: bytes) -> Iterator[records.Record]:
             content, at = _read_sized(data, at)
             assert name is not None
             headers.append((name, content))
-        body = records.write_body(records.Fields(key, value, tuple(headers)))
-        yield records.Record(offset, timestamp, body)
+        body = records.encode_body(RecordFields(key, value, tuple(headers)))
+        yield BatchRecord(offset, timestamp, body)
 
 
 def _read_sized(data: bytes, at: int) -> tuple[bytes | None, int]:

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from connect_runtime.system import java
-from mm2.pipeline.spark import jvm as spark_jvm
-from mm2.sandbox import artefacts
+from mm2.copier.spark import jvm
+from mm2.sandbox import kafka_jars
 
 TOOLS = {
     "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
@@ -36,14 +36,14 @@ def run(lines: Sequence[str], *, folder: Path, timeout_s: float = 200.0) -> list
     asked, answered = folder / "asked.tsv", folder / "answered"
     split = [shlex.split(line) for line in lines]
     asked.write_text("".join("\t".join([TOOLS[words[0]], *words[1:]]) + "\n" for words in split))
-    sparks = spark_jvm.spark_home() / "jars"
+    sparks = jvm.find_spark_home() / "jars"
     compiler = [*sparks.glob("janino-*.jar"), *sparks.glob("commons-compiler-*.jar")]
     assert len(compiler) == 2, compiler
     done = subprocess.run(
         [
-            *(str(java.find().program), "-XX:TieredStopAtLevel=1"),
+            *(str(java.find_java().program), "-XX:TieredStopAtLevel=1"),
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-            *("-cp", os.pathsep.join([f"{artefacts.jars()}/*", *map(str, compiler)])),
+            *("-cp", os.pathsep.join([f"{kafka_jars.ensure_jars()}/*", *map(str, compiler)])),
             *("org.codehaus.janino.SimpleCompiler", str(_PROGRAM), _CLASS),
             *(str(asked), str(answered)),
         ],

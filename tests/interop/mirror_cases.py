@@ -7,11 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from connect_runtime.adapters.config import properties_source
-from mm2.core.configs import connector_keys as keys
-from tests.interop import java_mirror_configs
+from connect_runtime.config import java_properties
+from mm2.config import keys
+from tests.interop.java_mirror_configs import Acls, Connector, Offset, Settings
 
-DEFINITIONS = {"source": keys.SOURCE, "checkpoint": keys.CHECKPOINT, "heartbeat": keys.HEARTBEAT}
+DEFINITIONS = {
+    "source": keys.SOURCE_KEYS,
+    "checkpoint": keys.CHECKPOINT_KEYS,
+    "heartbeat": keys.HEARTBEAT_KEYS,
+}
 BASE = {"source.cluster.alias": "A", "name": "n", "connector.class": "x"}
 VALUES = (
     *("", " ", "x", "true", "FALSE", " true ", "-1", "0", "+7", "1.5", "0.9", "40000"),
@@ -105,9 +109,9 @@ PARTITIONS += [("t0", number) for number in range(8)]
 GROUPS = ["a", "b c", "shop-1", "z", "Ünï", "g.1", "g-2"]
 
 
-def connectors() -> list[java_mirror_configs.Connector]:
+def connectors() -> list[Connector]:
     return [
-        java_mirror_configs.Connector(
+        Connector(
             kind=kind,
             properties={**BASE, **props},
             tasks=tasks,
@@ -140,10 +144,10 @@ def bindings() -> list[tuple[str, ...]]:
     ]
 
 
-def acl_questions() -> list[java_mirror_configs.Acls]:
+def acl_questions() -> list[Acls]:
     named = {**BASE, "target.cluster.alias": "B"}
     return [
-        java_mirror_configs.Acls(properties={**named, **props}, bindings=bindings())
+        Acls(properties={**named, **props}, bindings=bindings())
         for props in (*CONNECTOR_PROPS[2:], {}, {"topics": "or.*", "topics.exclude": ".*x"})
     ]
 
@@ -196,7 +200,7 @@ def made_files(folder: Path, count: int) -> list[Path]:
         for alias in ALIASES:  # Java's clients need them
             lines.setdefault(f"{alias}.bootstrap.servers", f"{alias}:9092")
         made.append(folder / f"{number}.properties")
-        text = "".join(properties_source.render(*pair) + "\n" for pair in lines.items())
+        text = "".join(java_properties.format_property(*pair) + "\n" for pair in lines.items())
         made[-1].write_text(text)
     return made
 
@@ -208,11 +212,11 @@ SOURCES = (
 )
 
 
-def settings() -> list[java_mirror_configs.Settings]:
+def settings() -> list[Settings]:
     """One entry at a time, of every kind."""
     named = {**BASE, "target.cluster.alias": "B"}
     return [
-        java_mirror_configs.Settings(
+        Settings(
             properties={**named, **props},
             entries=[(name, "1", source, sensitive, read_only)],
         )
@@ -229,7 +233,7 @@ def settings() -> list[java_mirror_configs.Settings]:
     ]
 
 
-def offsets() -> list[java_mirror_configs.Offset]:
+def offsets() -> list[Offset]:
     """Source offsets that may be altered, and many that may not."""
     right: dict[str, dict[str, object]] = {
         "source": {"cluster": "A", "partition": 0, "topic": "t"},
@@ -246,6 +250,5 @@ def offsets() -> list[java_mirror_configs.Offset]:
         found += [(kind, each, None) for each in (partition, {}, None)]
         found.append((kind, partition, {}))
     return [
-        java_mirror_configs.Offset(kind=kind, partition=partition, offset=offset)
-        for kind, partition, offset in found
+        Offset(kind=kind, partition=partition, offset=offset) for kind, partition, offset in found
     ]

@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from connect_runtime.base import ids
+from connect_runtime.base.ids import TopicPartition
 from mm2 import client
+from mm2.client import OffsetAndMetadata
 from tests.interop import java_mirror
-from tests.support import checkpoints, connect_workers, eventually, kafka
+from tests.support import checkpoints, eventually, kafka
+from tests.support.checkpoints import Flow
+from tests.support.connect_workers import Group, Kind, Worker
+from tests.support.kafka import Outgoing
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+
 
 pytestmark = [pytest.mark.full, pytest.mark.integration, pytest.mark.timeout(900)]
 
@@ -24,8 +29,8 @@ WAIT_S = 180.0
 ALIASES = ("overseas", "home")
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 BOTH = {"key.converter": BYTES, "value.converter": BYTES}
-PLACE = ids.TopicPartition("bills", 0)
-MIRROR = ids.TopicPartition("overseas.bills", 0)
+PLACE = TopicPartition("bills", 0)
+MIRROR = TopicPartition("overseas.bills", 0)
 GROUP = "clerks"
 POINTS = "points"
 RECORDS = 400
@@ -49,7 +54,7 @@ def mirroring(source: dict[str, str], target: dict[str, str]) -> dict[str, str]:
 def write(source: dict[str, str]) -> None:
     """Some in transactions, whose markers make offsets differ."""
     kafka.create_topic(source, PLACE.topic)
-    records = [kafka.Outgoing(value=b"%d" % each) for each in range(RECORDS)]
+    records = [Outgoing(value=b"%d" % each) for each in range(RECORDS)]
     for at in range(0, RECORDS, 40):
         some = records[at : at + 20]
         kafka.produce_transaction(source, PLACE.topic, some, transactional_id="clerk")
@@ -63,15 +68,15 @@ def downstream(target: dict[str, str], upstream: int) -> int:
 
 
 def test_what_java_has_mirrored_we_translate_and_java_reads_the_same(
-    west: cluster.Cluster,
-    east: cluster.Cluster,
-    connect_group: Callable[..., connect_workers.Group],
+    west: SandboxCluster,
+    east: SandboxCluster,
+    connect_group: Callable[..., Group],
     tmp_path: Path,
 ) -> None:
     source, target = dict(west.client_properties()), dict(east.client_properties())
     write(source)
-    java = connect_group(settings=BOTH).start("java", connect_workers.Kind.JAVA)
-    ours = connect_group().start("ours", connect_workers.Kind.OURS)
+    java = connect_group(settings=BOTH).start("java", Kind.JAVA)
+    ours = connect_group().start("ours", Kind.OURS)
     java.configure("mirror", mirroring(source, target))
     eventually.eventually(
         lambda: (
@@ -95,7 +100,7 @@ def test_what_java_has_mirrored_we_translate_and_java_reads_the_same(
         )
         assert goes_on <= sum(each.offset < offset for each in read), "nothing is left out"
         found = client.translate_offsets(target, ALIASES[0], GROUP, WAIT_S)
-        assert found == {MIRROR: client.OffsetAndMetadata(offset=goes_on)}
+        assert found == {MIRROR: OffsetAndMetadata(offset=goes_on)}
         question = {"kind": "live", "properties": target, "alias": ALIASES[0], "group": GROUP}
         (theirs,) = java_mirror.ask(
             tmp_path, [{**question, "farther": "farther", "pattern": GROUP}]
@@ -105,17 +110,17 @@ def test_what_java_has_mirrored_we_translate_and_java_reads_the_same(
 
 
 def test_its_task_moves_between_java_and_us(
-    west: cluster.Cluster,
-    east: cluster.Cluster,
-    connect_group: Callable[..., connect_workers.Group],
+    west: SandboxCluster,
+    east: SandboxCluster,
+    connect_group: Callable[..., Group],
 ) -> None:
-    flow = checkpoints.Flow(west, east, syncs_on="source")
+    flow = Flow(west, east, syncs_on="source")
     group_id = flow.group("clerks")
     flow.at_source(group_id, 20)
     flow.synced(20, 15)
     group = connect_group(settings={**BOTH, "scheduled.rebalance.max.delay.ms": "0"})
 
-    def run_by(worker: connect_workers.Worker) -> None:
+    def run_by(worker: Worker) -> None:
         def owned() -> bool:
             if not worker.runs(POINTS):
                 return False
@@ -124,13 +129,13 @@ def test_its_task_moves_between_java_and_us(
 
         eventually.eventually(owned, WAIT_S, group.log_texts, interval_s=0.3)
 
-    java = group.start("java", connect_workers.Kind.JAVA)
+    java = group.start("java", Kind.JAVA)
     java.configure(POINTS, flow.config)
     run_by(java)
     flow.comes(group_id, (20, 15), log=group.log_texts)
     tasks = java.get(f"/connectors/{POINTS}/tasks")
 
-    ours = group.start("ours", connect_workers.Kind.OURS)
+    ours = group.start("ours", Kind.OURS)
     assert java.stop() in (0, 143)
     run_by(ours)
     assert ours.get(f"/connectors/{POINTS}/tasks") == tasks, "what Java leads with is what we do"

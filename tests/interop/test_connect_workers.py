@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support import connect_workers, eventually, idle_source
+from tests.support import eventually, idle_source
+from tests.support.connect_workers import Kind
 
 pytestmark = [pytest.mark.full, pytest.mark.integration, pytest.mark.timeout(400)]
 
 WAIT_S = 60.0
 
 
-@pytest.mark.parametrize("kind", [connect_workers.Kind.JAVA], ids=lambda each: each.value)
+@pytest.mark.parametrize("kind", [Kind.JAVA], ids=lambda each: each.value)
 def test_a_worker_stands_still_stops_dies_and_comes_again(connect_group, kind):
     group = connect_group(settings={"scheduled.rebalance.max.delay.ms": "0"})
     worker = group.start("one", kind)

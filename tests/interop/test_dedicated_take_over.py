@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mm2.sandbox import comparison
+from mm2.sandbox.copy_comparison import DifferenceKind
 from tests.interop.dedicated_nodes import WAIT_S, Kind, Mirroring
-from tests.support import eventually, who_wrote
+from tests.support import eventually
+from tests.support.who_wrote import Doubled
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+
 
 pytestmark = [pytest.mark.integration, pytest.mark.full, pytest.mark.timeout(1800)]
 
@@ -27,7 +29,7 @@ JAVAS = pytest.mark.parametrize("java", [Kind.JAVA, Kind.JAVA_3_9], ids=["4.3", 
 
 @pytest.fixture
 def mirroring(
-    tmp_path: Path, west: cluster.Cluster, east: cluster.Cluster, topic: Callable[..., str]
+    tmp_path: Path, west: SandboxCluster, east: SandboxCluster, topic: Callable[..., str]
 ) -> Iterator[Mirroring]:
     with Mirroring(tmp_path, west, east, topic()[:60]) as made:
         yield made
@@ -134,14 +136,14 @@ def test_killed_one_after_the_other_only_java_doubles(mirroring: Mirroring, java
     judged(mirroring, doubled)
 
 
-def judged(mirroring: Mirroring, before: who_wrote.Doubled) -> None:
+def judged(mirroring: Mirroring, before: Doubled) -> None:
     """Nothing is wrong with the mirror but what was doubled `before`, by Java alone."""
     found = mirroring.complete()
     assert mirroring.doubled() == before
     assert before.by_us == 0, before
-    faults = {kind: found.count(kind) for kind in comparison.Kind if found.count(kind)}
-    assert faults.keys() <= {comparison.Kind.DUPLICATED}, str(found)
-    assert faults.get(comparison.Kind.DUPLICATED, 0) == before.by_others, str(found)
+    faults = {kind: found.count(kind) for kind in DifferenceKind if found.count(kind)}
+    assert faults.keys() <= {DifferenceKind.DUPLICATED}, str(found)
+    assert faults.get(DifferenceKind.DUPLICATED, 0) == before.by_others, str(found)
 
 
 def _one_is_killed(mirroring: Mirroring, name: str) -> None:

@@ -12,12 +12,18 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.wire.codec import messages, produce, targets, versions
-from mm2.core import commands
+from connect_runtime.protocol import api_versions, request_builders
+from connect_runtime.protocol.produce import ProduceBatch
+from connect_runtime.protocol.request_builders import CoordinatorTarget
+from mm2 import operator_commands
 from mm2.formats import record_sets
 from tests.fakes import batches
+from tests.fakes.batches import Record, Stamp
 from tests.interop import java_tools
-from tests.support import content, eventually, kafka, mirror, operations, wire
+from tests.support import content, eventually, kafka, mirror, operations
+from tests.support.kafka import Properties
+from tests.support.mirror import Mirror
+from tests.support.wire import Driver
 
 pytestmark = [
     pytest.mark.system,
@@ -52,10 +58,10 @@ def test_its_partition_stops_until_it_is_aborted(
     begins = leave_open(target, f"east.{name}", transactional_id=f"mm2-east->west-{name}-0")
     operations.delete_records(target, f"east.{name}", begins + 1)
     kafka.produce(source, name, content.some(7))
-    with mirror.Mirror(tmp_path, given, name="stopped") as run:
+    with Mirror(tmp_path, given, name="stopped") as run:
         run.await_stopped(name, "hanging-transaction", SOON_S)
         told = run.await_log(rf"east\.{name}-0: this flow's transaction at offset {begins}, .*")[0]
-        line = commands.found_in(told)
+        line = operator_commands.extract_remedy(told)
         assert line.endswith(f"abort --topic east.{name} --partition 0 --start-offset {begins}")
         # Where the transaction begins, or, with older brokers, where the log starts since.
         stable = min(kafka.offsets(target, f"east.{name}", isolation="read_committed"))
@@ -70,31 +76,31 @@ def test_its_partition_stops_until_it_is_aborted(
     assert kafka.differences(sent, there) == []
 
 
-def leave_open(target: kafka.Properties, topic: str, *, transactional_id: str) -> int:
+def leave_open(target: Properties, topic: str, *, transactional_id: str) -> int:
     """A batch comes late, from the writer of the mirror, and its transactional id gets another
     producer id: the offset at which the transaction begins."""
-    to = targets.Coordinator(targets.TRANSACTION, transactional_id)
-    with wire.Driver(target) as driver:
+    to = CoordinatorTarget(request_builders.TRANSACTION_COORDINATOR, transactional_id)
+    with Driver(target) as driver:
         driver.leader(topic)
         end = driver.fetch(topic).high_watermark
-        headers = [each for each, _ in record_sets.batches(driver.fetch(topic).records)]
+        headers = [each for each, _ in record_sets.iter_batches(driver.fetch(topic).records)]
         last = headers[-1]
         written = sum(
             each.record_count
             for each in headers
             if not each.is_control and each.producer_epoch == last.producer_epoch
         )
-        stamp = batches.Stamp(
+        stamp = Stamp(
             producer_id=last.producer_id,
             producer_epoch=last.producer_epoch,
             base_sequence=written,
             attributes=batches.TRANSACTIONAL,
         )
-        late = [batches.Record(value=b"late", timestamp=driver.clock.wall_ms()) for _ in range(3)]
+        late = [Record(value=b"late", timestamp=driver.clock.wall_ms()) for _ in range(3)]
         held = memoryview(bytearray(batches.data(late, stamp)))
         (answer,) = driver.produce(
-            [produce.ProduceBatch(topic, driver.topic_id(topic), 0, held)],
-            asked=versions.TRANSACTIONAL_PRODUCE,
+            [ProduceBatch(topic, driver.topic_id(topic), 0, held)],
+            asked=api_versions.TRANSACTIONAL_PRODUCE_VERSIONS,
             transactional_id=transactional_id,
         )
         assert (answer.error_code, answer.base_offset) == (0, end)
@@ -103,7 +109,7 @@ def leave_open(target: kafka.Properties, topic: str, *, transactional_id: str) -
             """Asking renews what is known: so it is left alone for long enough each time."""
             until_s = driver.clock.now_s() + 2 * EXPIRY_S
             driver.until(lambda: driver.clock.now_s() >= until_s)
-            found = driver.ask(to, messages.init_producer_id(transactional_id, 60_000))
+            found = driver.ask(to, request_builders.init_producer_id(transactional_id, 60_000))
             return not int(found.error_code) and int(found.producer_id) != last.producer_id
 
         eventually.eventually(another_id, SOON_S, "the transactional id is forgotten")

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from tests.interop import java_mirror
-from tests.support import connect_workers, eventually, heartbeats, kafka
+from tests.support import eventually, heartbeats, kafka
+from tests.support.connect_workers import Group, Kind, Worker
+from tests.support.kafka import Record
 
 pytestmark = [pytest.mark.full, pytest.mark.integration, pytest.mark.timeout(900)]
 
-JAVA, OURS = connect_workers.Kind.JAVA, connect_workers.Kind.OURS
+JAVA, OURS = Kind.JAVA, Kind.OURS
 WAIT_S = 120.0
 SOURCE = "distant"
 NAME = "beats"
@@ -23,17 +25,17 @@ BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 class Beats:
     """The connector of a group, wherever it runs."""
 
-    def __init__(self, group: connect_workers.Group) -> None:
+    def __init__(self, group: Group) -> None:
         self.group = group
 
-    def owner(self, at: connect_workers.Worker) -> str | None:
+    def owner(self, at: Worker) -> str | None:
         """Who runs the one task, as `at` has it; None unless all run."""
         if not at.runs(NAME):
             return None
         (task,) = at.get(f"/connectors/{NAME}/status")["tasks"]
         return str(task["worker_id"])
 
-    def run_by(self, worker: connect_workers.Worker) -> None:
+    def run_by(self, worker: Worker) -> None:
         eventually.eventually(
             lambda: self.owner(worker) == worker.address,
             WAIT_S,
@@ -41,15 +43,15 @@ class Beats:
             interval_s=0.3,
         )
 
-    def tasks(self, at: connect_workers.Worker) -> object:
+    def tasks(self, at: Worker) -> object:
         return at.get(f"/connectors/{NAME}/tasks")
 
-    def written(self) -> list[kafka.Record]:
+    def written(self) -> list[Record]:
         return heartbeats.more_come(self.group.client, SOURCE, 3)
 
 
 def test_its_task_moves_between_java_and_us(
-    connect_group: Callable[..., connect_workers.Group], tmp_path: Path
+    connect_group: Callable[..., Group], tmp_path: Path
 ) -> None:
     group = connect_group(
         settings={
@@ -85,7 +87,7 @@ def test_its_task_moves_between_java_and_us(
     assert heartbeats.TOPIC in seen_by_javas_client(tmp_path, group)
 
 
-def agree_with_java(folder: Path, every: list[kafka.Record]) -> None:
+def agree_with_java(folder: Path, every: list[Record]) -> None:
     """Each is what Java makes of its time, and what Java's clients read."""
     questions: list[dict[str, Any]] = []
     for each in every:
@@ -102,7 +104,7 @@ def agree_with_java(folder: Path, every: list[kafka.Record]) -> None:
         assert found == [SOURCE, heartbeats.TARGET, each.timestamp]
 
 
-def seen_by_javas_client(folder: Path, group: connect_workers.Group) -> list[str]:
+def seen_by_javas_client(folder: Path, group: Group) -> list[str]:
     """The heartbeats topics that MirrorClient finds there."""
     kafka.create_topic(group.client, f"{SOURCE}.checkpoints.internal")
     (seen,) = java_mirror.ask(

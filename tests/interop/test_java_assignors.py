@@ -14,13 +14,17 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.base import ids
-from connect_runtime.core.assignment import cooperative, leader, lost, member, protocol, work
+from connect_runtime.base.ids import ConnectorTaskId
+from connect_runtime.group import connect_protocol, connectors_and_tasks, rebalance_rounds
+from connect_runtime.group.assignor import AssignorState, RebalanceTimes
+from connect_runtime.group.connect_protocol import ConnectAssignment, ConnectProtocol
+from connect_runtime.group.connectors_and_tasks import ConfiguredWork, ConnectorsAndTasks
+from connect_runtime.group.rebalance_rounds import ConfigSnapshots, LeaderElection, MemberAssignment
 from tests.interop import java_assignors
 
 pytestmark = pytest.mark.integration
 
-V0, V1, V2 = protocol.Protocol.EAGER, protocol.Protocol.COMPATIBLE, protocol.Protocol.SESSIONED
+V0, V1, V2 = ConnectProtocol.EAGER, ConnectProtocol.COMPATIBLE, ConnectProtocol.SESSIONED
 WORKERS = "pqrstuvwxyz"
 """Hash codes 112 to 122: buckets 0 to 10 of a hash map of up to 12 entries, in order."""
 LEADER_CASES = 120
@@ -33,15 +37,15 @@ class Group:
     """A group's history, made by our own leaders and members, and the questions for Java's."""
 
     rng: random.Random
-    members: dict[str, member.Member] = field(default_factory=dict)
+    members: dict[str, MemberAssignment] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     offset: int = 1
     now_ms: int = 1_790_000_000_000
     generation: int = 0
     leads: str = ""
     delay_max_ms: int = 0
-    protocol: protocol.Protocol = V2
-    state: cooperative.State = field(default_factory=cooperative.State)
+    protocol: ConnectProtocol = V2
+    state: AssignorState = field(default_factory=AssignorState)
     rounds: list[dict[str, Any]] = field(default_factory=list)
     expected: list[Mapping[str, bytes]] = field(default_factory=list)
 
@@ -71,7 +75,7 @@ class Group:
     def join(self) -> None:
         absent = sorted(set(WORKERS) - set(self.members))
         if absent:
-            self.members[self.rng.choice(absent)] = member.Member.fresh(V2)
+            self.members[self.rng.choice(absent)] = MemberAssignment.fresh(V2)
 
     def leave(self) -> None:
         if len(self.members) > 1:
@@ -80,19 +84,19 @@ class Group:
     def speak(self) -> None:
         self.protocol = self.rng.choice([V2, V2, V2, V1, V0])
 
-    def configured(self) -> work.Configured:
-        return work.Configured(offset=self.offset, task_counts=dict(self.counts))
+    def configured(self) -> ConfiguredWork:
+        return ConfiguredWork(offset=self.offset, task_counts=dict(self.counts))
 
     def round(self) -> None:
         new_leader = self.leads not in self.members or self.rng.random() < 0.05
         if new_leader:
             self.leads = self.rng.choice(sorted(self.members))
-            self.state = cooperative.State()
+            self.state = AssignorState()
         self.generation += self.rng.choice([1, 1, 1, 1, 2])
         snapshots = self.snapshots()
         election = self.election(snapshots)
-        times = lost.Times(now_ms=self.now_ms, delay_max_ms=self.delay_max_ms)
-        found = leader.lead(election, snapshots, self.state, times=times)
+        times = RebalanceTimes(now_ms=self.now_ms, delay_max_ms=self.delay_max_ms)
+        found = rebalance_rounds.perform_assignment(election, snapshots, self.state, times=times)
         self.ask(election, snapshots, new_leader=new_leader)
         self.state = found.state
         self.expected.append(found.answers)
@@ -103,18 +107,18 @@ class Group:
                 )
                 self.members[name] = told.member
 
-    def snapshots(self) -> leader.Snapshots:
+    def snapshots(self) -> ConfigSnapshots:
         """The leader may be behind when it joins, and still be behind when it leads."""
         joined_with = newest = self.configured()
         if self.rng.random() < 0.15:
-            joined_with = work.Configured(offset=self.offset - 1, task_counts={"old": 2})
+            joined_with = ConfiguredWork(offset=self.offset - 1, task_counts={"old": 2})
             if self.rng.random() < 0.5:
                 newest = joined_with
         elif self.rng.random() < 0.15:
-            newest = work.Configured(offset=self.offset + 1, task_counts={"new": 2})
-        return leader.Snapshots(joined_with=joined_with, newest=newest)
+            newest = ConfiguredWork(offset=self.offset + 1, task_counts={"new": 2})
+        return ConfigSnapshots(joined_with=joined_with, newest=newest)
 
-    def election(self, snapshots: leader.Snapshots) -> leader.Election:
+    def election(self, snapshots: ConfigSnapshots) -> LeaderElection:
         said = {}
         for name in sorted(self.members):
             offset = self.offset - (self.rng.random() < 0.2)
@@ -122,7 +126,7 @@ class Group:
                 offset = snapshots.joined_with.offset
             metadata = dict(self.members[name].metadata(f"http://{name}:8083/", offset))
             said[name] = metadata[self.protocol.wire_name]
-        return leader.Election(
+        return LeaderElection(
             leader=self.leads,
             protocol=self.protocol,
             generation=self.generation,
@@ -131,7 +135,7 @@ class Group:
         )
 
     def ask(
-        self, election: leader.Election, snapshots: leader.Snapshots, *, new_leader: bool
+        self, election: LeaderElection, snapshots: ConfigSnapshots, *, new_leader: bool
     ) -> None:
         self.rounds.append(
             {
@@ -152,7 +156,7 @@ class Group:
         return {"delay max ms": self.delay_max_ms, "rounds": self.rounds}
 
 
-def plain(configured: work.Configured) -> dict[str, Any]:
+def plain(configured: ConfiguredWork) -> dict[str, Any]:
     return {"offset": configured.offset, "task counts": dict(configured.task_counts)}
 
 
@@ -161,7 +165,7 @@ class Follower:
     """One member and the answers that it gets, whatever sense they make together."""
 
     rng: random.Random
-    offers: protocol.Protocol
+    offers: ConnectProtocol
     steps: list[dict[str, Any]] = field(default_factory=list)
     expected: list[dict[str, Any]] = field(default_factory=list)
 
@@ -169,30 +173,32 @@ class Follower:
     def made(cls, seed: int) -> Follower:
         rng = random.Random(seed)
         follower = cls(rng, rng.choice([V0, V1, V2, V2]))
-        one, spoken = member.Member.fresh(follower.offers), follower.offers
+        one, spoken = MemberAssignment.fresh(follower.offers), follower.offers
         for generation in range(1, 15):
             if rng.random() < 0.2:
                 spoken = rng.choice(follower.offers.offered())
             one = follower.step(one, spoken, generation)
         return follower
 
-    def some(self) -> work.Work:
-        tasks = [ids.ConnectorTaskId(f"c{self.rng.randint(0, 4)}", at) for at in range(4)]
+    def some(self) -> ConnectorsAndTasks:
+        tasks = [ConnectorTaskId(f"c{self.rng.randint(0, 4)}", at) for at in range(4)]
         names = tuple(f"c{at}" for at in range(5) if self.rng.random() < 0.3)
-        return work.Work(connectors=names, tasks=tuple(self.rng.sample(tasks, 2)))
+        return ConnectorsAndTasks(connectors=names, tasks=tuple(self.rng.sample(tasks, 2)))
 
-    def step(self, one: member.Member, spoken: protocol.Protocol, generation: int) -> member.Member:
+    def step(
+        self, one: MemberAssignment, spoken: ConnectProtocol, generation: int
+    ) -> MemberAssignment:
         failed = self.rng.random() < 0.2
-        told = protocol.Assignment(
-            error=protocol.CONFIG_MISMATCH if failed else protocol.NO_ERROR,
+        told = ConnectAssignment(
+            error=connect_protocol.CONFIG_MISMATCH if failed else connect_protocol.NO_ERROR,
             leader="p",
             leader_url="http://p/",
             config_offset=generation,
-            assigned=work.NO_WORK if failed else self.some(),
-            revoked=one.holding if self.rng.random() < 0.3 else work.NO_WORK,
+            assigned=connectors_and_tasks.NO_WORK if failed else self.some(),
+            revoked=one.holding if self.rng.random() < 0.3 else connectors_and_tasks.NO_WORK,
             delay_ms=self.rng.choice([0, 0, 77]),
         )
-        answer = protocol.encode_assignment(told, spoken)
+        answer = connect_protocol.encode_assignment(told, spoken)
         said = dict(one.metadata("http://w/", generation))
         found = one.answered(answer, protocol_name=spoken.wire_name, generation=generation)
         self.steps.append(
@@ -207,7 +213,7 @@ class Follower:
             {
                 "said": said,
                 "revoked before": names(one.stop_before_joining()),
-                "revoked": names(found.stop if spoken is not V0 else work.NO_WORK),
+                "revoked": names(found.stop if spoken is not V0 else connectors_and_tasks.NO_WORK),
                 "rejoins": found.member.rejoin_needed,
             }
         )
@@ -218,7 +224,7 @@ class Follower:
         return {"offers": self.offers.name.lower(), "url": "http://w/", "steps": self.steps}
 
 
-def names(has: work.Work) -> list[str]:
+def names(has: ConnectorsAndTasks) -> list[str]:
     return sorted(
         [f"connector {each}" for each in has.connectors] + [f"task {each}" for each in has.tasks]
     )
@@ -247,7 +253,7 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Answers:
     )
 
 
-def said_by(assignment: protocol.Assignment | None) -> Any:
+def said_by(assignment: ConnectAssignment | None) -> Any:
     """Java writes entries in the order of a hash map, so only sets are compared."""
     if assignment is None:
         return None
@@ -265,7 +271,7 @@ def differences(expected: Mapping[str, bytes], found: Mapping[str, str]) -> list
     wrong = []
     for name, answer in expected.items():
         ours, theirs = answer, bytes.fromhex(found[name])
-        one, other = (said_by(protocol.decode_assignment(each)) for each in (ours, theirs))
+        one, other = (said_by(connect_protocol.decode_assignment(each)) for each in (ours, theirs))
         if one != other or ours[:2] != theirs[:2] or len(ours) != len(theirs):
             wrong.append(f"{name}: {other}, not {one}")
     return wrong
@@ -280,7 +286,7 @@ def test_java_leaders_answer_what_ours_answer(java: Answers) -> None:
 def test_the_histories_have_everything_in_them(java: Answers) -> None:
     """Each kind of answer, and each way in which a leader may be behind, many times."""
     told = [
-        protocol.decode_assignment(answer)
+        connect_protocol.decode_assignment(answer)
         for group in java.groups
         for answers in group.expected
         for answer in answers.values()
@@ -306,7 +312,7 @@ def test_java_members_say_and_stop_what_ours_say_and_stop(java: Answers) -> None
             for name, ours in expected["said"].items():
                 theirs = bytes.fromhex(found["said"][name])
                 assert theirs[:2] == ours[:2], where
-                one, other = (protocol.decode_metadata(each) for each in (ours, theirs))
+                one, other = (connect_protocol.decode_metadata(each) for each in (ours, theirs))
                 assert (one.url, one.config_offset) == (other.url, other.config_offset), where
                 assert said_by(one.allocation) == said_by(other.allocation), where
 
@@ -318,16 +324,18 @@ def test_a_planted_difference_is_found(java: Answers) -> None:
         for group in java.groups
         for answers in group.expected
         if len(answers) > 1
-        and any(protocol.decode_assignment(each).assigned.tasks for each in answers.values())
+        and any(
+            connect_protocol.decode_assignment(each).assigned.tasks for each in answers.values()
+        )
     )
     found = {name: answer.hex() for name, answer in expected.items()}
     assert differences(expected, found) == []
-    told = {name: protocol.decode_assignment(answer) for name, answer in expected.items()}
+    told = {name: connect_protocol.decode_assignment(answer) for name, answer in expected.items()}
     name = next(each for each in expected if told[each].assigned.tasks)
     one = told[name]
-    fewer = work.Work(connectors=one.assigned.connectors, tasks=one.assigned.tasks[1:])
-    version = next(each for each in protocol.Protocol if each.version == expected[name][1])
-    changed = protocol.encode_assignment(dataclasses.replace(one, assigned=fewer), version)
+    fewer = ConnectorsAndTasks(connectors=one.assigned.connectors, tasks=one.assigned.tasks[1:])
+    version = next(each for each in ConnectProtocol if each.version == expected[name][1])
+    changed = connect_protocol.encode_assignment(dataclasses.replace(one, assigned=fewer), version)
     damaged = {**found, name: changed.hex()}
     assert [each[0] for each in differences(expected, damaged)] == [name]
     del damaged[name]

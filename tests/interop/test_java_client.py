@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from connect_runtime.base import ids
-from connect_runtime.kafka_client import errors as kafka_errors
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.kafka.client_errors import TopicMissingError
 from mm2 import client
-from mm2.client import mirror_client
-from mm2.formats import checkpoint
+from mm2.client.mirror_client import GroupOffsets
+from mm2.formats import mm2_records
+from mm2.formats.mm2_records import Checkpoint
 from tests.interop import java_mirror
 from tests.support import kafka
+from tests.support.kafka import Outgoing
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+
 
 pytestmark = [pytest.mark.full, pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -34,19 +37,19 @@ def alias() -> str:
     return f"far{next(_UNIQUE)}"
 
 
-def write(east: cluster.Cluster, topic: str, *records: tuple[bytes, bytes]) -> None:
+def write(east: SandboxCluster, topic: str, *records: tuple[bytes, bytes]) -> None:
     """A topic that has these records."""
     properties = east.client_properties()
     kafka.create_topic(properties, topic, config={"cleanup.policy": "compact"})
-    outgoing = [kafka.Outgoing(key=key, value=value) for key, value in records]
+    outgoing = [Outgoing(key=key, value=value) for key, value in records]
     kafka.produce(properties, topic, outgoing)
 
 
 def point(group: str, topic: str, partition: int, downstream: int) -> tuple[bytes, bytes]:
-    return checkpoint.encode(
-        checkpoint.Checkpoint(
+    return mm2_records.encode_checkpoint(
+        Checkpoint(
             group=group,
-            partition=ids.TopicPartition(topic, partition),
+            partition=TopicPartition(topic, partition),
             upstream=downstream + 7,
             downstream=downstream,
             metadata=f"of {group}",
@@ -61,12 +64,12 @@ def java(folder: Path, properties: Mapping[str, str], **asked: Any) -> dict[str,
     return found
 
 
-def as_rows(found: mirror_client.GroupOffsets) -> list[list[Any]]:
+def as_rows(found: GroupOffsets) -> list[list[Any]]:
     pairs = sorted(found.items(), key=lambda pair: str(pair[0]))
     return [[at.topic, at.partition, each.offset, each.metadata] for at, each in pairs]
 
 
-def test_java_and_we_answer_the_same(east: cluster.Cluster, alias: str, tmp_path: Path) -> None:
+def test_java_and_we_answer_the_same(east: SandboxCluster, alias: str, tmp_path: Path) -> None:
     topic = f"{alias}.orders"
     for name in (f"{alias}.heartbeats", f"{alias}.farther.heartbeats", topic):
         write(east, name)
@@ -89,6 +92,6 @@ def test_java_and_we_answer_the_same(east: cluster.Cluster, alias: str, tmp_path
     assert client.remote_topics(properties, alias) >= {topic}
 
 
-def test_a_cluster_without_checkpoints_says_so(east: cluster.Cluster, alias: str) -> None:
-    with pytest.raises(kafka_errors.TopicMissingError, match=rf"no topic {alias}\.checkpoints"):
+def test_a_cluster_without_checkpoints_says_so(east: SandboxCluster, alias: str) -> None:
+    with pytest.raises(TopicMissingError, match=rf"no topic {alias}\.checkpoints"):
         client.translate_offsets(east.client_properties(), alias, "billing", WAIT_S)

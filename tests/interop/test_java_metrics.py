@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.system import java
-from mm2.sandbox import artefacts
+from mm2.sandbox import kafka_jars
 
 pytestmark = pytest.mark.integration
 
 LISTING = (
-    Path(__file__).parents[1] / "unit/connect_runtime/core/task/java_metric_names.txt"
+    Path(__file__).parents[1] / "unit/connect_runtime/worker/java_metric_names.txt"
 ).read_text()
 _CELL = re.compile(r"<td>(.*?)</td>", re.DOTALL)
 _REGISTERED_ELSEWHERE = (
@@ -32,8 +32,8 @@ _REGISTERED_ELSEWHERE = (
 def printed_by_java(folder: Path) -> set[str]:
     done = subprocess.run(
         [
-            *(str(java.find().program), "-XX:TieredStopAtLevel=1"),
-            *("-cp", f"{artefacts.jars()}{os.sep}*"),
+            *(str(java.find_java().program), "-XX:TieredStopAtLevel=1"),
+            *("-cp", f"{kafka_jars.ensure_jars()}{os.sep}*"),
             "org.apache.kafka.connect.runtime.ConnectMetrics",
         ],
         cwd=folder,

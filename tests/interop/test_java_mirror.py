@@ -12,12 +12,18 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.base import ids
-from mm2 import client
-from mm2.core import naming
-from mm2.core.offsets import checkpoints, group_sync, sync_emitter, sync_table, translation
-from mm2.formats import checkpoint, heartbeat, offset_sync, schema_fields
-from tests.fakes import state_topics
+from connect_runtime.base.ids import TopicPartition
+from mm2.client import MirrorClient
+from mm2.formats import mm2_records
+from mm2.formats.mm2_records import Checkpoint, Heartbeat, OffsetSync
+from mm2.formats.primitive_types import MalformedRecordError, UnknownRecordVersionError
+from mm2.offsets import group_offset_sync
+from mm2.offsets.checkpoint_rules import CheckpointRules, CheckpointTable, OffsetAndMetadata
+from mm2.offsets.group_offset_sync import GroupState, TargetGroup
+from mm2.offsets.offset_syncs import OffsetSyncStore, OffsetSyncWriter
+from mm2.offsets.translation import EarlierOffset, ExactOffset, TranslatedOffset, Untranslated
+from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
+from tests.fakes.state_topics import FakeStateTopics
 from tests.interop import java_mirror
 
 Question = dict[str, Any]
@@ -49,50 +55,50 @@ def some_values(rng: random.Random, kind: str) -> list[Any]:
     return [text(), text(), number()]
 
 
-def as_sync(values: list[Any]) -> offset_sync.OffsetSync:
+def as_sync(values: list[Any]) -> OffsetSync:
     topic, partition, upstream, downstream = values
-    return offset_sync.OffsetSync(
-        partition=ids.TopicPartition(topic, partition), upstream=upstream, downstream=downstream
+    return OffsetSync(
+        partition=TopicPartition(topic, partition), upstream=upstream, downstream=downstream
     )
 
 
-def as_checkpoint(values: list[Any]) -> checkpoint.Checkpoint:
+def as_checkpoint(values: list[Any]) -> Checkpoint:
     group, topic, partition, upstream, downstream, metadata = values
-    return checkpoint.Checkpoint(
+    return Checkpoint(
         group=group,
-        partition=ids.TopicPartition(topic, partition),
+        partition=TopicPartition(topic, partition),
         upstream=upstream,
         downstream=downstream,
         metadata=metadata,
     )
 
 
-def sync_values(sync: offset_sync.OffsetSync) -> list[Any]:
+def sync_values(sync: OffsetSync) -> list[Any]:
     return [sync.partition.topic, sync.partition.partition, sync.upstream, sync.downstream]
 
 
-def checkpoint_values(point: checkpoint.Checkpoint) -> list[Any]:
+def checkpoint_values(point: Checkpoint) -> list[Any]:
     where = [point.partition.topic, point.partition.partition]
     return [point.group, *where, point.upstream, point.downstream, point.metadata]
 
 
 def written(kind: str, values: list[Any]) -> tuple[bytes, bytes]:
     if kind == "sync":
-        return offset_sync.encode(as_sync(values))
+        return mm2_records.encode_offset_sync(as_sync(values))
     if kind == "checkpoint":
-        return checkpoint.encode(as_checkpoint(values))
+        return mm2_records.encode_checkpoint(as_checkpoint(values))
     source, target, at_ms = values
-    return heartbeat.encode(heartbeat.Heartbeat(source=source, target=target, at_ms=at_ms))
+    return mm2_records.encode_heartbeat(Heartbeat(source=source, target=target, at_ms=at_ms))
 
 
 def read(kind: str, key: bytes, value: bytes) -> list[Any] | None:
     try:
         if kind == "sync":
-            return sync_values(offset_sync.decode(key, value))
+            return sync_values(mm2_records.decode_offset_sync(key, value))
         if kind == "checkpoint":
-            return checkpoint_values(checkpoint.decode(key, value))
-        beat = heartbeat.decode(key, value)
-    except schema_fields.MalformedRecordError:
+            return checkpoint_values(mm2_records.decode_checkpoint(key, value))
+        beat = mm2_records.decode_heartbeat(key, value)
+    except MalformedRecordError:
         return None
     return [beat.source, beat.target, beat.at_ms]
 
@@ -148,8 +154,8 @@ def test_java_reads_any_version_as_its_own_and_we_refuse(tmp_path: Path) -> None
     newer = b"\0\1" + value[2:]
     question = {"kind": "read", "type": "heartbeat", "key": key.hex(), "value": newer.hex()}
     assert java_mirror.ask(tmp_path, [question]) == [["A", "B", 5]]
-    with pytest.raises(schema_fields.UnknownVersionError):
-        heartbeat.decode(key, newer)
+    with pytest.raises(UnknownRecordVersionError):
+        mm2_records.decode_heartbeat(key, newer)
 
 
 def some_syncs(rng: random.Random) -> list[list[Any]]:
@@ -166,20 +172,20 @@ def some_syncs(rng: random.Random) -> list[list[Any]]:
     return syncs
 
 
-def java_number(found: translation.Translation) -> int | None:
+def java_number(found: TranslatedOffset) -> int | None:
     match found:
-        case translation.Exact(downstream=downstream):
+        case ExactOffset(downstream=downstream):
             return downstream
-        case translation.Earlier(downstream=downstream):
+        case EarlierOffset(downstream=downstream):
             return downstream
-        case translation.Untranslated.TOO_OLD:
+        case Untranslated.TOO_OLD:
             return -1
         case _:
             return None
 
 
-def our_state(table: sync_table.SyncTable, question: Question) -> list[Any]:
-    partition = ids.TopicPartition(*question["partition"])
+def our_state(table: OffsetSyncStore, question: Question) -> list[Any]:
+    partition = TopicPartition(*question["partition"])
     slots = table.slots(partition)
     kept = [
         [at, sync.upstream] for at, sync in enumerate(slots) if at == 0 or sync is not slots[at - 1]
@@ -188,13 +194,13 @@ def our_state(table: sync_table.SyncTable, question: Question) -> list[Any]:
 
 
 def our_store(question: Question) -> list[Any]:
-    table = sync_table.SyncTable(keep_history=not question["must read to end"])
+    table = OffsetSyncStore(keep_history=not question["must read to end"])
     for values in question["loaded"]:
-        table.apply(*offset_sync.encode(as_sync(values)))
+        table.apply(*mm2_records.encode_offset_sync(as_sync(values)))
     table.read_through()
     states = [our_state(table, question)]
     for values in question["then"]:
-        table.apply(*offset_sync.encode(as_sync(values)))
+        table.apply(*mm2_records.encode_offset_sync(as_sync(values)))
         table.check_invariants()
         states.append(our_state(table, question))
     return states
@@ -222,11 +228,11 @@ def test_offset_syncs_are_kept_and_translated_alike(tmp_path: Path, rng: random.
 
 
 def our_writer(question: Question) -> list[Any]:
-    emitter = sync_emitter.SyncEmitter(question["lag"], under_way_max=question["permits"])
-    under_way: list[offset_sync.OffsetSync] = []
+    emitter = OffsetSyncWriter(question["lag"], under_way_max=question["permits"])
+    under_way: list[OffsetSync] = []
     found = []
     for step in question["steps"]:
-        sent: list[offset_sync.OffsetSync] = []
+        sent: list[OffsetSync] = []
         if step == "commit":
             emitter.promote_delayed()
         elif step == "fire":
@@ -272,33 +278,33 @@ def test_offset_syncs_are_written_alike(tmp_path: Path, rng: random.Random) -> N
         assert our_writer(question) == java, question
 
 
-def our_policy(settings: dict[str, str]) -> naming.ReplicationPolicy:
+def our_policy(settings: dict[str, str]) -> ReplicationPolicy:
     separator = settings.get("replication.policy.separator", ".")
-    default = naming.DefaultReplicationPolicy(separator=separator, internal_separator=separator)
+    default = DefaultReplicationPolicy(separator=separator, internal_separator=separator)
     if "source.cluster.alias" in settings:
         alias = settings["source.cluster.alias"]
-        return naming.IdentityReplicationPolicy(source_alias=alias, defaults=default)
+        return IdentityReplicationPolicy(source_alias=alias, defaults=default)
     return default
 
 
 def as_positions(
     given: list[list[Any]],
-) -> dict[ids.TopicPartition, checkpoints.OffsetAndMetadata | None]:
+) -> dict[TopicPartition, OffsetAndMetadata | None]:
     return {
-        ids.TopicPartition(topic, partition): None
+        TopicPartition(topic, partition): None
         if offset is None
-        else checkpoints.OffsetAndMetadata(offset=offset, metadata=note or "")
+        else OffsetAndMetadata(offset=offset, metadata=note or "")
         for topic, partition, offset, note in given
     }
 
 
 def our_task(question: Question) -> list[Any]:
-    syncs = sync_table.SyncTable(keep_history=False)
+    syncs = OffsetSyncStore(keep_history=False)
     syncs.read_through()
-    table = checkpoints.CheckpointTable(takes_group=lambda group: True)
+    table = CheckpointTable(takes_group=lambda group: True)
     for values in question["standing"]:
-        table.apply(*checkpoint.encode(as_checkpoint(values)))
-    flow = checkpoints.Checkpointing(
+        table.apply(*mm2_records.encode_checkpoint(as_checkpoint(values)))
+    flow = CheckpointRules(
         source=question["source"],
         target=question["target"],
         policy=our_policy(question["policy"]),
@@ -316,12 +322,12 @@ def our_task(question: Question) -> list[Any]:
         made.append([checkpoint_values(p) for p in sorted(points, key=lambda p: str(p.partition))])
     to_write = {}
     for group in table.groups():
-        seen = group_sync.TargetGroup(state=group_sync.GroupState.ABSENT)
+        seen = TargetGroup(state=GroupState.ABSENT)
         if group in question["idle"]:
-            seen = group_sync.TargetGroup(
-                state=group_sync.GroupState.EMPTY, positions=as_positions(question["idle"][group])
+            seen = TargetGroup(
+                state=GroupState.EMPTY, positions=as_positions(question["idle"][group])
             )
-        plan = group_sync.plan(group, table.group(group), seen)
+        plan = group_offset_sync.plan_group_sync(group, table.group(group), seen)
         if plan.write:
             to_write[group] = [
                 [at.topic, at.partition, position.offset, position.metadata]
@@ -414,13 +420,13 @@ def by_name(found: Any) -> list[list[Any]]:
 
 
 def our_client(question: Question) -> dict[str, Any]:
-    topics = state_topics.FakeStateTopics(question["topics"])
+    topics = FakeStateTopics(question["topics"])
     topics.topics[question["checkpoints topic"]] = [
         (bytes.fromhex(key), bytes.fromhex(value)) for key, value in question["records"]
     ]
-    listing = state_topics.FakeStateTopics(question["topics"])
+    listing = FakeStateTopics(question["topics"])
     alias = question["remote alias"]
-    with client.MirrorClient(question["policy"], topics=listing) as asked:
+    with MirrorClient(question["policy"], topics=listing) as asked:
         hops = {each: asked.replication_hops(each) for each in question["aliases"]}
         found: dict[str, Any] = {
             "hops": {each: -1 if told is None else told for each, told in hops.items()},
@@ -430,7 +436,7 @@ def our_client(question: Question) -> dict[str, Any]:
             "upstream": sorted(asked.upstream_clusters()),
             "remote": sorted(asked.remote_topics()),
         }
-    with client.MirrorClient(question["policy"], topics=topics) as asked:
+    with MirrorClient(question["policy"], topics=topics) as asked:
         groups = question["groups"]
         found["offsets"] = {
             each: by_name(asked.remote_consumer_offsets(each, alias, 9.0)) for each in groups

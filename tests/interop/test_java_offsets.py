@@ -11,28 +11,31 @@ from typing import TYPE_CHECKING, Any
 import confluent_kafka
 import pytest
 
-from connect_runtime.adapters.files import offset_file
-from connect_runtime.adapters.kafka import clients
-from connect_runtime.adapters.plugins import discovery
-from connect_runtime.base import errors
-from connect_runtime.core.state import cluster_config
-from connect_runtime.core.state import offset_file as file_codec
-from connect_runtime.core.task import worker_config
-from connect_runtime.ports import herder
-from connect_runtime.rest import bodies, shapes
-from connect_runtime.runtime import offset_requests, task_bodies, worker_metrics
-from connect_runtime.runtime.stores import offset_store
-from connect_runtime.system import clock
-from connect_runtime.wire.connection import store_files
-from tests.fakes import task_clients
-from tests.support import connect_workers, eventually, kafka
+from connect_runtime.base.errors import ConnectError
+from connect_runtime.config import worker_config
+from connect_runtime.herder.herder_api import ConnectRestError
+from connect_runtime.kafka.task_clients import KafkaTaskClients
+from connect_runtime.network import key_stores
+from connect_runtime.plugins import plugin_discovery
+from connect_runtime.rest import request_bodies, rest_responses
+from connect_runtime.storage import cluster_config_state, offset_file_format
+from connect_runtime.storage.offset_store import LogOffsetBackingStore
+from connect_runtime.storage.standalone_logs import OffsetFileLog
+from connect_runtime.system.clock import SystemClock
+from connect_runtime.worker.connector_offsets import ConnectorOffsetRequests
+from connect_runtime.worker.task_factory import WorkerDeps
+from connect_runtime.worker.worker_metrics import WorkerMetrics
+from tests.fakes.task_clients import Membership, Statuses
+from tests.support import eventually, kafka
+from tests.support.connect_workers import Kind, Mode, Worker
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+
 
 pytestmark = [pytest.mark.full, pytest.mark.integration, pytest.mark.timeout(300)]
 
-CLOCK = clock.SystemClock()
+CLOCK = SystemClock()
 TOPIC = "offsets-beside-java"
 SINK = {
     "name": "beside-sink",
@@ -135,11 +138,11 @@ class Ours:
     """What the worker says, as REST tells it."""
 
     def __init__(self, folder: pathlib.Path, properties: dict[str, str]) -> None:
-        offsets = offset_store.OffsetStore(offset_file.OffsetFile(folder / "our-offsets"))
+        offsets = LogOffsetBackingStore(OffsetFileLog(folder / "our-offsets"))
         offsets.start(10.0)
-        self.requests = offset_requests.OffsetRequests(
-            task_bodies.Surroundings(
-                config=worker_config.standalone(
+        self.requests = ConnectorOffsetRequests(
+            WorkerDeps(
+                config=worker_config.parse_standalone_config(
                     {
                         **properties,
                         "key.converter": "org.apache.kafka.connect.storage.StringConverter",
@@ -149,14 +152,14 @@ class Ours:
                 ),
                 worker_id="here:8083",
                 generation=lambda: 0,
-                configs=lambda: cluster_config.EMPTY,
-                installed=discovery.discover(file_paths=["/"]),
-                clients=clients.KafkaClients(files=store_files.below(folder), clock=CLOCK),
-                statuses=task_clients.Statuses(),
+                configs=lambda: cluster_config_state.EMPTY_CONFIG_STATE,
+                installed=plugin_discovery.discover_plugins(file_paths=["/"]),
+                clients=KafkaTaskClients(files=key_stores.create_store_files(folder), clock=CLOCK),
+                statuses=Statuses(),
                 offsets=offsets,
                 resolve=dict,
-                membership=task_clients.Membership(),
-                metrics=worker_metrics.WorkerMetrics("here:8083", CLOCK),
+                membership=Membership(),
+                metrics=WorkerMetrics("here:8083", CLOCK),
                 clock=CLOCK,
             )
         )
@@ -166,12 +169,16 @@ class Ours:
         name = config["name"]
         try:
             if method == "GET":
-                return 200, shapes.offsets(self.requests.read(name, config))
-            given = None if body is None else bodies.offsets(json.dumps(body).encode())
+                return 200, rest_responses.encode_connector_offsets(
+                    self.requests.read(name, config)
+                )
+            given = (
+                None if body is None else request_bodies.parse_offsets(json.dumps(body).encode())
+            )
             return 200, {"message": self.requests.modify(name, config, given).message}
-        except herder.Refusal as error:
+        except ConnectRestError as error:
             return error.status, {"error_code": error.status, "message": str(error)}
-        except errors.ConnectError as error:
+        except ConnectError as error:
             return 500, {"error_code": 500, "message": str(error)}
 
 
@@ -181,16 +188,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 @pytest.fixture(scope="module")
-def java(east: cluster.Cluster, folder: pathlib.Path) -> Iterator[connect_workers.Worker]:
+def java(east: SandboxCluster, folder: pathlib.Path) -> Iterator[Worker]:
     kafka.create_topic(east.client_properties(), TOPIC, partitions=2)
     settings = {
         **east.client_properties(),
         "offset.storage.file.filename": str(folder / "offsets"),
         "connector.client.config.override.policy": "All",
     }
-    with connect_workers.Worker(
-        connect_workers.Kind.JAVA, settings, folder=folder, mode=connect_workers.Mode.STANDALONE
-    ) as worker:
+    with Worker(Kind.JAVA, settings, folder=folder, mode=Mode.STANDALONE) as worker:
         for config in (SINK, SOURCE, STDIN):
             body = {"name": config["name"], "config": config, "initial_state": "STOPPED"}
             answer = worker.ask("POST", "/connectors", body)
@@ -199,13 +204,11 @@ def java(east: cluster.Cluster, folder: pathlib.Path) -> Iterator[connect_worker
 
 
 @pytest.fixture
-def ours(east: cluster.Cluster, tmp_path: pathlib.Path) -> Ours:
+def ours(east: SandboxCluster, tmp_path: pathlib.Path) -> Ours:
     return Ours(tmp_path, dict(east.client_properties()))
 
 
-def of_java(
-    worker: connect_workers.Worker, config: dict[str, str], questions: list[Question]
-) -> list[Any]:
+def of_java(worker: Worker, config: dict[str, str], questions: list[Question]) -> list[Any]:
     answers = []
     for method, body in questions:
         answer = worker.ask(method, f"/connectors/{config['name']}/offsets", body)
@@ -268,6 +271,6 @@ def test_a_source_finds_its_offsets_again_whoever_altered_them(java, ours, folde
     mixed = {"zz": None, "filename": "b", "a": 1.5, "Bb": True, "Aa": 2**40, "d": 1e25}
     questions = [patch((topic, {"position": 1, "b": 2.0}), (mixed, {"position": 0}))]
     assert of_java(java, SOURCE, questions) == of_ours(ours, SOURCE, questions)
-    theirs = file_codec.decode((folder / "offsets").read_bytes())
-    assert theirs == file_codec.decode((tmp_path / "our-offsets").read_bytes())
+    theirs = offset_file_format.decode_offsets((folder / "offsets").read_bytes())
+    assert theirs == offset_file_format.decode_offsets((tmp_path / "our-offsets").read_bytes())
     assert len(theirs) == 2

@@ -17,20 +17,28 @@ from typing import TYPE_CHECKING, Any
 import confluent_kafka
 import pytest
 
-from connect_runtime.api import context
-from connect_runtime.base import ids
-from connect_runtime.system import clock as system_clock
-from connect_runtime.system import threads
-from mm2.connectors.share import mirror_source_task
-from mm2.core import naming
-from mm2.formats import receipt
-from mm2.sandbox import comparison, proof
-from mm2.sandbox.traffic import trickle
-from tests.bench import contestants
+from connect_runtime.api.plugin_context import (
+    LastTaskRuns,
+    PipelineProgress,
+    PipelineState,
+    ReadMetrics,
+)
+from connect_runtime.base.ids import ConnectorTaskId
+from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.threads import OwnedThread, ThreadDied
+from mm2.connectors.source_task import MirrorSourceTask
+from mm2.formats import incident_records
+from mm2.formats.incident_records import Incident, IncidentKind
+from mm2.sandbox import proof
+from mm2.sandbox.copy_comparison import DifferenceKind, TopicsComparison
+from mm2.sandbox.traffic.latency_probe import TrickleProducer
+from mm2.topics import naming
+from tests.bench.contestants import Flow, JavaMirrorMaker
 from tests.support import eventually, kafka
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
@@ -69,7 +77,7 @@ class Offsets:
     ) -> Sequence[Mapping[str, Any] | None]:
         return [self._stored.get(_compact([NAME, dict(each)])) for each in partitions]
 
-    def store(self, progress: context.PipelineProgress) -> None:
+    def store(self, progress: PipelineProgress) -> None:
         for each in progress.offsets:
             key = _compact([NAME, dict(each.partition or {})])
             self._stored[key] = each.offset
@@ -92,16 +100,14 @@ class Alone:
     transaction_context = None
 
     def __init__(self, offsets: Offsets, props: Mapping[str, str]) -> None:
-        self.clock = system_clock.SystemClock()
+        self.clock = SystemClock()
         self.offset_reader = offsets
-        self.task_id = ids.ConnectorTaskId(NAME, 0)
+        self.task_id = ConnectorTaskId(NAME, 0)
         self.reasons: list[str] = []
-        self.state: context.PipelineState | None = None
+        self.state: PipelineState | None = None
         self._props = props
-        self._failures: list[threads.UnaskedEnd] = []
-        self._thread = threads.OwnedThread(
-            "our task", self._run, on_unasked_end=self._failures.append
-        )
+        self._failures: list[ThreadDied] = []
+        self._thread = OwnedThread("our task", self._run, on_unasked_end=self._failures.append)
 
     def worker_properties(self, prefix: str) -> Mapping[str, str]:
         return {}
@@ -112,23 +118,23 @@ class Alone:
     def confirm_soon(self) -> None:
         """Nobody is asked."""
 
-    def last_runs(self) -> context.LastRuns:
-        return context.LastRuns()
+    def last_runs(self) -> LastTaskRuns:
+        return LastTaskRuns()
 
     def configs(self) -> Mapping[str, str]:
         return self._props
 
-    def add_metrics(self, read: context.ReadMetrics) -> None:
+    def add_metrics(self, read: ReadMetrics) -> None:
         """Nobody looks at them."""
 
-    def report(self, progress: context.PipelineProgress) -> None:
+    def report(self, progress: PipelineProgress) -> None:
         self.offset_reader.store(progress)
         self.state = progress.state
         if progress.reason:
             self.reasons.append(progress.reason)
 
     def _run(self, stop: threading.Event) -> None:
-        task = mirror_source_task.MirrorSourceTask()
+        task = MirrorSourceTask()
         task.initialize(self)  # type: ignore[arg-type]  # what it asks for is here
         task.start(self._props)
         try:
@@ -151,18 +157,18 @@ class Mirroring:
     """Traffic on one topic, Java's MirrorMaker and our task, of which one runs at a time."""
 
     def __init__(
-        self, west: cluster.Cluster, east: cluster.Cluster, topic: str, folder: Path, flush_s: float
+        self, west: SandboxCluster, east: SandboxCluster, topic: str, folder: Path, flush_s: float
     ) -> None:
         self.source, self.target = dict(west.client_properties()), dict(east.client_properties())
         self.topic, self.folder = topic, folder
-        self.flow = contestants.Flow(
+        self.flow = Flow(
             source=f"w-{topic}",
             target=f"e-{topic}",
             source_properties=self.source,
             target_properties=self.target,
             topics=(topic,),
         )
-        self._java = contestants.JavaMirrorMaker(
+        self._java = JavaMirrorMaker(
             key="java",
             title="Java",
             tuning={
@@ -181,9 +187,9 @@ class Mirroring:
         alias = self.flow.source
         self.offsets = Offsets(self.target, f"mm2-offsets.{alias}.internal")
         compacted = {"cleanup.policy": "compact"}
-        for name in (naming.map_topic(alias), naming.receipts_topic(alias)):
+        for name in (naming.offset_map_topic(alias), naming.incidents_topic(alias)):
             kafka.create_topic(self.target, name, config=compacted)
-        self.traffic = trickle.Trickle(
+        self.traffic = TrickleProducer(
             self.source, topic, partitions=PARTITIONS, per_second=PER_SECOND
         )
 
@@ -264,35 +270,35 @@ class Mirroring:
             interval_s=0.3,
         )
 
-    def judged(self) -> comparison.Comparison:
+    def judged(self) -> TopicsComparison:
         """What the mirror has, as soon as nothing is missing any more; traffic rests."""
 
-        def all_there() -> comparison.Comparison | None:
-            found = proof.compare(self.source, self.target, {self.topic: self.mirror})
-            return found if found.count(comparison.Kind.MISSING) == 0 else None
+        def all_there() -> TopicsComparison | None:
+            found = proof.compare_topics(self.source, self.target, {self.topic: self.mirror})
+            return found if found.count(DifferenceKind.MISSING) == 0 else None
 
         found = eventually.eventually(all_there, WAIT_S, self.log, interval_s=1.0)
         assert found is not None
-        others = (comparison.Kind.EXTRA, comparison.Kind.ALTERED, comparison.Kind.REORDERED)
+        others = (DifferenceKind.EXTRA, DifferenceKind.ALTERED, DifferenceKind.REORDERED)
         assert [found.count(each) for each in others] == [0, 0, 0], str(found)
         return found
 
     def doubled(self) -> int:
         """How many records of the mirror stand there before; nobody mirrors now."""
-        found = proof.compare(self.source, self.target, {self.topic: self.mirror})
-        return found.count(comparison.Kind.DUPLICATED)
+        found = proof.compare_topics(self.source, self.target, {self.topic: self.mirror})
+        return found.count(DifferenceKind.DUPLICATED)
 
-    def receipts(self) -> list[receipt.Receipt]:
-        topic = naming.receipts_topic(self.flow.source)
+    def receipts(self) -> list[Incident]:
+        topic = naming.incidents_topic(self.flow.source)
         found = kafka.read_partition(self.target, topic)
-        return [receipt.decode(each.key or b"", each.value or b"") for each in found]
+        return [incident_records.decode(each.key or b"", each.value or b"") for each in found]
 
     def doubles_stated(self) -> int:
         """How many records the receipts call doubles of Java's."""
         ranges = {
             (each.partition, each.target)
             for each in self.receipts()
-            if each.kind is receipt.ReceiptKind.DOUBLED_BY_JAVA
+            if each.kind is IncidentKind.DOUBLED_BY_JAVA
         }
         return sum(target[1] - target[0] for _, target in ranges if target is not None)
 
@@ -300,8 +306,8 @@ class Mirroring:
 @pytest.fixture
 def mirroring(
     request: pytest.FixtureRequest,
-    west: cluster.Cluster,
-    east: cluster.Cluster,
+    west: SandboxCluster,
+    east: SandboxCluster,
     topic: Callable[..., str],
     tmp_path: Path,
 ) -> Iterator[Mirroring]:

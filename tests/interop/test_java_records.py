@@ -7,28 +7,35 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from mm2.core.copy import budget, limits, outbox, source_batches
-from mm2.formats import compression, message_sets, record_batch, record_sets, records
+from mm2.formats import compression, record_batch, record_sets, records
+from mm2.formats.compression import DecompressionError
+from mm2.formats.record_sets import DamagedBatchError, MalformedLegacyMessageError
+from mm2.formats.records import BatchRecord, MalformedRecordsError, RecordFields
+from mm2.replication import batch_limits, read_committed
+from mm2.replication.batch_limits import BatchMergeLimits
+from mm2.replication.memory_budget import MemoryBudget
+from mm2.replication.send_queue import PartitionSendQueue
 from tests.fakes import batches, odd_logs
 from tests.interop import java_records
+from tests.interop.java_records import Build, Reading
 
 pytestmark = pytest.mark.integration
 
 NOW_MS = 1_790_000_000_000
-CODECS = sorted(compression.NAMES)
+CODECS = sorted(compression.CODEC_NAMES)
 HUGE = 10 << 20
-Records = list[records.Record]
+Records = list[BatchRecord]
 
 
 @dataclass(slots=True)
 class Questions:
     """What Java is asked, under a name each, with the records that must come of it."""
 
-    asked: list[bytes | java_records.Build] = field(default_factory=list)
+    asked: list[bytes | Build] = field(default_factory=list)
     expected: list[Records] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
 
-    def add(self, name: str, question: bytes | java_records.Build, expected: Records) -> None:
+    def add(self, name: str, question: bytes | Build, expected: Records) -> None:
         self.names.append(name)
         self.asked.append(question)
         self.expected.append(expected)
@@ -39,13 +46,13 @@ def some_records(rng: random.Random, *, dense: bool, headers: bool = True) -> Re
     at = 0 if dense else rng.choice([0, 5, 1 << 40])
     around = rng.choice([NOW_MS, NOW_MS, 0, -1, 1 << 62])
     for _ in range(rng.choice([1, 2, 3, 30, 300])):
-        fields = records.Fields(
+        fields = RecordFields(
             rng.choice([None, b"", rng.randbytes(12)]),
             rng.choice([None, b"", rng.randbytes(40), b"again " * 50]),
             some_headers(rng) if headers else (),
         )
         timestamp = around + (rng.choice([0, 1, 700, 90_000, 1 << 40]) if around >= 0 else 0)
-        found.append(records.Record(at, timestamp, records.write_body(fields)))
+        found.append(BatchRecord(at, timestamp, records.encode_body(fields)))
         at += 1 if dense else rng.choice([1, 1, 1, 2, 60, 5000])
     return found
 
@@ -58,10 +65,10 @@ def some_headers(rng: random.Random) -> tuple[tuple[bytes, bytes | None], ...]:
     )
 
 
-def huge_record() -> records.Record:
+def huge_record() -> BatchRecord:
     noise = random.Random(1).randbytes(HUGE // 2)
-    return records.Record(
-        0, NOW_MS, records.write_body(records.Fields(b"k", noise + bytes(HUGE - len(noise))))
+    return BatchRecord(
+        0, NOW_MS, records.encode_body(RecordFields(b"k", noise + bytes(HUGE - len(noise))))
     )
 
 
@@ -74,20 +81,22 @@ def built(questions: Questions) -> None:
             rng = random.Random(f"{seed} {codec}")
             dense = rng.random() < 0.5
             found = some_records(rng, dense=dense)
-            batch = bytes(records.build(found, codec=codec, sparse=not dense))
+            batch = bytes(records.encode_batch(found, codec=codec, sparse=not dense))
             questions.add(f"built {seed} {codec}", batch, found)
     for codec in CODECS:
-        huge = [huge_record(), records.Record(1, NOW_MS + 1, b"\1\1\0")]
-        questions.add(f"huge {codec}", bytes(records.build(huge, codec=codec)), huge)
+        huge = [huge_record(), BatchRecord(1, NOW_MS + 1, b"\1\1\0")]
+        questions.add(f"huge {codec}", bytes(records.encode_batch(huge, codec=codec)), huge)
 
 
 def joined(questions: Questions) -> None:
     """Joined, divided and opened batches of odd logs, stamped as they go out."""
     for seed in range(60):
         log = odd_logs.made(random.Random(seed))
-        box = outbox.Outbox(budget.Budget(1 << 30), joining=limits.Joining(records=limits.ANY))
+        box = PartitionSendQueue(
+            MemoryBudget(1 << 30), joining=BatchMergeLimits(records=batch_limits.NO_RECORD_LIMIT)
+        )
         box.limits.made_bytes = random.Random(seed).choice([500, 1 << 20])
-        found = source_batches.scan(
+        found = read_committed.scan_batches(
             memoryview(bytearray(b"".join(log.held))),
             position=0,
             aborted=log.aborted_from(0),
@@ -98,7 +107,7 @@ def joined(questions: Questions) -> None:
         while box.stage():
             out = box.take()
             kept = out.attributes & record_batch.CODEC_MASK
-            record_batch.stamp(out.batch, attributes=kept, producer=(7, 3, number))
+            record_batch.stamp_producer(out.batch, attributes=kept, producer=(7, 3, number))
             expected = [next(left)._replace(offset=at) for at in range(out.records)]
             questions.add(f"log {seed}, batch {number}: {out.why}", bytes(out.batch), expected)
             number += 1
@@ -114,18 +123,18 @@ def builds(questions: Questions) -> None:
                 rng = random.Random(f"{seed} {magic} {codec}")
                 found = some_records(rng, dense=rng.random() < 0.3, headers=magic == 2)
                 append_ms = NOW_MS + 123 if magic and rng.random() < 0.4 else None
-                build = java_records.Build(
+                build = Build(
                     records=found,
                     magic=magic,
                     codec=codec,
                     append_ms=append_ms,
                     transactional=magic == 2 and rng.random() < 0.3,
                 )
-                name = f"{seed}: v{magic} {compression.NAMES[codec]} {append_ms}"
+                name = f"{seed}: v{magic} {compression.CODEC_NAMES[codec]} {append_ms}"
                 questions.add(name, build, as_seen(found, magic, append_ms))
     for codec in CODECS:
         huge = [huge_record()]
-        questions.add(f"huge {codec}", java_records.Build(records=huge, magic=2, codec=codec), huge)
+        questions.add(f"huge {codec}", Build(records=huge, magic=2, codec=codec), huge)
 
 
 def as_seen(found: Records, magic: int, append_ms: int | None) -> Records:
@@ -138,10 +147,10 @@ def as_seen(found: Records, magic: int, append_ms: int | None) -> Records:
 
 def opened(fetched: bytes) -> Records:
     """As the copy does it: the checksums are looked at too."""
-    found = source_batches.scan(memoryview(bytearray(fetched)), position=0, aborted=())
+    found = read_committed.scan_batches(memoryview(bytearray(fetched)), position=0, aborted=())
     assert found.obstacle is None, found.obstacle
     return [
-        record for each in found.batches for record in records.open_batch(each.header, each.batch)
+        record for each in found.batches for record in records.decode_batch(each.header, each.batch)
     ]
 
 
@@ -153,7 +162,9 @@ def damaged(questions: Questions) -> None:
     for seed in range(300):
         rng = random.Random(seed)
         found = some_records(rng, dense=rng.random() < 0.5)[:5]
-        batch = bytearray(records.build(found, codec=rng.choice([0, 0, *CODECS]), sparse=True))
+        batch = bytearray(
+            records.encode_batch(found, codec=rng.choice([0, 0, *CODECS]), sparse=True)
+        )
         for _ in range(rng.choice([1, 1, 2])):
             batch[rng.randrange(61, min(len(batch), 61 + 60))] = rng.randrange(256)
         questions.add(f"damaged {seed}", batches.rechecked(batch), [])
@@ -163,14 +174,14 @@ def opened_or_refused(fetched: bytes) -> Records | None:
     try:
         return [
             record
-            for header, batch in record_sets.batches(memoryview(fetched))
-            for record in records.open_batch(header, batch)
+            for header, batch in record_sets.iter_batches(memoryview(fetched))
+            for record in records.decode_batch(header, batch)
         ]
     except (
-        record_sets.DamagedBatchError,
-        records.MalformedRecordsError,
-        compression.UnpackError,
-        message_sets.MalformedMessageError,
+        DamagedBatchError,
+        MalformedRecordsError,
+        DecompressionError,
+        MalformedLegacyMessageError,
     ):
         return None
 
@@ -183,7 +194,7 @@ class Answers:
     """Both lists are in the order of the questions."""
 
     questions: Questions
-    readings: list[java_records.Reading]
+    readings: list[Reading]
 
 
 @pytest.fixture(scope="module")
@@ -274,12 +285,14 @@ def test_we_refuse_only_what_java_refuses_or_what_does_not_follow_each_other(
         assert offsets != sorted(set(offsets)) or not within, name
 
 
-def said(found: Records) -> list[tuple[int, int, records.Fields]]:
+def said(found: Records) -> list[tuple[int, int, RecordFields]]:
     """Bodies may be written in more than one way, and Java takes names of headers for UTF-8."""
-    return [(each.offset, each.timestamp, as_text(records.read_body(each.body))) for each in found]
+    return [
+        (each.offset, each.timestamp, as_text(records.decode_body(each.body))) for each in found
+    ]
 
 
-def as_text(fields: records.Fields) -> records.Fields:
+def as_text(fields: RecordFields) -> RecordFields:
     names = [name.decode(errors="ignore").replace("\ufffd", "") for name, _ in fields.headers]
     return fields._replace(
         headers=tuple(
@@ -292,9 +305,9 @@ def test_a_planted_change_is_found(
     java: dict[str, Answers], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """In a key, a value, a header, a timestamp and an offset; and a checksum that does not fit."""
-    fields = records.Fields(b"key", b"value", ((b"name", b"content"),))
-    found = [records.Record(at, NOW_MS + at, records.write_body(fields)) for at in range(3)]
-    batch = bytes(records.build(found, codec=0))
+    fields = RecordFields(b"key", b"value", ((b"name", b"content"),))
+    found = [BatchRecord(at, NOW_MS + at, records.encode_body(fields)) for at in range(3)]
+    batch = bytes(records.encode_batch(found, codec=0))
     at = [batch.index(part) for part in (b"key", b"value", b"name", b"content")]
     first = record_batch.HEADER_BYTES
     questions = Questions()

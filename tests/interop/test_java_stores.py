@@ -7,49 +7,50 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.adapters.files import offset_file
-from connect_runtime.adapters.kafka import worker_logs
-from connect_runtime.base import ids
-from connect_runtime.core.state import (
-    cluster_config,
-    config_records,
-    status_records,
-    topic_settings,
-)
-from connect_runtime.kafka_client import access as kafka_access
-from connect_runtime.ports import shared_log
-from connect_runtime.runtime.stores import config_store, offset_store, status_store
-from connect_runtime.system import clock
-from mm2.sandbox import cluster
+from connect_runtime.base.ids import ConnectorTaskId
+from connect_runtime.kafka import worker_logs
+from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.kafka.worker_logs import WorkerLogs
+from connect_runtime.storage import internal_topic_settings, offset_store
+from connect_runtime.storage.cluster_config_state import TargetState
+from connect_runtime.storage.config_records import RestartRequest
+from connect_runtime.storage.config_store import ConfigBackingStore
+from connect_runtime.storage.internal_topic_settings import InternalTopicKind
+from connect_runtime.storage.offset_store import LogOffsetBackingStore
+from connect_runtime.storage.shared_log import SharedLogRecord
+from connect_runtime.storage.standalone_logs import OffsetFileLog
+from connect_runtime.storage.status_records import RunState, RunStatus, TopicStatus
+from connect_runtime.storage.status_store import StatusBackingStore
+from connect_runtime.system.clock import SystemClock
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import connect_workers, eventually, kafka
+from tests.support.connect_workers import Kind, Mode, Worker
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
-CLOCK = clock.SystemClock()
+CLOCK = SystemClock()
 WAIT_S = 30.0
-State = status_records.State
+State = RunState
 
 
 class Stores:
     """Ours, on the topics of one cluster."""
 
-    def __init__(self, running: cluster.Cluster, name: str) -> None:
+    def __init__(self, running: SandboxCluster, name: str) -> None:
         logs = self.logs(running, name)
         self.changes: list[object] = []
-        self.config = config_store.ConfigStore(
-            logs.config, clock=CLOCK, on_change=self.changes.append
-        )
-        self.offset = offset_store.OffsetStore(logs.offset)
-        self.status = status_store.StatusStore(logs.status, clock=CLOCK)
+        self.config = ConfigBackingStore(logs.config, clock=CLOCK, on_change=self.changes.append)
+        self.offset = LogOffsetBackingStore(logs.offset)
+        self.status = StatusBackingStore(logs.status, clock=CLOCK)
 
     @staticmethod
-    def logs(running: cluster.Cluster, name: str) -> worker_logs.WorkerLogs:
+    def logs(running: SandboxCluster, name: str) -> WorkerLogs:
         given = connect_workers.storage(name)
-        for each in topic_settings.Purpose:
+        for each in InternalTopicKind:
             given[f"{each.value}replication.factor"] = "1"
-        return worker_logs.make(
-            kafka_access.Access(bootstrap=(running.bootstrap,)),
-            topic_settings.wanted(given),
+        return worker_logs.create_worker_logs(
+            KafkaClusterAccess(bootstrap=(running.bootstrap,)),
+            internal_topic_settings.read_required_topics(given),
             group_id=name,
             clock=CLOCK,
         )
@@ -81,7 +82,7 @@ def lines(tmp_path: Path) -> Path:
     return path
 
 
-def values(running: cluster.Cluster, topic: str) -> list[bytes | None]:
+def values(running: SandboxCluster, topic: str) -> list[bytes | None]:
     return [each.value for each in kafka.read_partition(running.client_properties(), topic)]
 
 
@@ -93,7 +94,7 @@ def test_a_cluster_changes_hands(east, topic, lines, tmp_path, caplog):
     caplog.set_level(logging.WARNING)
     with Stores(east, name) as ours:
         write_as_a_worker(ours, lines, moved)
-        with connect_workers.Worker(connect_workers.Kind.JAVA, properties, folder=tmp_path) as java:
+        with Worker(Kind.JAVA, properties, folder=tmp_path) as java:
             java_goes_on(java, east, lines, moved)
             java_does_its_own(java, lines, made)
             we_read_it_as_it_comes(ours, java, lines)
@@ -117,28 +118,24 @@ def write_as_a_worker(ours: Stores, lines: Path, topic: str) -> None:
     ours.config.put_connector(
         "stopped",
         source(lines, topic, name="stopped"),
-        target_state=cluster_config.TargetState.STOPPED,
+        target_state=TargetState.STOPPED,
     )
     ours.config.put_task_configs("stopped", [])
     ours.config.put_connector("removed", source(lines, topic, name="removed"))
     ours.config.remove_connector("removed")
     position = sum(len(f"line {number}\n") for number in range(5))
     pairs = [({"filename": str(lines)}, {"position": position})]
-    offset_store.commit(ours.offset, "moved", pairs, timeout_s=WAIT_S)
-    for subject in ("moved", ids.ConnectorTaskId("moved", 0)):
-        said = status_records.Status(
+    offset_store.commit_offsets(ours.offset, "moved", pairs, timeout_s=WAIT_S)
+    for subject in ("moved", ConnectorTaskId("moved", 0)):
+        said = RunStatus(
             state=State.FAILED, worker_id="ours:8083", generation=1, trace="ours\n\tat x"
         )
         ours.status.put(subject, said)
-    ours.status.put_topic(
-        status_records.TopicStatus(topic="t-ours", connector="moved", task=0, discovered_ms=1)
-    )
+    ours.status.put_topic(TopicStatus(topic="t-ours", connector="moved", task=0, discovered_ms=1))
     ours.status.flush(WAIT_S)
 
 
-def java_goes_on(
-    java: connect_workers.Worker, east: cluster.Cluster, lines: Path, topic: str
-) -> None:
+def java_goes_on(java: Worker, east: SandboxCluster, lines: Path, topic: str) -> None:
     assert sorted(java.get("/connectors")) == ["moved", "stopped"]
     assert java.get("/connectors/moved")["config"] == source(lines, topic, name="moved")
     eventually.eventually(lambda: java.runs("moved"), WAIT_S, java.log_text)
@@ -150,7 +147,7 @@ def java_goes_on(
     assert [each["partition"] for each in offsets] == [{"filename": str(lines)}]
 
 
-def java_does_its_own(java: connect_workers.Worker, lines: Path, topic: str) -> None:
+def java_does_its_own(java: Worker, lines: Path, topic: str) -> None:
     body = {
         "name": "made-1",
         "config": source(lines, topic, name="made-1"),
@@ -168,25 +165,25 @@ def java_does_its_own(java: connect_workers.Worker, lines: Path, topic: str) -> 
     assert java.ask("DELETE", "/connectors/moved").status_code == 204
 
 
-def we_read_it_as_it_comes(ours: Stores, java: connect_workers.Worker, lines: Path) -> None:
+def we_read_it_as_it_comes(ours: Stores, java: Worker, lines: Path) -> None:
     ours.config.refresh(WAIT_S)
     view = ours.config.snapshot()
     assert view.connectors() == ["made 2-3", "made-1", "stopped"]
     assert view.config("made 2-3") == java.get("/connectors/made%202-3")["config"]
-    assert view.target_state("made-1") is cluster_config.TargetState.PAUSED
+    assert view.target_state("made-1") is TargetState.PAUSED
     (task,) = java.get("/connectors/made%202-3/tasks")
-    assert view.task_config(ids.ConnectorTaskId("made 2-3", 0)) == task["config"]
+    assert view.task_config(ConnectorTaskId("made 2-3", 0)) == task["config"]
     assert view.session_key is not None
     assert len(view.session_key.key) == 32
     names = {type(each).__name__ for each in ours.changes}
     assert {"RestartRequested", "LoggerLevelSet", "SessionKeyChanged"} <= names
-    restart = config_records.RestartRequest(connector="made 2-3", include_tasks=True)
+    restart = RestartRequest(connector="made 2-3", include_tasks=True)
     assert restart in [getattr(each, "request", None) for each in ours.changes]
 
     def said() -> bool:
         ours.status.refresh(WAIT_S)
         found = ours.status.snapshot()
-        task_status = found.task(ids.ConnectorTaskId("made 2-3", 0))
+        task_status = found.task(ConnectorTaskId("made 2-3", 0))
         assert task_status is not None
         assert task_status.state is State.RUNNING
         assert task_status.worker_id == java.address
@@ -227,12 +224,12 @@ def later_workers_read_the_same(later: Stores, ours: Stores, seen: dict) -> None
 
 
 class Places:
-    """Implements `shared_log.Listener`: where each key was found."""
+    """Implements `LogListener`: where each key was found."""
 
     def __init__(self) -> None:
         self.partitions: dict[bytes | None, set[int]] = {}
 
-    def on_record(self, record: shared_log.LogRecord) -> None:
+    def on_record(self, record: SharedLogRecord) -> None:
         self.partitions.setdefault(record.key, set()).add(record.partition)
 
     def on_replayed(self) -> None: ...
@@ -240,7 +237,7 @@ class Places:
     def on_start_over(self) -> None: ...
 
 
-def every_key_has_one_partition(east: cluster.Cluster, name: str) -> None:
+def every_key_has_one_partition(east: SandboxCluster, name: str) -> None:
     """Whoever wrote it: else one's last word would be read before the other's first."""
     logs = Stores.logs(east, name)
     places = Places()
@@ -257,26 +254,28 @@ def test_an_offset_file_changes_hands(east, topic, lines, tmp_path):
     target, path = topic("lines"), tmp_path / "connect.offsets"
     kafka.create_topic(east.client_properties(), target)
     partition, position = {"filename": str(lines)}, len("line 0\n") * 3
-    ours = offset_store.OffsetStore(offset_file.OffsetFile(path))
+    ours = LogOffsetBackingStore(OffsetFileLog(path))
     ours.start(WAIT_S)
-    offset_store.commit(ours, "file", [(partition, {"position": position})], timeout_s=WAIT_S)
+    offset_store.commit_offsets(
+        ours, "file", [(partition, {"position": position})], timeout_s=WAIT_S
+    )
     ours.stop(WAIT_S)
     connector = source(lines, target, name="file")
     settings = {
         "bootstrap.servers": east.bootstrap,
         "offset.storage.file.filename": str(path),
     }
-    with connect_workers.Worker(
-        connect_workers.Kind.JAVA,
+    with Worker(
+        Kind.JAVA,
         settings,
         folder=tmp_path,
-        mode=connect_workers.Mode.STANDALONE,
+        mode=Mode.STANDALONE,
         connectors=(connector,),
     ) as java:
         eventually.eventually(lambda: len(values(east, target)) >= 7, WAIT_S, java.log_text)
         assert values(east, target) == [b"line %d" % number for number in range(3, 10)]
         java.stop()
-    after = offset_store.OffsetStore(offset_file.OffsetFile(path))
+    after = LogOffsetBackingStore(OffsetFileLog(path))
     after.start(WAIT_S)
     try:
         assert after.read("file", [partition], WAIT_S) == [{"position": lines.stat().st_size}]

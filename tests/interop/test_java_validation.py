@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from connect_runtime.adapters.plugins import discovery
-from connect_runtime.core.task import worker_config
-from connect_runtime.ports import herder
-from connect_runtime.rest import shapes
-from connect_runtime.runtime import validation
+from connect_runtime.config import worker_config
+from connect_runtime.herder.herder_api import ConnectRestError
+from connect_runtime.plugins import plugin_discovery
+from connect_runtime.rest import rest_responses
+from connect_runtime.worker.connector_validation import ConnectorValidator
 from tests.support import connect_workers
+from tests.support.connect_workers import Kind, Worker
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+
 
 pytestmark = [pytest.mark.full, pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -179,11 +181,11 @@ CASES: dict[str, Case] = {
 
 
 @pytest.fixture(scope="module")
-def java(east: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+def java(east: SandboxCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     folder = tmp_path_factory.mktemp("java")
     settings = {**SETTINGS, "bootstrap.servers": east.bootstrap}
     with (
-        connect_workers.Worker(connect_workers.Kind.JAVA, settings, folder=folder) as running,
+        Worker(Kind.JAVA, settings, folder=folder) as running,
         httpx.Client(base_url=running.url, trust_env=False, timeout=60) as client,
     ):
         yield client
@@ -213,19 +215,19 @@ def theirs(java: httpx.Client) -> Theirs:
 
 
 @pytest.fixture(scope="module")
-def ours() -> validation.Validation:
-    return validation.Validation(
-        installed=discovery.discover(file_paths=["/"]),
-        worker=worker_config.distributed({**SETTINGS, "bootstrap.servers": "none:1"}),
+def ours() -> ConnectorValidator:
+    return ConnectorValidator(
+        installed=plugin_discovery.discover_plugins(file_paths=["/"]),
+        worker=worker_config.parse_distributed_config({**SETTINGS, "bootstrap.servers": "none:1"}),
         resolve=lambda config: config,
     )
 
 
 @pytest.mark.parametrize("named", CASES)
-def test_the_same_is_wrong(named: str, theirs: Theirs, ours: validation.Validation) -> None:
+def test_the_same_is_wrong(named: str, theirs: Theirs, ours: ConnectorValidator) -> None:
     case = CASES[named]
     expected = theirs.validate(named)
-    found: Any = shapes.config_infos_of(ours.validate(case.config))
+    found: Any = rest_responses.encode_config_infos(ours.validate(case.config))
     assert found["name"] == expected["name"]
     groups = [each for each in expected["groups"] if not each.startswith("Transforms:")]
     assert sorted(found["groups"]) == sorted(groups)
@@ -245,10 +247,10 @@ def test_the_same_is_wrong(named: str, theirs: Theirs, ours: validation.Validati
 
 @pytest.mark.parametrize("named", [each for each in CASES if not CASES[each].more])
 def test_keys_and_values_are_shown_alike(
-    named: str, theirs: Theirs, ours: validation.Validation
+    named: str, theirs: Theirs, ours: ConnectorValidator
 ) -> None:
     expected = _by_key(theirs.validate(named))
-    found = _by_key(shapes.config_infos_of(ours.validate(CASES[named].config)))
+    found = _by_key(rest_responses.encode_config_infos(ours.validate(CASES[named].config)))
     other_version = "connector.plugin.version" in _errors_of(expected)
     for name, infos in expected.items():
         for their, our in zip(infos, found[name], strict=True):
@@ -266,11 +268,13 @@ def test_keys_and_values_are_shown_alike(
 )
 @pytest.mark.parametrize("version", [None, "4.3.1", "[4,)"])
 def test_plugins_have_the_same_keys(
-    plugin: str, *, version: str | None, java: httpx.Client, ours: validation.Validation
+    plugin: str, *, version: str | None, java: httpx.Client, ours: ConnectorValidator
 ) -> None:
     params = {} if version is None else {"version": version}
     expected = java.get(f"/connector-plugins/{plugin}/config", params=params).json()
-    keys = [shapes.config_key(each) for each in ours.plugin_config(plugin, version)]
+    keys = [
+        rest_responses.encode_config_key_info(each) for each in ours.plugin_config(plugin, version)
+    ]
     by_name = sorted(keys, key=lambda each: str(each["name"]))
     assert [_plain(each) for each in by_name] == [
         _plain(each) for each in sorted(expected, key=lambda each: str(each["name"]))
@@ -290,12 +294,12 @@ def test_plugins_have_the_same_keys(
     ],
 )
 def test_what_cannot_be_validated(
-    config: dict[str, str | None], *, told: str, java: httpx.Client, ours: validation.Validation
+    config: dict[str, str | None], *, told: str, java: httpx.Client, ours: ConnectorValidator
 ) -> None:
     answer = java.post("/connectors", json={"name": "n", "config": {**config, "name": "n"}})
     assert answer.status_code == 400
     assert told in answer.json()["message"]
-    with pytest.raises(herder.Refusal, match=re.escape(told)) as refused:
+    with pytest.raises(ConnectRestError, match=re.escape(told)) as refused:
         ours.validate(config)
     assert refused.value.status == 400
 

@@ -8,24 +8,40 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.adapters.config import properties_source, value_providers
-from connect_runtime.api import config_def, config_types, errors, records
-from connect_runtime.app.settings import declared_providers
-from connect_runtime.base import ids
-from connect_runtime.core.task import connector_keys as common_keys
-from mm2.core import connect_offsets
-from mm2.core.configs import checks, client_keys, connector_configs, dedicated, roles
-from mm2.core.configs import connector_keys as keys
-from mm2.core.groups import relevant
-from mm2.core.topics import acls, assigned, plan, snapshot, split
-from tests.interop import java_mirror_configs
-from tests.interop import mirror_cases as cases
+from connect_runtime.api import config_types
+from connect_runtime.api.config_def import ConfigDef
+from connect_runtime.api.errors import ConnectError
+from connect_runtime.api.records import SourceOffset
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.config import config_providers, connector_keys, java_properties
+from connect_runtime.config.config_providers import ConfigTransformer
+from connect_runtime.config.java_properties import JavaProperty
+from mm2.config import (
+    client_keys,
+    client_roles,
+    connector_checks,
+    dedicated_mode,
+    keys,
+    mirror_connector_config,
+)
+from mm2.config.dedicated_mode import Resolve, SourceAndTarget
+from mm2.connectors import connect_offsets
+from mm2.offsets import group_selection
+from mm2.topics import acl_plan, assignment, mirror_plan
+from mm2.topics.acl_plan import TopicAcl
+from mm2.topics.mirror_plan import ConfigEntry, ConfigEntrySource, ObservedTopic, TopicsSnapshot
+from tests.interop import java_mirror_configs, mirror_cases
+from tests.interop.java_mirror_configs import Offset, Question
 from tests.interop.test_properties import ENVIRONMENT, fill
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
-DEFINITIONS = cases.DEFINITIONS
-CROSS = {"source": checks.source, "checkpoint": checks.checkpoint, "heartbeat": lambda _: {}}
+DEFINITIONS = mirror_cases.DEFINITIONS
+CROSS = {
+    "source": connector_checks.check_source,
+    "checkpoint": connector_checks.check_checkpoint,
+    "heartbeat": lambda _: {},
+}
 
 
 @pytest.fixture(scope="module")
@@ -36,24 +52,26 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def java(place: Path) -> dict[str, Any]:
     """Java's answers to everything, from one JVM."""
-    asked = java_mirror_configs.Question(
-        files=[*fill(place), *cases.made_files(place / "made", 300)],
-        validate=cases.questions(),
-        connectors=cases.connectors(),
-        acls=cases.acl_questions(),
-        settings=cases.settings(),
-        offsets=cases.offsets(),
+    asked = Question(
+        files=[*fill(place), *mirror_cases.made_files(place / "made", 300)],
+        validate=mirror_cases.questions(),
+        connectors=mirror_cases.connectors(),
+        acls=mirror_cases.acl_questions(),
+        settings=mirror_cases.settings(),
+        offsets=mirror_cases.offsets(),
     )
     return java_mirror_configs.ask(place, asked, environment=ENVIRONMENT)
 
 
-def told(definition: config_def.ConfigDef) -> list[dict[str, Any]]:
+def told(definition: ConfigDef) -> list[dict[str, Any]]:
     return [
         {
             "name": key.name,
             "type": str(key.type),
             "required": not key.has_default,
-            "default": config_types.to_text(key.default, key.type) if key.has_default else None,
+            "default": config_types.convert_to_text(key.default, key.type)
+            if key.has_default
+            else None,
             "importance": key.importance.value,
             "validator": None if key.validator is None else str(key.validator),
             "group": key.group,
@@ -68,26 +86,26 @@ def told(definition: config_def.ConfigDef) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("kind", DEFINITIONS)
 def test_definitions_are_javas(java, kind):
     """Texts of our own aside: names in order, types, defaults, checks, importance."""
-    theirs = [each for each in java["definitions"][kind] if each["name"] not in keys.COMMON]
+    theirs = [each for each in java["definitions"][kind] if each["name"] not in keys.COMMON_KEYS]
     assert told(DEFINITIONS[kind]) == theirs
 
 
 def test_which_keys_reach_whom_is_javas(java):
     found = java["definitions"]
-    assert {each["name"] for each in found["client"]} == client_keys.CLIENT
-    assert {each["name"] for each in found["common"]} == keys.COMMON
-    assert set(common_keys.CONNECTOR.keys) == keys.COMMON
+    assert {each["name"] for each in found["client"]} == client_keys.CLIENT_KEYS
+    assert {each["name"] for each in found["common"]} == keys.COMMON_KEYS
+    assert set(connector_keys.CONNECTOR.keys) == keys.COMMON_KEYS
 
 
 def test_validation_says_what_java_says(java):
     differing = []
-    for (kind, props), theirs in zip(cases.questions(), java["validate"], strict=True):
-        values = checks.validate(DEFINITIONS[kind], props, across=CROSS[kind](props))
+    for (kind, props), theirs in zip(mirror_cases.questions(), java["validate"], strict=True):
+        values = connector_checks.validate_keys(DEFINITIONS[kind], props, across=CROSS[kind](props))
         ours = {each.name: each.error_messages for each in values if each.error_messages}
         expected = {
             name: [_plain(each) for each in messages]
             for name, messages in theirs["errors"].items()
-            if name not in keys.COMMON
+            if name not in keys.COMMON_KEYS
         }
         if ours != expected:
             differing.append((kind, props, ours, expected))
@@ -101,28 +119,30 @@ def _plain(message: str) -> str:
 
 
 def test_exactly_once_is_promised_where_java_promises_it(java):
-    for (kind, props), theirs in zip(cases.questions(), java["validate"], strict=True):
+    for (kind, props), theirs in zip(mirror_cases.questions(), java["validate"], strict=True):
         if kind == "source":
-            assert checks.exactly_once(props).value == theirs["exactly once"], props
+            assert (
+                connector_checks.get_exactly_once_support(props).value == theirs["exactly once"]
+            ), props
 
 
 READ: dict[str, Callable[[Mapping[str, str]], Any]] = {
-    "source": connector_configs.source,
-    "checkpoint": connector_configs.checkpoint,
-    "heartbeat": connector_configs.heartbeat,
+    "source": mirror_connector_config.parse_source,
+    "checkpoint": mirror_connector_config.parse_checkpoint,
+    "heartbeat": mirror_connector_config.parse_heartbeat,
 }
 ROLES = {
-    "sourceConsumerConfig": roles.SOURCE_CONSUMER,
-    "targetConsumerConfig": roles.TARGET_CONSUMER,
-    "sourceProducerConfig": roles.SOURCE_PRODUCER,
-    "targetProducerConfig": roles.TARGET_PRODUCER,
-    "sourceAdminConfig": roles.SOURCE_ADMIN,
-    "targetAdminConfig": roles.TARGET_ADMIN,
+    "sourceConsumerConfig": client_roles.SOURCE_CONSUMER,
+    "targetConsumerConfig": client_roles.TARGET_CONSUMER,
+    "sourceProducerConfig": client_roles.SOURCE_PRODUCER,
+    "targetProducerConfig": client_roles.TARGET_PRODUCER,
+    "sourceAdminConfig": client_roles.SOURCE_ADMIN,
+    "targetAdminConfig": client_roles.TARGET_ADMIN,
 }
 
 
 def test_every_client_gets_javas_properties(java):
-    for asked, theirs in zip(cases.connectors(), java["connectors"], strict=True):
+    for asked, theirs in zip(mirror_cases.connectors(), java["connectors"], strict=True):
         common = READ[asked.kind](asked.properties).common
         for name, role in ROLES.items():
             assert common.client(role, "role") == theirs[name]
@@ -142,10 +162,10 @@ def seconds(duration: str) -> float | None:
 
 
 def test_source_configurations_mean_what_they_mean_in_java(java):
-    for asked, theirs in zip(cases.connectors(), java["connectors"], strict=True):
+    for asked, theirs in zip(mirror_cases.connectors(), java["connectors"], strict=True):
         if asked.kind != "source":
             continue
-        found = connector_configs.source(asked.properties)
+        found = mirror_connector_config.parse_source(asked.properties)
         assert found.syncs_topic is not None
         assert found.syncs_topic.name == theirs["offsetSyncsTopic"]
         assert found.flow.policy.checkpoints_topic(found.flow.source) == theirs["checkpointsTopic"]
@@ -159,54 +179,62 @@ def test_source_configurations_mean_what_they_mean_in_java(java):
 
 
 def test_the_others_mean_what_they_mean_in_java(java):
-    for asked, theirs in zip(cases.connectors(), java["connectors"], strict=True):
+    for asked, theirs in zip(mirror_cases.connectors(), java["connectors"], strict=True):
         if asked.kind == "checkpoint":
-            found = connector_configs.checkpoint(asked.properties)
+            found = mirror_connector_config.parse_checkpoint(asked.properties)
             assert found.syncs_topic.name == theirs["offsetSyncsTopic"]
             assert found.checkpoints_topic == theirs["checkpointsTopic"]
             assert found.refresh_groups_interval_s == seconds(theirs["refreshGroupsInterval"])
             assert found.emit_interval_s == seconds(theirs["emitCheckpointsInterval"])
             assert found.sync_groups_interval_s == seconds(theirs["syncGroupOffsetsInterval"])
         elif asked.kind == "heartbeat":
-            beats = connector_configs.heartbeat(asked.properties)
+            beats = mirror_connector_config.parse_heartbeat(asked.properties)
             assert beats.interval_s == seconds(theirs["emitHeartbeatsInterval"])
 
 
 def test_tasks_get_the_same_shares_in_the_same_words(java):
     """Of partitions that stand in order: Java shares them out as its hash sets happen to."""
-    for asked, theirs in zip(cases.connectors(), java["connectors"], strict=True):
+    for asked, theirs in zip(mirror_cases.connectors(), java["connectors"], strict=True):
         if asked.kind == "source":
-            shares = split.round_robin(
-                [ids.TopicPartition(*each) for each in cases.PARTITIONS], asked.tasks
+            shares = assignment.assign_round_robin(
+                [TopicPartition(*each) for each in mirror_cases.PARTITIONS], asked.tasks
             )
-            assert assigned.partition_configs(asked.properties, shares) == theirs["tasks"]
+            assert (
+                assignment.build_partition_task_configs(asked.properties, shares) == theirs["tasks"]
+            )
         elif asked.kind == "checkpoint" and theirs["tasks"]:
             shares_of_groups = [each["task.assigned.groups"].split(",") for each in theirs["tasks"]]
-            assert assigned.group_configs(asked.properties, shares_of_groups) == theirs["tasks"]
-            sizes = [len(each) for each in relevant.shares(cases.GROUPS, asked.tasks)]
+            assert (
+                assignment.build_group_task_configs(asked.properties, shares_of_groups)
+                == theirs["tasks"]
+            )
+            sizes = [
+                len(each)
+                for each in group_selection.assign_groups(mirror_cases.GROUPS, asked.tasks)
+            ]
             assert sizes == [len(each) for each in shares_of_groups]
 
 
 def test_both_read_what_either_wrote(java):
     seen = 0
-    for asked, theirs in zip(cases.connectors(), java["connectors"], strict=True):
+    for asked, theirs in zip(mirror_cases.connectors(), java["connectors"], strict=True):
         for task, read in zip(theirs["tasks"], theirs.get("read", ()), strict=False):
             seen += 1
             if asked.kind == "source":
-                ours = assigned.partitions(task)
-                assert sorted(ours) == sorted(ids.TopicPartition(*each) for each in read)
+                ours = assignment.parse_partitions(task)
+                assert sorted(ours) == sorted(TopicPartition(*each) for each in read)
                 assert ",".join(map(str, ours)) == task["task.assigned.partitions"]
             else:
-                assert sorted(assigned.groups(task)) == sorted(read)
-            assert str(assigned.index(task)) == task["task.index"]
+                assert sorted(assignment.parse_groups(task)) == sorted(read)
+            assert str(assignment.parse_task_index(task)) == task["task.index"]
     assert seen > 30
 
 
 def test_acls_become_what_they_become_in_java(java):
-    for asked, theirs in zip(cases.acl_questions(), java["acls"], strict=True):
-        flow = connector_configs.source(asked.properties).flow
-        found = [acls.Acl.of(*each) for each in asked.bindings]
-        ours = acls.wanted(flow, found)
+    for asked, theirs in zip(mirror_cases.acl_questions(), java["acls"], strict=True):
+        flow = mirror_connector_config.parse_source(asked.properties).flow
+        found = [TopicAcl.of(*each) for each in asked.bindings]
+        ours = acl_plan.derive_mirror_acls(flow, found)
         assert [each.fields() for each in ours] == _once(theirs)
         assert theirs
 
@@ -217,38 +245,40 @@ def _once(bindings: list[list[str]]) -> list[tuple[str, ...]]:
 
 
 FLOW_SOURCES = {
-    "DYNAMIC_TOPIC_CONFIG": snapshot.ConfigSource.TOPIC,
-    "DYNAMIC_BROKER_CONFIG": snapshot.ConfigSource.DYNAMIC_BROKER,
-    "DYNAMIC_DEFAULT_BROKER_CONFIG": snapshot.ConfigSource.DYNAMIC_DEFAULT_BROKER,
-    "STATIC_BROKER_CONFIG": snapshot.ConfigSource.STATIC_BROKER,
-    "DEFAULT_CONFIG": snapshot.ConfigSource.DEFAULT,
+    "DYNAMIC_TOPIC_CONFIG": ConfigEntrySource.TOPIC,
+    "DYNAMIC_BROKER_CONFIG": ConfigEntrySource.DYNAMIC_BROKER,
+    "DYNAMIC_DEFAULT_BROKER_CONFIG": ConfigEntrySource.DYNAMIC_DEFAULT_BROKER,
+    "STATIC_BROKER_CONFIG": ConfigEntrySource.STATIC_BROKER,
+    "DEFAULT_CONFIG": ConfigEntrySource.DEFAULT,
 }
 
 
 def test_settings_follow_the_source_as_in_java(java):
     """What java sends every time, ours sends where it is not so yet."""
-    for asked, theirs in zip(cases.settings(), java["settings"], strict=True):
-        flow = connector_configs.source(asked.properties).flow
+    for asked, theirs in zip(mirror_cases.settings(), java["settings"], strict=True):
+        flow = mirror_connector_config.parse_source(asked.properties).flow
         ((name, value, source, sensitive, read_only),) = asked.entries
-        entry = snapshot.ConfigEntry(
+        entry = ConfigEntry(
             value=value,
             source=FLOW_SOURCES[source],
             sensitive=sensitive,
             read_only=read_only,
         )
-        there = snapshot.ConfigEntry(value="2")
-        seen = snapshot.Topic(name="t", partitions=1, configs={name: entry})
-        mirror = snapshot.Topic(name="A.t", partitions=1, configs={name: there})
-        whole = snapshot.Snapshot(topics={"t": seen})
-        created = plan.plan(flow, whole, snapshot.Snapshot(topics={}), sync_configs=True).create
+        there = ConfigEntry(value="2")
+        seen = ObservedTopic(name="t", partitions=1, configs={name: entry})
+        mirror = ObservedTopic(name="A.t", partitions=1, configs={name: there})
+        whole = TopicsSnapshot(topics={"t": seen})
+        created = mirror_plan.plan_mirror_topics(
+            flow, whole, TopicsSnapshot(topics={}), sync_configs=True
+        ).create
         made = {
             key: value
             for key, value in created[0].configs.items()
-            if key not in snapshot.TIMESTAMP_BOUNDS  # which ours sets wide
+            if key not in mirror_plan.TIMESTAMP_BOUND_CONFIGS  # which ours sets wide
         }
         assert made == theirs["created"]
-        synced = plan.plan(
-            flow, whole, snapshot.Snapshot(topics={"A.t": mirror}), sync_configs=True
+        synced = mirror_plan.plan_mirror_topics(
+            flow, whole, TopicsSnapshot(topics={"A.t": mirror}), sync_configs=True
         ).alter
         ours: dict[str, str | None] = {}
         for each in synced:
@@ -258,24 +288,24 @@ def test_settings_follow_the_source_as_in_java(java):
 
 
 CHECK_OFFSETS = {
-    "source": connect_offsets.check_source,
-    "checkpoint": connect_offsets.check_checkpoints,
-    "heartbeat": connect_offsets.check_heartbeats,
+    "source": connect_offsets.check_source_offsets,
+    "checkpoint": connect_offsets.check_checkpoint_offsets,
+    "heartbeat": connect_offsets.check_heartbeat_offsets,
 }
 
 
-def refusal(asked: java_mirror_configs.Offset) -> str | None:
-    offset = records.SourceOffset(partition=asked.partition, offset=asked.offset)
+def refusal(asked: Offset) -> str | None:
+    offset = SourceOffset(partition=asked.partition, offset=asked.offset)
     try:
         CHECK_OFFSETS[asked.kind]([offset])
-    except errors.ConnectError as error:
+    except ConnectError as error:
         return str(error)
     return None
 
 
 def test_offsets_may_be_altered_as_in_java(java):
     refused = 0
-    for asked, theirs in zip(cases.offsets(), java["offsets"], strict=True):
+    for asked, theirs in zip(mirror_cases.offsets(), java["offsets"], strict=True):
         ours = refusal(asked)
         assert ours == theirs
         refused += ours is not None
@@ -285,40 +315,38 @@ def test_offsets_may_be_altered_as_in_java(java):
 def test_files_make_the_same_flows_workers_and_connectors(java, place):
     differing = []
     for path, theirs in java["files"].items():
-        props = dict(properties_source.parse(Path(path).read_bytes().decode("iso-8859-1")))
+        props = dict(java_properties.parse_properties(Path(path).read_bytes().decode("iso-8859-1")))
         props["plugin.discovery"] = "service_load"  # as the oracle has it
         resolve = resolver(props, place)
         filled = resolve(props)
-        if sorted(map(str, dedicated.flows(filled))) != sorted(theirs["pairs"]):
+        if sorted(map(str, dedicated_mode.list_flows(filled))) != sorted(theirs["pairs"]):
             differing.append((path, "flows"))
-        for ends in every_pair(dedicated.aliases(filled)):
-            if dedicated.worker(props, ends, resolve=resolve) != theirs["workers"][str(ends)]:
+        for ends in every_pair(dedicated_mode.list_aliases(filled)):
+            if (
+                dedicated_mode.derive_worker(props, ends, resolve=resolve)
+                != theirs["workers"][str(ends)]
+            ):
                 differing.append((path, f"worker {ends}"))
-            ours = dedicated.connectors(props, ends)
+            ours = dedicated_mode.derive_connectors(props, ends)
             for kind, config in theirs["connectors"][str(ends)].items():
                 if ours[f"Mirror{kind.capitalize()}Connector"] != config:
                     differing.append((path, f"{kind} {ends}"))
         for alias, config in theirs["clients"].items():
-            if dedicated.client(props, alias, resolve=resolve) != config:
+            if dedicated_mode.derive_client(props, alias, resolve=resolve) != config:
                 differing.append((path, f"client {alias}"))
     assert differing == []
     assert sum(len(each["pairs"]) for each in java["files"].values()) > 300
 
 
-def every_pair(names: tuple[str, ...]) -> list[dedicated.Ends]:
-    return [dedicated.Ends(one, other) for one in names for other in names if one != other]
+def every_pair(names: tuple[str, ...]) -> list[SourceAndTarget]:
+    return [SourceAndTarget(one, other) for one in names for other in names if one != other]
 
 
-def resolver(props: Mapping[str, str], folder: Path) -> dedicated.Resolve:
-    entries = {
-        key: properties_source.Property(key=key, value=value, line=1)
-        for key, value in props.items()
-    }
-    providers = declared_providers.read(entries, refuse=print, warn=print)
+def resolver(props: Mapping[str, str], folder: Path) -> Resolve:
+    entries = {key: JavaProperty(key=key, value=value, line=1) for key, value in props.items()}
+    providers = config_providers.read_declared_providers(entries, refuse=print, warn=print)
 
-    filler = value_providers.ValueProviders(
-        environment=ENVIRONMENT, folder=folder, declared=providers
-    )
+    filler = ConfigTransformer(environment=ENVIRONMENT, folder=folder, declared=providers)
 
     def resolve(given: Mapping[str, str]) -> Mapping[str, str]:
         return {key: filler.resolve(value).text for key, value in given.items()}

@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mm2.core import mirror_metrics
-from mm2.sandbox import jvm, ports
+from mm2.connectors import connector_metrics
+from mm2.connectors.connector_metrics import JmxMetricGroup
+from mm2.sandbox import java_server, port_reservation
 from tests.interop import java_beans
-from tests.support import checkpoints, connect_workers, eventually, scraped
+from tests.interop.java_beans import Bean
+from tests.support import eventually
+from tests.support.checkpoints import Flow
+from tests.support.connect_workers import Group, Kind
+from tests.support.scraped import Listener
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+
 
 pytestmark = [pytest.mark.full, pytest.mark.integration, pytest.mark.timeout(600)]
 
@@ -31,7 +37,7 @@ Series = tuple[str, frozenset[tuple[str, str]]]
 """A metric's name, and its labels with their values."""
 
 
-def mirroring(flow: checkpoints.Flow, *, anew: str = "") -> dict[str, str]:
+def mirroring(flow: Flow, *, anew: str = "") -> dict[str, str]:
     """Of the same flow, or of one whose aliases end differently: into another mirror."""
     shared = {
         name: value
@@ -51,9 +57,12 @@ def mirroring(flow: checkpoints.Flow, *, anew: str = "") -> dict[str, str]:
     }
 
 
-def shown_by_java(beans: Iterable[java_beans.Bean], task: str) -> set[Series]:
+def shown_by_java(beans: Iterable[Bean], task: str) -> set[Series]:
     """As ours would be named: those of this connector's one task."""
-    group = {POINTS: mirror_metrics.CHECKPOINT, MIRROR: mirror_metrics.SOURCE}[task]
+    group = {
+        POINTS: connector_metrics.CHECKPOINT_METRICS,
+        MIRROR: connector_metrics.SOURCE_METRICS,
+    }[task]
     found = set()
     for each in beans:
         if each.domain == "kafka.connect.mirror" and each.kind == group.name:
@@ -67,12 +76,12 @@ def shown_by_java(beans: Iterable[java_beans.Bean], task: str) -> set[Series]:
     return found
 
 
-def served(metrics: scraped.Listener, group: mirror_metrics.Group) -> set[Series]:
+def served(metrics: Listener, group: JmxMetricGroup) -> set[Series]:
     """By ours, of flows that are called as Java's but for their `ANEW`."""
     names = {
         each.name
         for form in BOTH.split(",")
-        for each in mirror_metrics.declared(group, form).values()
+        for each in connector_metrics.declare_metrics(group, form).values()
     }
     return {
         (name, frozenset((label, value.replace(ANEW, "")) for label, value in labels.items()))
@@ -82,30 +91,28 @@ def served(metrics: scraped.Listener, group: mirror_metrics.Group) -> set[Series
     }
 
 
-def is_served(
-    metrics: scraped.Listener, group: mirror_metrics.Group, expected: set[Series]
-) -> bool:
+def is_served(metrics: Listener, group: JmxMetricGroup, expected: set[Series]) -> bool:
     found = served(metrics, group)
     assert found == expected, sorted(map(str, found ^ expected))
     return True
 
 
 def test_names_and_tags_are_javas(
-    west: cluster.Cluster,
-    east: cluster.Cluster,
-    connect_group: Callable[..., connect_workers.Group],
+    west: SandboxCluster,
+    east: SandboxCluster,
+    connect_group: Callable[..., Group],
     tmp_path: Path,
 ) -> None:
-    flow = checkpoints.Flow(west, east, syncs_on="source")
+    flow = Flow(west, east, syncs_on="source")
     clerks = flow.group("clerks")
     flow.at_source(clerks, 20)
     flow.synced(20, 15)
     config = {**flow.config, "tasks.max": "1", "metric.names.formats": BOTH}
-    beans, metrics = ports.reserve(), scraped.Listener()
+    beans, metrics = port_reservation.reserve_port(), Listener()
     java = connect_group(
         settings={"key.converter": BYTES, "value.converter": BYTES},
-        flags=(*jvm.TEST_FLAGS, *java_beans.flags(beans.port)),
-    ).start("java", connect_workers.Kind.JAVA)
+        flags=(*java_server.TEST_JVM_FLAGS, *java_beans.flags(beans.port)),
+    ).start("java", Kind.JAVA)
     java.configure(POINTS, config)
     flow.comes(clerks, (20, 15), log=java.log_text)
     java.configure(MIRROR, mirroring(flow))  # only now: it writes syncs of its own
@@ -117,14 +124,14 @@ def test_names_and_tags_are_javas(
     assert mirrors == {"MirrorSourceConnector", "MirrorCheckpointConnector", COUNT}
     assert java.stop() in (0, 143)
 
-    ours = connect_group(settings=metrics.settings).start("ours", connect_workers.Kind.OURS)
+    ours = connect_group(settings=metrics.settings).start("ours", Kind.OURS)
     ours.configure(POINTS, config)
     ours.configure(MIRROR, {**mirroring(flow, anew=ANEW), "mm2.engine": "inline"})
     flow.synced(25, 60)
     flow.at_source(clerks, 25)
     for task, group, series in (
-        (POINTS, mirror_metrics.CHECKPOINT, 8),
-        (MIRROR, mirror_metrics.SOURCE, 24),
+        (POINTS, connector_metrics.CHECKPOINT_METRICS, 8),
+        (MIRROR, connector_metrics.SOURCE_METRICS, 24),
     ):
         of_java = shown_by_java(told, task)
         assert len(of_java) == series

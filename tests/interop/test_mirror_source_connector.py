@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from mm2.cluster import kafka_acls
-from mm2.core.topics import acls, assigned
-from mm2.sandbox import cluster
-from tests.support import cluster_access, connect_workers, eventually, kafka
-from tests.support import source_connectors as support
+from mm2.kafka.acl_client import KafkaAclAdmin
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from mm2.topics import acl_plan, assignment
+from mm2.topics.acl_plan import TopicAcl
+from tests.support import cluster_access, eventually, kafka, source_connectors
+from tests.support.connect_workers import Group, Kind
+from tests.support.source_connectors import Running, Topics
 
 pytestmark = [pytest.mark.full, pytest.mark.integration, pytest.mark.timeout(900)]
 
@@ -39,17 +41,17 @@ _WORKERS_OWN = {"task.class"}
 """What only a worker adds to a task's configuration."""
 
 
-def right(name: str, operation: str, **more: str) -> acls.Acl:
-    given = {"principal": "User:alice", "host": "*", "permission": acls.ALLOW, **more}
-    return acls.Acl(name=name, operation=operation, **given)
+def right(name: str, operation: str, **more: str) -> TopicAcl:
+    given = {"principal": "User:alice", "host": "*", "permission": acl_plan.ALLOW, **more}
+    return TopicAcl(name=name, operation=operation, **given)
 
 
 RIGHTS = [
     right("bed.plain", "WRITE"),
     right("bed.plain", "ALL"),
-    right("bed.plain", "ALL", permission=acls.DENY),
+    right("bed.plain", "ALL", permission=acl_plan.DENY),
     right("bed.settings", "DESCRIBE", host="127.0.0.1"),
-    right("bed.settings", "WRITE", permission=acls.DENY),
+    right("bed.settings", "WRITE", permission=acl_plan.DENY),
     right("bed", "READ", pattern="PREFIXED"),
     right("*", "READ"),
     right("near-javas.back", "READ"),
@@ -63,10 +65,10 @@ RIGHTS = [
 class Bed:
     """One cluster with an authorizer, source and target of both."""
 
-    def __init__(self, fort: cluster.Cluster) -> None:
+    def __init__(self, fort: SandboxCluster) -> None:
         self.client = fort.client_properties()
-        self.topics = support.Topics(cluster_access.of(fort))
-        self.rights = kafka_acls.KafkaAcls(
+        self.topics = Topics(cluster_access.of(fort))
+        self.rights = KafkaAclAdmin(
             cluster_access.of(fort), client_id="test", clock=cluster_access.CLOCK
         )
         for name, (partitions, settings) in TOPICS.items():
@@ -79,7 +81,7 @@ class Bed:
 
     def props(self, whose: str, **more: str) -> dict[str, str]:
         wanted = ["bed\\..*", "near-.*", "__bed", "not-there-yet.*", "\\*"]
-        return support.config(
+        return source_connectors.config(
             self.client,
             self.client,
             aliases=(f"far-{whose}", f"near-{whose}"),
@@ -113,7 +115,7 @@ class Bed:
 
 
 @pytest.fixture
-def bed(own_cluster: Callable[..., cluster.Cluster]) -> Iterator[Bed]:
+def bed(own_cluster: Callable[..., SandboxCluster]) -> Iterator[Bed]:
     made = Bed(own_cluster("bed", users=["alice"]))
     yield made
     made.close()
@@ -126,7 +128,7 @@ def told(text: str, whose: str) -> str:
 
 
 def shares(configs: list[Mapping[str, str]]) -> list[list[str]]:
-    return [list(map(str, assigned.partitions(each))) for each in configs]
+    return [list(map(str, assignment.parse_partitions(each))) for each in configs]
 
 
 def every(configs: list[Mapping[str, str]], whose: str) -> list[str]:
@@ -136,14 +138,14 @@ def every(configs: list[Mapping[str, str]], whose: str) -> list[str]:
 
 def rest_of(config: Mapping[str, str], whose: str) -> dict[str, str]:
     """But for the share."""
-    left = {assigned.PARTITIONS, *_WORKERS_OWN}
+    left = {assignment.PARTITIONS_KEY, *_WORKERS_OWN}
     return {key: told(value, whose) for key, value in config.items() if key not in left}
 
 
 def test_both_make_the_same_of_the_same_source(
-    bed: Bed, connect_group: Callable[..., connect_workers.Group]
+    bed: Bed, connect_group: Callable[..., Group]
 ) -> None:
-    java = connect_group(settings=BOTH).start("java", connect_workers.Kind.JAVA)
+    java = connect_group(settings=BOTH).start("java", Kind.JAVA)
     once = {"refresh_topics_enabled": "false"}  # or one would mirror what the other has made
     java.configure(NAME, bed.props(JAVAS, **once))
 
@@ -152,7 +154,7 @@ def test_both_make_the_same_of_the_same_source(
         return [each["config"] for each in answer]
 
     eventually.eventually(lambda: len(java_tasks()) == int(TASKS), WAIT_S, java.log_text)
-    with support.Running(bed.props(OURS, **once)) as ours:
+    with Running(bed.props(OURS, **once)) as ours:
         same_tasks(ours.publish(), java_tasks())
         same_topics(bed)
         same_topics_after_changes(bed)
@@ -230,11 +232,11 @@ def same_rights(bed: Bed) -> None:
 
 
 def test_what_java_handed_out_stays_where_it_is_and_java_reads_what_we_hand_out(
-    bed: Bed, connect_group: Callable[..., connect_workers.Group]
+    bed: Bed, connect_group: Callable[..., Group]
 ) -> None:
     """A flow that goes from one to the other: the task configurations of either are read by the
     other's."""
-    java = connect_group(settings=BOTH).start("java", connect_workers.Kind.JAVA)
+    java = connect_group(settings=BOTH).start("java", Kind.JAVA)
     props = bed.props(JAVAS, refresh_topics_enabled="false", sync_topic_acls_enabled="false")
     java.configure(NAME, props)
 
@@ -244,14 +246,14 @@ def test_what_java_handed_out_stays_where_it_is_and_java_reads_what_we_hand_out(
 
     eventually.eventually(lambda: java.runs(NAME, tasks=3), WAIT_S, java.log_text)
     given = java_tasks()
-    with support.Running(props, published=given) as ours:
+    with Running(props, published=given) as ours:
         taken = ours.publish()
         without = [
             {key: value for key, value in each.items() if key not in _WORKERS_OWN} for each in given
         ]
         assert taken == without, "not one of them has to be told anything"
         kafka.create_topic(bed.client, "bed.later", partitions=2)
-    again = support.Running({**props, "start": "latest"}, published=given)
+    again = Running({**props, "start": "latest"}, published=given)
     with again:
         later = again.publish()
         new = ["bed.later-0", "bed.later-1"]
@@ -261,6 +263,9 @@ def test_what_java_handed_out_stays_where_it_is_and_java_reads_what_we_hand_out(
             for before, after in zip(shares(given), shares(later), strict=True)
         )
         named = collections.Counter(
-            name for each in later for name in each.get(assigned.ADDED, "").split(",") if name
+            name
+            for each in later
+            for name in each.get(assignment.ADDED_PARTITIONS_KEY, "").split(",")
+            if name
         )
         assert named == dict.fromkeys(new, 1)

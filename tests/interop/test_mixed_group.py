@@ -16,56 +16,61 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from connect_runtime.adapters.kafka import worker_logs
-from connect_runtime.core.assignment import protocol, work
-from connect_runtime.core.state import topic_settings
-from connect_runtime.kafka_client import access as kafka_access
-from connect_runtime.runtime.stores import config_store
-from connect_runtime.system import clock, threads
+from connect_runtime.group.connect_protocol import ConnectProtocol
+from connect_runtime.group.connectors_and_tasks import ConfiguredWork, ConnectorsAndTasks
+from connect_runtime.kafka import worker_logs
+from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.storage import internal_topic_settings
+from connect_runtime.storage.config_store import ConfigBackingStore
+from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.threads import ThreadGroup
 from tests.support import connect_workers, eventually, group_workers
+from tests.support.connect_workers import Kind, Worker
+from tests.support.group_workers import Workers
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+
 
 pytestmark = [pytest.mark.full, pytest.mark.integration, pytest.mark.timeout(1500)]
 
-CLOCK = clock.SystemClock()
+CLOCK = SystemClock()
 WAIT_S = 240.0
 DELAY_MS = 3000
 CONNECTORS = ("c0", "c1", "c2", "c3")
 _ASSIGNED = re.compile(
     r"Joined group at .* got assignment: .*connectorIds=\[([^]]*)\], taskIds=\[([^]]*)\]"
 )
-ITEMS = work.Configured(task_counts=dict.fromkeys(CONNECTORS, 1)).work()
+ITEMS = ConfiguredWork(task_counts=dict.fromkeys(CONNECTORS, 1)).work()
 
 
 class Mixed:
     """One group on one cluster, under one protocol."""
 
     def __init__(
-        self, running: cluster.Cluster, folder: Path, speaks: protocol.Protocol, group: str
+        self, running: SandboxCluster, folder: Path, speaks: ConnectProtocol, group: str
     ) -> None:
         self.cluster = running
         self.folder = folder
         self.speaks = speaks
         self.group = group
-        self.workers = group_workers.Workers()
+        self.workers = Workers()
         topics = connect_workers.storage(group)
         for each in ("config", "offset", "status"):
             topics[f"{each}.storage.replication.factor"] = "1"
-        logs = worker_logs.make(
-            kafka_access.Access(bootstrap=(running.bootstrap,)),
-            topic_settings.wanted(topics),
+        logs = worker_logs.create_worker_logs(
+            KafkaClusterAccess(bootstrap=(running.bootstrap,)),
+            internal_topic_settings.read_required_topics(topics),
             group_id=group,
             clock=CLOCK,
         )
-        self.store = config_store.ConfigStore(logs.config, clock=CLOCK, on_change=lambda _: None)
+        self.store = ConfigBackingStore(logs.config, clock=CLOCK, on_change=lambda _: None)
 
     @contextlib.contextmanager
     def java(self, name: str) -> Iterator[str]:
         """Its URL, until SIGKILL at the end of the block. Ours goes on while it starts."""
         with contextlib.ExitStack() as stack:
-            pump = threads.Threads(on_unasked_end=lambda _: None)
+            pump = ThreadGroup(on_unasked_end=lambda _: None)
             pump.start("pump", self._pump)
             try:
                 running = stack.enter_context(self._java(name))
@@ -78,7 +83,7 @@ class Mixed:
             for each in self.workers.every:
                 each.turn()
 
-    def _java(self, name: str) -> connect_workers.Worker:
+    def _java(self, name: str) -> Worker:
         own = {
             **self.cluster.client_properties(),
             **connect_workers.storage(self.group),
@@ -87,8 +92,8 @@ class Mixed:
             "heartbeat.interval.ms": "500",
             "scheduled.rebalance.max.delay.ms": str(DELAY_MS),
         }
-        kind = connect_workers.Kind.JAVA
-        return connect_workers.Worker(kind, own, folder=self.folder, name=name)
+        kind = Kind.JAVA
+        return Worker(kind, own, folder=self.folder, name=name)
 
     def join(self, name: str) -> group_workers.Worker:
         member = group_workers.kafka_member(
@@ -101,10 +106,10 @@ class Mixed:
         )
         return self.workers.add(group_workers.Worker(name, member, self.configured()))
 
-    def configured(self) -> work.Configured:
+    def configured(self) -> ConfiguredWork:
         view = self.store.snapshot()
         counts = {each: view.task_count(each) for each in view.connectors()}
-        return work.Configured(offset=view.offset, task_counts=counts)
+        return ConfiguredWork(offset=view.offset, task_counts=counts)
 
     def share(self, ours: group_workers.Worker, java: str) -> bool:
         """Whether both are to run half of all, each another."""
@@ -121,7 +126,7 @@ class Mixed:
         if newest != ours.configured:
             ours.configure(newest)
 
-    def java_has(self, expected: work.Work, java: str) -> bool:
+    def java_has(self, expected: ConnectorsAndTasks, java: str) -> bool:
         """Whether Java was told in its last round to run exactly that, as its log has it."""
         found = _ASSIGNED.findall((self.folder / f"{java}.log").read_text())
         if not found:
@@ -143,8 +148,8 @@ def all_run(url: str) -> bool:
     return states == ["RUNNING"] * len(ITEMS.items)
 
 
-@pytest.fixture(params=list(protocol.Protocol), ids=lambda each: each.name.lower())
-def mixed(request: pytest.FixtureRequest, east: cluster.Cluster, tmp_path: Path) -> Iterator[Mixed]:
+@pytest.fixture(params=list(ConnectProtocol), ids=lambda each: each.name.lower())
+def mixed(request: pytest.FixtureRequest, east: SandboxCluster, tmp_path: Path) -> Iterator[Mixed]:
     made = Mixed(east, tmp_path, request.param, f"mixed-{request.param.name.lower()}")
     with made.workers:
         try:
@@ -173,7 +178,7 @@ def configure(mixed: Mixed, url: str) -> None:
 
 def test_each_leads_the_other_and_survives_it(mixed):
     until = mixed.workers.until
-    cooperative = mixed.speaks is not protocol.Protocol.EAGER
+    cooperative = mixed.speaks is not ConnectProtocol.EAGER
     with mixed.java("first") as url:
         configure(mixed, url)
         mixed.store.start(WAIT_S)

@@ -11,12 +11,13 @@ from collections.abc import Callable
 
 import pytest
 
-from connect_runtime.core.assignment import protocol
-from tests.support import connect_workers, eventually, idle_source
+from connect_runtime.group.connect_protocol import ConnectProtocol
+from tests.support import eventually, idle_source
+from tests.support.connect_workers import Group, Kind, Worker
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1500)]
 
-JAVA, OURS = connect_workers.Kind.JAVA, connect_workers.Kind.OURS
+JAVA, OURS = Kind.JAVA, Kind.OURS
 WAIT_S = 240.0
 DELAY_MS = 3000
 CONNECTORS = ("c0", "c1", "c2")
@@ -25,11 +26,11 @@ FULL = pytest.mark.full
 CASES = pytest.mark.parametrize(
     ("speaks", "first"),
     [
-        pytest.param(protocol.Protocol.SESSIONED, JAVA),
-        pytest.param(protocol.Protocol.SESSIONED, OURS, marks=FULL),
+        pytest.param(ConnectProtocol.SESSIONED, JAVA),
+        pytest.param(ConnectProtocol.SESSIONED, OURS, marks=FULL),
         *(
             pytest.param(speaks, first, marks=FULL)
-            for speaks in (protocol.Protocol.EAGER, protocol.Protocol.COMPATIBLE)
+            for speaks in (ConnectProtocol.EAGER, ConnectProtocol.COMPATIBLE)
             for first in (JAVA, OURS)
         ),
     ],
@@ -40,7 +41,7 @@ CASES = pytest.mark.parametrize(
 class Pair:
     """A leader of one kind and a follower of the other."""
 
-    def __init__(self, group: connect_workers.Group, first: connect_workers.Kind) -> None:
+    def __init__(self, group: Group, first: Kind) -> None:
         self.group = group
         self.leader = group.start("first", first)
         for name in CONNECTORS:
@@ -71,9 +72,7 @@ class Pair:
             return found
         return {}
 
-    def share(
-        self, workers: list[connect_workers.Worker], items: int = len(CONNECTORS) * (TASKS + 1)
-    ) -> bool:
+    def share(self, workers: list[Worker], items: int = len(CONNECTORS) * (TASKS + 1)) -> bool:
         """Whether these run so many connectors and tasks, evenly."""
         owners = self.owners()
         if len(owners) != items or {state for _, state in owners.values()} != {"RUNNING"}:
@@ -81,22 +80,22 @@ class Pair:
         counts = [sum(owner == each.address for owner, _ in owners.values()) for each in workers]
         return sum(counts) == items and max(counts) - min(counts) <= 2
 
-    def runs_on(self, item: str, worker: connect_workers.Worker) -> bool:
+    def runs_on(self, item: str, worker: Worker) -> bool:
         return self.owners().get(item) == (worker.address, "RUNNING")
 
-    def owned_by(self, worker: connect_workers.Worker, *, tasks: bool) -> str:
+    def owned_by(self, worker: Worker, *, tasks: bool) -> str:
         """One item of its kind that this worker runs."""
         owned = [item for item, (owner, _) in self.owners().items() if owner == worker.address]
         return next(item for item in sorted(owned) if ("-" in item) is tasks)
 
 
-def asked(worker: connect_workers.Worker, method: str, path: str, body=None, *, status: int):
+def asked(worker: Worker, method: str, path: str, body=None, *, status: int):
     answer = worker.ask(method, path, body)
     assert answer.status_code == status, (method, path, answer.status_code, answer.text)
     return answer.json() if answer.content else None
 
 
-def check_requests(pair: Pair, asker: connect_workers.Worker) -> None:
+def check_requests(pair: Pair, asker: Worker) -> None:
     """What is asked of one worker happens, whoever must do it."""
     config = idle_source.config(tasks=1)
     created = asked(asker, "POST", "/connectors", {"name": "more", "config": config}, status=201)
@@ -157,7 +156,7 @@ def test_they_share_serve_and_survive(connect_group, first, speaks):
     pair = Pair(group, first)
     for asker in (pair.follower, pair.leader):
         check_requests(pair, asker)
-    if speaks is protocol.Protocol.SESSIONED:  # before it such a request was obeyed
+    if speaks is ConnectProtocol.SESSIONED:  # before it such a request was obeyed
         unsigned = pair.leader.ask("POST", "/connectors/c0/tasks", [])
         assert unsigned.status_code == 400, unsigned.text
         assert "signature" in unsigned.text

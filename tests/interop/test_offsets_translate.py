@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from connect_runtime.base import ids
-from mm2 import client
-from mm2.client import mirror_client
+from connect_runtime.base.ids import TopicPartition
+from mm2.client import Exact, NotReady, OffsetTranslator, mirror_client
 from tests.interop import java_tools
 from tests.support import checkpoints, cluster_access, eventually, kafka, mirror
+from tests.support.kafka import Outgoing, Properties
+from tests.support.mirror import Mirror
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
@@ -33,8 +35,8 @@ BASE_MS = cluster_access.CLOCK.wall_ms() + 600_000
 class Scene:
     """`topic` is mirrored to west; both groups are half through it, `positions` by partition."""
 
-    source: kafka.Properties
-    target: kafka.Properties
+    source: Properties
+    target: Properties
     topic: str
     groups: tuple[str, str]
     settings: Path
@@ -64,12 +66,12 @@ class Scene:
         return place
 
 
-def write(properties: kafka.Properties, topic: str) -> None:
+def write(properties: Properties, topic: str) -> None:
     """An aborted transaction before, a committed one among the records."""
     for partition in range(PARTITIONS):
         for first, commit in ((0, False), (0, True), (20, True)):
             records = [
-                kafka.Outgoing(
+                Outgoing(
                     value=b"%d/%d" % (partition, each) if commit else b"nobody's",
                     partition=partition,
                     timestamp=BASE_MS + each * 1000,
@@ -81,7 +83,7 @@ def write(properties: kafka.Properties, topic: str) -> None:
             )
 
 
-def checkpointed(target: kafka.Properties, group: str) -> dict[int, int]:
+def checkpointed(target: Properties, group: str) -> dict[int, int]:
     """By partition, the offset on the source of the group's last checkpoint."""
     if "east.checkpoints.internal" not in kafka.topics(target):
         return {}
@@ -91,7 +93,7 @@ def checkpointed(target: kafka.Properties, group: str) -> dict[int, int]:
 
 @pytest.fixture(scope="module")
 def scene(
-    east: cluster.Cluster, west: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory
+    east: SandboxCluster, west: SandboxCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Scene:
     folder = tmp_path_factory.mktemp("translate")
     topic = f"translated-{folder.name}"
@@ -104,7 +106,7 @@ def scene(
         for number in range(PARTITIONS)
     }
     for group in groups:
-        places = {ids.TopicPartition(topic, each): at for each, at in positions.items()}
+        places = {TopicPartition(topic, each): at for each, at in positions.items()}
         checkpoints.commit(source, group, places)
     given = mirror.settings(
         source,
@@ -115,7 +117,7 @@ def scene(
         emit_checkpoints_interval_seconds=1,
         refresh_groups_interval_seconds=1,
     )
-    with mirror.Mirror(folder, given) as run:
+    with Mirror(folder, given) as run:
         run.await_records(40 * PARTITIONS)
         eventually.eventually(
             lambda: all(checkpointed(target, each) == positions for each in groups),
@@ -160,7 +162,7 @@ def test_javas_tool_sets_groups_by_the_file(scene: Scene, tmp_path: Path, count:
     reset(scene, groups, csv, tmp_path)
     for group in groups:
         for number in range(PARTITIONS):
-            place = ids.TopicPartition(scene.mirror, number)
+            place = TopicPartition(scene.mirror, number)
             assert checkpoints.committed(scene.target, group, place) == scene.right_place(number)
 
 
@@ -172,7 +174,7 @@ def test_a_group_goes_on_and_comes_back(scene: Scene) -> None:
     there = {each["partition"]: each["goes_on_at"] for each in found["places"]}
     assert there == {number: scene.right_place(number) for number in range(PARTITIONS)}
     group = f"{scene.groups[0]}-back"
-    places = {ids.TopicPartition(scene.mirror, each): at for each, at in there.items()}
+    places = {TopicPartition(scene.mirror, each): at for each, at in there.items()}
     checkpoints.commit(scene.target, group, places)
     (back,) = json.loads(scene.translate("--group", group, "--back", "--json"))["groups"]
     assert {each["partition"]: each["goes_on_at"] for each in back["places"]} == scene.positions
@@ -230,10 +232,10 @@ def test_the_guides_example(scene: Scene, capsys: pytest.CaptureFixture[str]) ->
 def test_every_offset_is_exact(scene: Scene) -> None:
     """Of a flow at rest; what is beyond its end is not ready."""
     found: list[Any] = []
-    with client.OffsetTranslator.connect(scene.target, "east") as translator:
+    with OffsetTranslator.connect(scene.target, "east") as translator:
         _, end = kafka.offsets(scene.source, scene.topic)
         found = [translator.translate(scene.topic, 0, each) for each in range(end + 2)]
-    assert {type(each) for each in found[:-1]} == {client.Exact}
-    assert isinstance(found[-1], client.NotReady)
+    assert {type(each) for each in found[:-1]} == {Exact}
+    assert isinstance(found[-1], NotReady)
     offsets = [each.offset for each in found]
     assert offsets == sorted(offsets)

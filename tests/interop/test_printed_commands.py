@@ -7,10 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from mm2.core import commands, naming
-from mm2.sandbox import cluster
+from mm2 import operator_commands
+from mm2.operator_commands import OperatorCommands
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from mm2.topics import naming
 from tests.interop import java_tools
 from tests.support import kafka, printed
+from tests.support.kafka import Properties
+from tests.support.printed import Recording
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -21,9 +25,9 @@ NOT_TOLD = {"kafka-consumer-groups.sh"}
 
 
 @pytest.fixture(scope="module")
-def fort() -> Iterator[cluster.Cluster]:
+def fort() -> Iterator[SandboxCluster]:
     """With ACLs, so that every kind of command has somebody to obey it."""
-    with cluster.Cluster("fort", users=["mirror"]) as running:
+    with SandboxCluster("fort", users=["mirror"]) as running:
         yield running
 
 
@@ -35,12 +39,12 @@ def order(line: str) -> tuple[bool, str]:
 def test_every_command_of_kafkas_tools_is_obeyed(fort, tmp_path):
     properties = fort.client_properties()
     lines = "".join(f"{key}={value}\n" for key, value in properties.items())
-    (tmp_path / commands.ADMIN_PROPERTIES).write_text(lines)
-    for topic in (printed.TOPIC, printed.MIRROR, naming.map_topic("west")):
+    (tmp_path / operator_commands.ADMIN_PROPERTIES_PLACEHOLDER).write_text(lines)
+    for topic in (printed.TOPIC, printed.MIRROR, naming.offset_map_topic("west")):
         kafka.create_topic(properties, topic)
     hanging = leave_open(properties, printed.MIRROR)
-    side = printed.Recording(bootstrap=fort.bootstrap, principal="User:mirror", secured=True)
-    list(printed.messages(commands.Operator(source=side, target=side), hanging=hanging))
+    side = Recording(bootstrap=fort.bootstrap, principal="User:mirror", secured=True)
+    list(printed.messages(OperatorCommands(source=side, target=side), hanging=hanging))
     wanted = sorted({each for each in side.given if OLD_SETTING not in each}, key=order)
     assert {shlex.split(each)[0] for each in wanted} == java_tools.TOOLS.keys() - NOT_TOLD
     misspelt = side.set_topic(printed.TOPIC, {"no.such.setting": "1"})
@@ -52,7 +56,7 @@ def test_every_command_of_kafkas_tools_is_obeyed(fort, tmp_path):
     assert kafka.read_partition(properties, f"east.{printed.NEW}") == []
 
 
-def leave_open(properties: kafka.Properties, topic: str) -> int:
+def leave_open(properties: Properties, topic: str) -> int:
     """A transaction that its producer abandons: the offset at which it begins."""
     producer = kafka.transactional_producer(properties, "abandoned", transaction_timeout_ms=600000)
     producer.begin_transaction()

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.adapters.config import properties_source
-from connect_runtime.app.settings import problems
-from connect_runtime.system import certificates, clock
-from mm2.app.settings import load, settings
-from mm2.app.settings import mirror_maker_keys as keys
-from mm2.core.configs import dedicated
+from connect_runtime.config import java_properties
+from connect_runtime.config.config_errors import SettingsError
+from connect_runtime.system.certificates import CertificateAuthority
+from connect_runtime.system.clock import SystemClock
+from mm2.config import config_loader, dedicated_mode, mm2_property_keys
+from mm2.config.mm2_settings import Mm2Settings
 from tests.interop import effective, java_settings
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
@@ -60,7 +60,7 @@ def fill(folder: Path) -> list[Path]:
     """The shapes, and the files that they name."""
     for shape in SHAPES:
         shutil.copy(shape, folder)
-    authority = certificates.Authority.create("ca", wall_ms=clock.SystemClock().wall_ms())
+    authority = CertificateAuthority.create("ca", wall_ms=SystemClock().wall_ms())
     (folder / "ca.pem").write_bytes(authority.certificate_pem)
     (folder / "secrets.properties").write_text(
         "b.servers=b:9092\nuser = someone\ntopics=\\u0061.*,b\\\\.c\n"
@@ -99,13 +99,13 @@ def java(place: Path) -> dict[str, Any]:
     )
 
 
-def read(path: Path) -> settings.Settings:
-    return load.parse_properties(
-        load.read_text(path), file=str(path), folder=path.parent, environment=ENVIRONMENT
+def read(path: Path) -> Mm2Settings:
+    return config_loader.parse_properties(
+        config_loader.read_text(path), file=str(path), folder=path.parent, environment=ENVIRONMENT
     )
 
 
-def compare(found: settings.Settings, java: dict[str, Any]) -> list[str]:
+def compare(found: Mm2Settings, java: dict[str, Any]) -> list[str]:
     """What differs between our settings of a file and Java's."""
     running = {name for name, flow in java.items() if flow["enabled"]}
     ours = {flow.name: flow for flow in found.flows}
@@ -147,9 +147,9 @@ PLANTED = [
 @pytest.mark.parametrize(("line", "other", "words"), PLANTED)
 def test_a_planted_difference_is_found(java, place, line, other, words):
     path = place / "overrides_per_flow.properties"
-    text = load.read_text(path)
+    text = config_loader.read_text(path)
     assert f"\n{line}\n" in text
-    found = load.parse_properties(
+    found = config_loader.parse_properties(
         text.replace(f"\n{line}\n", f"\n{other}\n"), file="x", folder=place, environment={}
     )
     lines = compare(found, java["files"][str(path)])
@@ -160,8 +160,8 @@ def test_a_planted_difference_is_found(java, place, line, other, words):
 def test_every_spelling_is_read_as_by_java(java, place):
     differing = []
     for number, expected in enumerate(java["properties"]):
-        text = load.read_text(place / "odd" / f"{number}.properties")
-        if properties_source.parse(text) != expected:
+        text = config_loader.read_text(place / "odd" / f"{number}.properties")
+        if java_properties.parse_properties(text) != expected:
             differing.append((text, expected))
     assert differing == []
     assert sum(len(pairs) for pairs in java["properties"]) > 400
@@ -170,25 +170,32 @@ def test_every_spelling_is_read_as_by_java(java, place):
 def test_no_key_of_java_is_unknown(java):
     """A new release of Kafka may bring some: each needs an answer here."""
     found = java["keys"]
-    assert set(found["client"]) == keys.CLIENT
-    ours = keys.CONNECTOR | keys.CLIENT | {"config.providers"}
+    assert set(found["client"]) == mm2_property_keys.CLIENT_KEYS
+    ours = mm2_property_keys.CONNECTOR_KEYS | mm2_property_keys.CLIENT_KEYS | {"config.providers"}
     assert set(found["connector"]) - ours == set()
-    assert set(found["top"]) - keys.REST - keys.CLIENT == {"clusters", "config.providers"}
+    assert set(found["top"]) - mm2_property_keys.REST_KEYS - mm2_property_keys.CLIENT_KEYS == {
+        "clusters",
+        "config.providers",
+    }
     never = {"config.providers", "internal.throw.on.fetch.stable.offset.unsupported"}
     clients = set(found["clients"]) - never
-    assert [name for name in clients if not (keys.is_taken(name) or keys.why_not(name))] == []
+    assert [
+        name
+        for name in clients
+        if not (mm2_property_keys.is_supported(name) or mm2_property_keys.explain_no_effect(name))
+    ] == []
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.stem)
 def test_nothing_is_ignored_without_a_word(place, shape):
     """Taken out one by one, each key changes what is in force, or the lines that are told."""
-    text = load.read_text(place / shape.name)
+    text = config_loader.read_text(place / shape.name)
     whole = summary(text, place)
-    pairs = {pair.key: pair for pair in properties_source.entries(text)}
+    pairs = {pair.key: pair for pair in java_properties.parse_entries(text)}
     silent = []
     for key in pairs:
         others = (pair for name, pair in pairs.items() if name != key)
-        less = "\n".join(properties_source.render(pair.key, pair.value) for pair in others)
+        less = "\n".join(java_properties.format_property(pair.key, pair.value) for pair in others)
         if summary(less, place) == whole:
             silent.append(key)
     assert set(silent) <= SAID_ANYWAY
@@ -219,15 +226,20 @@ SAID_ANYWAY = {
 def summary(text: str, folder: Path) -> object:
     """What a file adds up to, with its warnings, or its mistakes."""
     try:
-        found = load.parse_properties(text, file="x", folder=folder, environment=ENVIRONMENT)
-    except problems.SettingsError as error:
+        found = config_loader.parse_properties(
+            text, file="x", folder=folder, environment=ENVIRONMENT
+        )
+    except SettingsError as error:
         return [(each.key, each.text) for each in error.problems]
     clients = {flow.name: found.clients_of(flow) for flow in found.flows}
     told = {(each.key, each.text) for each in found.warnings}
     resolved = found.flat.resolve(found.flat.props)
     runs = {
-        str(ends): (dedicated.worker(resolved, ends), dedicated.connectors(resolved, ends))
-        for ends in dedicated.flows(resolved)
+        str(ends): (
+            dedicated_mode.derive_worker(resolved, ends),
+            dedicated_mode.derive_connectors(resolved, ends),
+        )
+        for ends in dedicated_mode.list_flows(resolved)
     }
-    rest = {key: resolved.get(key) for key in keys.REST}
+    rest = {key: resolved.get(key) for key in mm2_property_keys.REST_KEYS}
     return found.effective, clients, runs, rest, {key for key, _ in told}

@@ -14,19 +14,23 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import httpx
 import pytest
 
-from connect_runtime.adapters.http import peers
-from connect_runtime.base import ids
-from connect_runtime.core.state import cluster_config, config_log
-from connect_runtime.ports import peers as peers_port
-from connect_runtime.system import polling
+from connect_runtime.base.ids import ConnectorTaskId
+from connect_runtime.herder import peer_requests
+from connect_runtime.herder.peer_requests import PeerRefusedError, PeerResponse
+from connect_runtime.rest.rest_client import RestClient
+from connect_runtime.storage.cluster_config_state import ClusterConfigState, SessionKey
+from connect_runtime.storage.config_topic import ConfigTopicFold
+from connect_runtime.system import clock
 from tests.support import connect_workers, kafka
+from tests.support.connect_workers import Group, Kind, Mode, Worker
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+
 
 pytestmark = [pytest.mark.full, pytest.mark.integration, pytest.mark.timeout(400)]
 
-JAVA, OURS = connect_workers.Kind.JAVA, connect_workers.Kind.OURS
+JAVA, OURS = Kind.JAVA, Kind.OURS
 SETTLE_S = 5.0
 ACCESS = {
     "access.control.allow.origin": "http://a.example",
@@ -48,15 +52,13 @@ GROUP = "beside-java"
 
 @pytest.fixture(scope="module")
 def groups(
-    east: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[connect_workers.Kind, connect_workers.Group]]:
+    east: SandboxCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[Kind, Group]]:
     """Of each kind a worker `leader`."""
     client, folder = east.client_properties(), tmp_path_factory.mktemp
     with (
-        connect_workers.Group(client, GROUP, folder=folder("java"), settings=ACCESS) as java,
-        connect_workers.Group(
-            client, "beside-ours", folder=folder("ours"), settings=ACCESS
-        ) as ours,
+        Group(client, GROUP, folder=folder("java"), settings=ACCESS) as java,
+        Group(client, "beside-ours", folder=folder("ours"), settings=ACCESS) as ours,
     ):
         for group, kind in ((java, JAVA), (ours, OURS)):
             group.add("leader", kind).launch()
@@ -67,15 +69,15 @@ def groups(
 
 @pytest.fixture(scope="module")
 def alone(
-    east: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[connect_workers.Kind, connect_workers.Worker]]:
+    east: SandboxCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[Kind, Worker]]:
     """A standalone worker of each kind."""
-    mode, folder = connect_workers.Mode.STANDALONE, tmp_path_factory.mktemp("alone")
+    mode, folder = Mode.STANDALONE, tmp_path_factory.mktemp("alone")
     given = {"bootstrap.servers": east.bootstrap, **ACCESS}
     with contextlib.ExitStack() as workers:
         made = {
             kind: workers.enter_context(
-                connect_workers.Worker(
+                Worker(
                     kind,
                     {
                         **given,
@@ -92,7 +94,7 @@ def alone(
 
 
 def test_standalone_workers_answer_the_same(
-    alone: dict[connect_workers.Kind, connect_workers.Worker],
+    alone: dict[Kind, Worker],
 ) -> None:
     _compare(alone[JAVA], alone[OURS])
 
@@ -103,7 +105,7 @@ def test_standalone_workers_answer_the_same(
     ids=["task configs", "fence"],
 )
 def test_standalone_workers_refuse_what_workers_of_a_group_ask_each_other(
-    alone: dict[connect_workers.Kind, connect_workers.Worker], method: str, path: str, body: object
+    alone: dict[Kind, Worker], method: str, path: str, body: object
 ) -> None:
     told = []
     for worker in (alone[JAVA], alone[OURS]):
@@ -116,12 +118,12 @@ def test_standalone_workers_refuse_what_workers_of_a_group_ask_each_other(
 
 
 def test_workers_of_a_group_answer_the_same(
-    groups: dict[connect_workers.Kind, connect_workers.Group],
+    groups: dict[Kind, Group],
 ) -> None:
     _compare(groups[JAVA]["leader"], groups[OURS]["leader"])
 
 
-def _compare(java: connect_workers.Worker, ours: connect_workers.Worker) -> None:
+def _compare(java: Worker, ours: Worker) -> None:
     differ = []
     with _client(java) as asks_java, _client(ours) as asks_ours:
         for question in QUESTIONS:
@@ -131,7 +133,7 @@ def _compare(java: connect_workers.Worker, ours: connect_workers.Worker) -> None
     assert differ == [], "\n".join(differ)
 
 
-def _client(worker: connect_workers.Worker) -> httpx.Client:
+def _client(worker: Worker) -> httpx.Client:
     return httpx.Client(base_url=worker.url, trust_env=False, timeout=100)
 
 
@@ -144,7 +146,7 @@ def _answers(question: Question, *asked: httpx.Client) -> list[Any]:
         told[:] = [_told(each, each.request(method, path, **options)) for each in asked]
         return bool(told[0] == told[1])
 
-    polling.until(alike, timeout_s=SETTLE_S if method == "GET" else 0, interval_s=0.2)
+    clock.wait_until(alike, timeout_s=SETTLE_S if method == "GET" else 0, interval_s=0.2)
     return told
 
 
@@ -295,12 +297,12 @@ def _plain(value: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def ours(groups: dict[connect_workers.Kind, connect_workers.Group]) -> connect_workers.Worker:
+def ours(groups: dict[Kind, Group]) -> Worker:
     """A worker of ours, which Java's leads."""
     return groups[JAVA].start("follower", OURS)
 
 
-def test_java_serves_what_is_forwarded(ours: connect_workers.Worker) -> None:
+def test_java_serves_what_is_forwarded(ours: Worker) -> None:
     with _client(ours) as ask:
         made = {"name": "f", "config": CONFIG | {"gone": "1"}, "initial_state": "stopped"}
         answer = ask.post("/connectors", json=made)
@@ -329,13 +331,13 @@ def test_java_serves_what_is_forwarded(ours: connect_workers.Worker) -> None:
 
 
 @pytest.fixture(scope="module")
-def leader(groups: dict[connect_workers.Kind, connect_workers.Group]) -> str:
+def leader(groups: dict[Kind, Group]) -> str:
     return groups[JAVA]["leader"].url
 
 
-def _configured(east: cluster.Cluster) -> cluster_config.ClusterConfig:
+def _configured(east: SandboxCluster) -> ClusterConfigState:
     """What the group's config topic says by now."""
-    log = config_log.ConfigLog()
+    log = ConfigTopicFold()
     for each in kafka.read_partition(
         east.client_properties(), connect_workers.storage(GROUP)["config.storage.topic"]
     ):
@@ -343,43 +345,43 @@ def _configured(east: cluster.Cluster) -> cluster_config.ClusterConfig:
     return log.snapshot()
 
 
-def test_a_java_leader_takes_task_configs_that_we_signed(
-    east: cluster.Cluster, leader: str
-) -> None:
-    name, others = "ä 1", peers.HttpPeers(timeout_s=60)
+def test_a_java_leader_takes_task_configs_that_we_signed(east: SandboxCluster, leader: str) -> None:
+    name, others = "ä 1", RestClient(timeout_s=60)
     made = {"name": name, "config": CONFIG, "initial_state": "paused"}
     assert httpx.post(f"{leader}/connectors", json=made, trust_env=False).status_code == 201
     key = _configured(east).session_key
     assert key is not None
 
-    def send(signing: cluster_config.SessionKey | None) -> peers_port.Said:
+    def send(signing: SessionKey | None) -> PeerResponse:
         configs = [CONFIG | {"task.class": "x", "note": "ä"}] * 2
         return others.send_and_wait(
-            peers_port.task_configs(leader, name, configs, key=signing, algorithm="HmacSHA256")
+            peer_requests.build_task_configs_request(
+                leader, name, configs, key=signing, algorithm="HmacSHA256"
+            )
         )
 
-    assert send(key) == peers_port.Said(status=204)
+    assert send(key) == PeerResponse(status=204)
     view = _configured(east)
     assert view.task_count(name) == 2
-    found = view.task_config(ids.ConnectorTaskId(name, 1))
+    found = view.task_config(ConnectorTaskId(name, 1))
     assert found is not None
     assert found["note"] == "ä"
-    with pytest.raises(peers_port.PeerRefused) as refused:
+    with pytest.raises(PeerRefusedError) as refused:
         send(dataclasses.replace(key, key=b"x" * 32))
     assert refused.value.status == 403
-    with pytest.raises(peers_port.PeerRefused) as refused:
+    with pytest.raises(PeerRefusedError) as refused:
         send(None)
     assert refused.value.status == 400
 
 
 @pytest.mark.parametrize(("genuine", "status"), [(True, 404), (False, 403)])
 def test_a_java_leader_hears_a_signed_wish_to_fence(
-    east: cluster.Cluster, *, leader: str, genuine: bool, status: int
+    east: SandboxCluster, *, leader: str, genuine: bool, status: int
 ) -> None:
     key = _configured(east).session_key
     assert key is not None
     signing = key if genuine else dataclasses.replace(key, key=b"x" * 32)
-    call = peers_port.fence(leader, "none", key=signing, algorithm="HmacSHA256")
-    with pytest.raises(peers_port.PeerRefused) as refused:
-        peers.HttpPeers(timeout_s=60).send_and_wait(call)
+    call = peer_requests.build_fence_request(leader, "none", key=signing, algorithm="HmacSHA256")
+    with pytest.raises(PeerRefusedError) as refused:
+        RestClient(timeout_s=60).send_and_wait(call)
     assert refused.value.status == status

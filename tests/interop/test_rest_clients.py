@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support import connect_workers, eventually
+from tests.support import eventually
+from tests.support.connect_workers import Group, Kind, Worker
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 
-JAVA, OURS = connect_workers.Kind.JAVA, connect_workers.Kind.OURS
+JAVA, OURS = Kind.JAVA, Kind.OURS
 CLIENT = "kafka-connect-py==1.0.0"
 SESSION = Path(__file__).with_name("rest_session.py")
 DEADLINE_S = 180
@@ -52,24 +54,24 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def workers(
-    east: cluster.Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[[connect_workers.Kind], connect_workers.Worker]]:
+    east: SandboxCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[Kind], Worker]]:
     """One of each kind, in a group of its own, started for who asks first."""
     client, folder = east.client_properties(), tmp_path_factory.mktemp("workers")
     with (
-        connect_workers.Group(client, "clients-of-java", folder=folder) as java,
-        connect_workers.Group(client, "clients-of-ours", folder=folder) as ours,
+        Group(client, "clients-of-java", folder=folder) as java,
+        Group(client, "clients-of-ours", folder=folder) as ours,
     ):
         groups = {JAVA: java, OURS: ours}
 
-        def worker(kind: connect_workers.Kind) -> connect_workers.Worker:
+        def worker(kind: Kind) -> Worker:
             group = groups[kind]
             return group[kind.value] if group.workers else group.start(kind.value, kind)
 
         yield worker
 
 
-def session(client: Path, worker: connect_workers.Worker, *login: str) -> list[Any]:
+def session(client: Path, worker: Worker, *login: str) -> list[Any]:
     """What the client's library returned, call by call; the worker's address is HERE."""
     said = run(client, SESSION, worker.url, *login).replace(worker.address, "HERE")
     return list(json.loads(said).values())
@@ -140,7 +142,7 @@ class Curl:
     While the group rebalances, or is about to, it is asked again, as the documentation says.
     """
 
-    def __init__(self, worker: connect_workers.Worker) -> None:
+    def __init__(self, worker: Worker) -> None:
         self.worker = worker
 
     def __call__(self, path: str, *options: str) -> tuple[int, Any]:

@@ -11,11 +11,12 @@ import pathlib
 
 import pytest
 
-from tests.support import connect_workers, eventually, idle_source, kafka, task_lives
+from tests.support import eventually, idle_source, kafka, task_lives
+from tests.support.connect_workers import Group, Kind, Worker
 
 pytestmark = [pytest.mark.integration, pytest.mark.full, pytest.mark.timeout(1800)]
 
-JAVA, OURS = connect_workers.Kind.JAVA, connect_workers.Kind.OURS
+JAVA, OURS = Kind.JAVA, Kind.OURS
 WAIT_S = 300.0
 TASKS = 5
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
@@ -27,7 +28,7 @@ class Cluster:
     """Connectors of every state, lines that flow through two of them, and workers that come and
     go; `sent` are the lines so far."""
 
-    def __init__(self, group: connect_workers.Group, folder: pathlib.Path, topic: str) -> None:
+    def __init__(self, group: Group, folder: pathlib.Path, topic: str) -> None:
         self.group = group
         self.topic = topic
         self.read, self.written = folder / "read", folder / "written"
@@ -35,14 +36,14 @@ class Cluster:
         self.serving: list[str] = []
 
     @property
-    def any(self) -> connect_workers.Worker:
+    def any(self) -> Worker:
         return self.group[self.serving[-1]]
 
-    def start(self, name: str, kind: connect_workers.Kind) -> None:
+    def start(self, name: str, kind: Kind) -> None:
         self.group.start(name, kind)
         self.serving.append(name)
 
-    def replace(self, old: str, new: str, kind: connect_workers.Kind) -> None:
+    def replace(self, old: str, new: str, kind: Kind) -> None:
         """One leaves in order, then another comes; lines go on being written all the time."""
         self.send()
         assert self.group[old].stop() in (0, 143)

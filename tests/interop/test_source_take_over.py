@@ -8,19 +8,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mm2.sandbox import comparison, proof
-from mm2.sandbox.traffic import trickle
-from tests.support import connect_workers, eventually, kafka, who_wrote
+from mm2.sandbox import proof
+from mm2.sandbox.copy_comparison import DifferenceKind, TopicsComparison
+from mm2.sandbox.traffic.latency_probe import TrickleProducer
+from tests.support import eventually, kafka, who_wrote
+from tests.support.connect_workers import Group, Kind, Worker
+from tests.support.who_wrote import Doubled
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 
 JAVA, JAVA_3_9, OURS = (
-    connect_workers.Kind.JAVA,
-    connect_workers.Kind.JAVA_3_9,
-    connect_workers.Kind.OURS,
+    Kind.JAVA,
+    Kind.JAVA_3_9,
+    Kind.OURS,
 )
 WAIT_S = 300.0
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -30,7 +34,7 @@ FLUSH_S = 2.0
 """How far apart offsets are committed: so much Java does again after a SIGKILL of anybody."""
 DELIVERY_S = 40.0
 """So long ours wait for what a worker of Java may still send that was killed."""
-NONE = who_wrote.Doubled(by_us=0, by_others=0)
+NONE = Doubled(by_us=0, by_others=0)
 SKIPPED_BY = "java.stopped.cleanly"
 NEVER = {"producer.override.delivery.timeout.ms": "3600000"}
 """Nobody in this test waits so long."""
@@ -39,16 +43,14 @@ NEVER = {"producer.override.delivery.timeout.ms": "3600000"}
 class Mirroring:
     """Traffic on one topic, and the connector that mirrors it, whoever runs its tasks."""
 
-    def __init__(
-        self, west: cluster.Cluster, east: cluster.Cluster, group: connect_workers.Group, name: str
-    ) -> None:
+    def __init__(self, west: SandboxCluster, east: SandboxCluster, group: Group, name: str) -> None:
         self.group = group
         self.source, self.target = dict(west.client_properties()), dict(east.client_properties())
         self.topic = name
         self.alias = f"w-{name}"
         self.mirror = f"{self.alias}.{name}"
         kafka.create_topic(self.source, name, partitions=PARTITIONS)
-        self.traffic = trickle.Trickle(
+        self.traffic = TrickleProducer(
             self.source, name, partitions=PARTITIONS, per_second=PER_SECOND
         )
 
@@ -69,7 +71,7 @@ class Mirroring:
             "producer.override.delivery.timeout.ms": str(round(DELIVERY_S * 1000)),
         }
 
-    def start(self, name: str, kind: connect_workers.Kind) -> connect_workers.Worker:
+    def start(self, name: str, kind: Kind) -> Worker:
         return self.group.start(name, kind)
 
     def moves(self) -> None:
@@ -82,7 +84,7 @@ class Mirroring:
             interval_s=0.3,
         )
 
-    def commits(self, worker: connect_workers.Worker) -> None:
+    def commits(self, worker: Worker) -> None:
         """What it has mirrored by now, as Java stores it."""
         sent = self.traffic.sent
 
@@ -92,7 +94,7 @@ class Mirroring:
 
         eventually.eventually(stored, WAIT_S, self.group.log_texts, interval_s=0.3)
 
-    def doubled(self) -> who_wrote.Doubled:
+    def doubled(self) -> Doubled:
         """How many records stand in the mirror that stand there before, and who wrote them again.
         (The source is another one by the time that both were read, as long as there is traffic.)"""
         return who_wrote.doubled(self.target, self.mirror, source=self.alias)
@@ -103,16 +105,16 @@ class Mirroring:
             return 0
         return sum(kafka.offsets(self.target, self.mirror, each)[1] for each in range(PARTITIONS))
 
-    def judged(self) -> comparison.Comparison:
+    def judged(self) -> TopicsComparison:
         """What the mirror has, once it has all that was ever sent."""
-        return proof.compare(self.source, self.target, {self.topic: self.mirror})
+        return proof.compare_topics(self.source, self.target, {self.topic: self.mirror})
 
-    def complete(self) -> comparison.Comparison:
+    def complete(self) -> TopicsComparison:
         """The same, as soon as nothing is missing any more."""
 
-        def all_there() -> comparison.Comparison | None:
+        def all_there() -> TopicsComparison | None:
             found = self.judged()
-            return found if found.count(comparison.Kind.MISSING) == 0 else None
+            return found if found.count(DifferenceKind.MISSING) == 0 else None
 
         found = eventually.eventually(all_there, WAIT_S, self.group.log_texts, interval_s=1.0)
         assert found is not None
@@ -121,9 +123,9 @@ class Mirroring:
 
 @pytest.fixture
 def mirroring(
-    west: cluster.Cluster,
-    east: cluster.Cluster,
-    connect_group: Callable[..., connect_workers.Group],
+    west: SandboxCluster,
+    east: SandboxCluster,
+    connect_group: Callable[..., Group],
     topic: Callable[..., str],
 ) -> Iterator[Mirroring]:
     group = connect_group(
@@ -141,17 +143,17 @@ def mirroring(
         made.traffic.stop()
 
 
-def stopped(worker: connect_workers.Worker) -> None:
+def stopped(worker: Worker) -> None:
     assert worker.stop() in (0, 143)
 
 
-def told(worker: connect_workers.Worker) -> str:
+def told(worker: Worker) -> str:
     """What its tasks say of why they do not copy."""
     tasks = worker.get("/connectors/mirror/status")["tasks"]
     return "\n".join(each.get("trace") or "" for each in tasks)
 
 
-def killed(worker: connect_workers.Worker) -> None:
+def killed(worker: Worker) -> None:
     worker.sigkill()
 
 
@@ -160,9 +162,7 @@ def killed(worker: connect_workers.Worker) -> None:
     [JAVA, pytest.param(JAVA_3_9, marks=pytest.mark.full)],
     ids=lambda kind: kind.value,
 )
-def test_stopped_in_order_nothing_is_lost_or_doubled(
-    mirroring: Mirroring, java: connect_workers.Kind
-) -> None:
+def test_stopped_in_order_nothing_is_lost_or_doubled(mirroring: Mirroring, java: Kind) -> None:
     first = mirroring.start("java", java)
     mirroring.traffic.start()
     first.configure("mirror", mirroring.config)
@@ -180,7 +180,7 @@ def test_stopped_in_order_nothing_is_lost_or_doubled(
 
 @pytest.mark.full
 @pytest.mark.parametrize("java", [JAVA, JAVA_3_9], ids=lambda kind: kind.value)
-def test_killed_only_java_doubles(mirroring: Mirroring, java: connect_workers.Kind) -> None:
+def test_killed_only_java_doubles(mirroring: Mirroring, java: Kind) -> None:
     """Java does again what nobody had committed; what it has done we find, to the record."""
     first = mirroring.start("java", java)
     mirroring.traffic.start()
@@ -204,9 +204,9 @@ def test_killed_only_java_doubles(mirroring: Mirroring, java: connect_workers.Ki
     mirroring.moves()
     mirroring.traffic.stop()
     found = mirroring.complete()
-    others = found.count(comparison.Kind.EXTRA) + found.count(comparison.Kind.ALTERED)
-    assert (others, found.count(comparison.Kind.REORDERED)) == (0, 0), str(found)
+    others = found.count(DifferenceKind.EXTRA) + found.count(DifferenceKind.ALTERED)
+    assert (others, found.count(DifferenceKind.REORDERED)) == (0, 0), str(found)
     twice = mirroring.doubled()
     assert twice.by_us == 0, twice
-    assert found.count(comparison.Kind.DUPLICATED) == twice.by_others, str(found)
+    assert found.count(DifferenceKind.DUPLICATED) == twice.by_others, str(found)
     assert twice.by_others <= PER_SECOND * (FLUSH_S + 2.0), "Java's own, since its last commit"

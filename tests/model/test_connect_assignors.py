@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_runtime.core.assignment import balance, cooperative, work
+from connect_runtime.group import assignor, connectors_and_tasks
+from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks
 from tests.fakes import connect_group
+from tests.fakes.connect_group import ConnectGroup
 from tests.support import examples
 
 WORKERS = [f"w{number}" for number in range(7)]
@@ -26,10 +28,8 @@ class Weather:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.group = connect_group.ConnectGroup(
-            delay_max_ms=self.rng.choice([0, 1, 100, 300_000, 300_000])
-        )
-        self.away: dict[str, work.Work] = {}
+        self.group = ConnectGroup(delay_max_ms=self.rng.choice([0, 1, 100, 300_000, 300_000]))
+        self.away: dict[str, ConnectorsAndTasks] = {}
         for _ in range(self.rng.randint(0, 4)):
             self.configure()
         self.group.join(*self.rng.sample(WORKERS, self.rng.randint(1, 4)))
@@ -46,8 +46,10 @@ class Weather:
         absent = sorted(set(WORKERS) - set(self.group.members))
         if absent:
             member = self.rng.choice(absent)
-            held = self.away.pop(member, work.NO_WORK)
-            self.group.join(member, held=held if self.rng.random() < 0.2 else work.NO_WORK)
+            held = self.away.pop(member, connectors_and_tasks.NO_WORK)
+            self.group.join(
+                member, held=held if self.rng.random() < 0.2 else connectors_and_tasks.NO_WORK
+            )
 
     def leave(self) -> None:
         if len(self.group.members) > 1:
@@ -90,7 +92,7 @@ def test_after_any_weather_everything_runs_once_and_evenly_and_stays_so(seed):
     assert weather.group.last.delay_ms == 0
 
 
-def settled(seed: int) -> connect_group.ConnectGroup:
+def settled(seed: int) -> ConnectGroup:
     weather = Weather(seed)
     for _ in range(3):
         weather.configure()
@@ -171,7 +173,7 @@ def test_one_thing_runs_on_two_workers_only_when_one_of_them_was_away():
 
 def test_ten_thousand_tasks_are_planned_for_a_hundred_members():
     """From nothing; then for one member more, one less, and with everything running twice."""
-    group = connect_group.ConnectGroup(connectors={f"c{each}": 100 for each in range(100)})
+    group = ConnectGroup(connectors={f"c{each}": 100 for each in range(100)})
     group.join(*(f"w{number}" for number in range(100)))
     group.round()
     assert group.loads == ([1] * 100, [100] * 100)
@@ -181,26 +183,26 @@ def test_ten_thousand_tasks_are_planned_for_a_hundred_members():
     group.leave("w7")
     group.settle()
     assert group.even
-    group.join("zombie", held=work.Work(tasks=group.configured().work().tasks))
+    group.join("zombie", held=ConnectorsAndTasks(tasks=group.configured().work().tasks))
     group.settle()
     assert group.complete
     assert group.even
 
 
 def keeping_what_runs_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cooperative, "_repeated", lambda reported, active: frozenset())
+    monkeypatch.setattr(assignor, "_find_duplicates", lambda reported, active: frozenset())
 
 
 def giving_all_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def unfair(held, items):
         next(iter(held.values())).extend(items)
 
-    monkeypatch.setattr(balance, "spread", unfair)
+    monkeypatch.setattr(assignor, "spread_evenly", unfair)
 
 
 @pytest.mark.parametrize("plant", [keeping_what_runs_twice, giving_all_to_one])
 def test_a_planted_fault_is_found(plant, monkeypatch: pytest.MonkeyPatch) -> None:
-    group = connect_group.ConnectGroup(connectors={"c1": 8})
+    group = ConnectGroup(connectors={"c1": 8})
     group.join("w1", "w2")
     group.round()
     group.join("zombie", held=group.members["w1"])

@@ -11,10 +11,14 @@ from collections.abc import Callable
 
 import pytest
 
-from connect_runtime.core.assignment import cooperative, protocol, work
-from connect_runtime.core.membership import events, machine, pulse
-from tests.model.membership import worker as workers
-from tests.model.membership import world as model
+from connect_runtime.group import assignor
+from connect_runtime.group.connect_protocol import ConnectProtocol
+from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks
+from connect_runtime.group.heartbeat import HeartbeatTimer
+from connect_runtime.group.member import GroupMember
+from connect_runtime.group.member_events import RejoinRequested
+from tests.model.membership.worker import Worker
+from tests.model.membership.world import World
 from tests.support import examples
 
 QUICK, FULL = examples.of(12), 80
@@ -30,9 +34,9 @@ class History:
 
     def __init__(self, seed: int, *, lost: float = 0.0, offers: tuple[str, ...] = ()) -> None:
         self.rng = random.Random(seed)
-        self.world = model.World(random.Random(seed + 1), lost=lost)
+        self.world = World(random.Random(seed + 1), lost=lost)
         self.offers = offers or ("SESSIONED",)
-        self.workers: list[workers.Worker] = []
+        self.workers: list[Worker] = []
         self.numbers = 0
         self.world.watch()
         self.world.configure()
@@ -41,14 +45,14 @@ class History:
             self.join()
 
     @property
-    def alive(self) -> list[workers.Worker]:
+    def alive(self) -> list[Worker]:
         return [each for each in self.workers if not each.gone and not each.closing]
 
     def join(self) -> None:
         if len(self.alive) < 5:
             self.numbers += 1
-            offers = protocol.Protocol[self.rng.choice(self.offers)]
-            self.workers.append(workers.Worker(self.numbers, self.world, offers=offers))
+            offers = ConnectProtocol[self.rng.choice(self.offers)]
+            self.workers.append(Worker(self.numbers, self.world, offers=offers))
 
     def close(self) -> None:
         if len(self.alive) > 1:
@@ -98,7 +102,7 @@ class History:
         if not self.alive:
             self.join()
         self.world.run(seconds)
-        self.alive[0].tell(events.RejoinRequested("once more"))
+        self.alive[0].tell(RejoinRequested("once more"))
         self.world.run(60)
 
     def check_calm(self) -> None:
@@ -210,28 +214,28 @@ def test_a_follower_that_is_cut_off_stops_before_others_get_its_work():
 
 def deaf(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who has no coordinator goes on working for ever."""
-    monkeypatch.setattr(machine.GroupMember, "_stop_work", lambda self, now_s: None)
-    monkeypatch.setattr(machine.GroupMember, "_silence_end_s", float("inf"))
+    monkeypatch.setattr(GroupMember, "_stop_work", lambda self, now_s: None)
+    monkeypatch.setattr(GroupMember, "_silence_end_s", float("inf"))
 
 
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is taken from one is given to the next in the same round."""
-    honest = cooperative.plan
+    honest = assignor.plan_cooperative_assignment
 
     def plan(asked, state, *, times):
         found = honest(asked, state, times=times)
         taken = [item for has in found.revoked.values() for item in has.items]
         to = next(iter(found.assigned))
-        given = work.Work.of(taken)
+        given = ConnectorsAndTasks.of(taken)
         assigned = {**found.assigned, to: found.assigned[to].then(given)}
         return dataclasses.replace(found, assigned=assigned)
 
-    monkeypatch.setattr(cooperative, "plan", plan)
+    monkeypatch.setattr(assignor, "plan_cooperative_assignment", plan)
 
 
 def silent(monkeypatch: pytest.MonkeyPatch) -> None:
     """No heartbeats are sent."""
-    monkeypatch.setattr(pulse.Pulse, "answered", lambda self, now_s: None)
+    monkeypatch.setattr(HeartbeatTimer, "answered", lambda self, now_s: None)
 
 
 @pytest.mark.parametrize(("plant", "weather"), [(deaf, foul), (impatient, fair), (silent, fair)])

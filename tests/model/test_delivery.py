@@ -13,16 +13,42 @@ from random import Random
 
 import pytest
 
-from tests.model.delivery import (
-    faults,
-    judge,
-    open_faults,
-    openings,
-    owner,
-    schedule,
-    silences,
-    weather,
+from tests.model.delivery import faults, judge, schedule, weather
+from tests.model.delivery.faults import (
+    AbortedTailCounted,
+    AnchorBeforeAcknowledgement,
+    AnchorsOutOfPlace,
+    BaseOffsetUnchecked,
+    InitProducerOnly,
+    LogEndCompared,
+    NewPartitionUnmarked,
+    NoFence,
+    QueueTakenForSkipped,
+    SequencesCounted,
+    TailIgnored,
+    TailShifted,
+    TakesAgainAtOnce,
+    UnknownTakenForDone,
 )
+from tests.model.delivery.judge import Kind
+from tests.model.delivery.open_faults import BeginsAtStable, OpenMadeUp, StableUnseen
+from tests.model.delivery.openings import (
+    AgeOfTheQueue,
+    BackToTheBatch,
+    GapsUnmapped,
+    OneTooMany,
+    StartOverlooked,
+)
+from tests.model.delivery.owner import MakeCopy
+from tests.model.delivery.schedule import Outcome
+from tests.model.delivery.silences import (
+    DeletedHeadCounted,
+    GoneTakenForMatched,
+    NoReceiptForAnotherId,
+    NothingBelieved,
+    ReceiptsWithoutTarget,
+)
+from tests.model.delivery.weather import Weather
 from tests.support import examples
 
 QUICK = 300
@@ -112,32 +138,32 @@ LOSSY = weather.with_some(lost=0.04, slow=0.1, stuck=0.02)
 class Planted:
     """A machine with a fault, the weather that brings it out, and what it breaks."""
 
-    make: owner.MakeCopy
-    kind: judge.Kind
-    conditions: Callable[[Random], weather.Weather] = weather.draw
+    make: MakeCopy
+    kind: Kind
+    conditions: Callable[[Random], Weather] = weather.draw
 
 
-LOST, DOUBLED = judge.Kind.LOST, judge.Kind.DOUBLED
-STOPPED, UNSETTLED, CLAIMED = judge.Kind.STOPPED, judge.Kind.UNSETTLED, judge.Kind.CLAIMED
+LOST, DOUBLED = Kind.LOST, Kind.DOUBLED
+STOPPED, UNSETTLED, CLAIMED = Kind.STOPPED, Kind.UNSETTLED, Kind.CLAIMED
 
 PLANTED = {
-    "no fence": Planted(make=faults.NoFence, kind=DOUBLED, conditions=QUIET),
-    "a new epoch without marker": Planted(make=faults.InitProducerOnly, kind=DOUBLED),
-    "no marker where all is empty": Planted(make=faults.NewPartitionUnmarked, kind=STOPPED),
+    "no fence": Planted(make=NoFence, kind=DOUBLED, conditions=QUIET),
+    "a new epoch without marker": Planted(make=InitProducerOnly, kind=DOUBLED),
+    "no marker where all is empty": Planted(make=NewPartitionUnmarked, kind=STOPPED),
     "fence never renewed": Planted(make=faults.fence_never_renewed, kind=DOUBLED, conditions=LONG),
-    "tail ignored": Planted(make=faults.TailIgnored, kind=DOUBLED),
-    "tail shifted": Planted(make=faults.TailShifted, kind=DOUBLED),
-    "aborted tail counted": Planted(make=faults.AbortedTailCounted, kind=LOST),
-    "sequences counted": Planted(make=faults.SequencesCounted, kind=DOUBLED),
+    "tail ignored": Planted(make=TailIgnored, kind=DOUBLED),
+    "tail shifted": Planted(make=TailShifted, kind=DOUBLED),
+    "aborted tail counted": Planted(make=AbortedTailCounted, kind=LOST),
+    "sequences counted": Planted(make=SequencesCounted, kind=DOUBLED),
     "gone taken for matched": Planted(
-        make=silences.GoneTakenForMatched,
+        make=GoneTakenForMatched,
         kind=LOST,
         conditions=weather.with_some(
             identical=True, source_retention=True, crashes=True, restarts=True, lost=0.04
         ),
     ),
     "deleted head counted": Planted(
-        make=silences.DeletedHeadCounted,
+        make=DeletedHeadCounted,
         kind=LOST,
         conditions=weather.with_some(
             target_retention=True,
@@ -155,24 +181,22 @@ PLANTED = {
             **PLAIN,
         ),
     ),
-    "log end compared": Planted(make=faults.LogEndCompared, kind=LOST),
-    "anchor before acknowledgement": Planted(make=faults.AnchorBeforeAcknowledgement, kind=LOST),
-    "anchors out of place": Planted(make=faults.AnchorsOutOfPlace, kind=judge.Kind.MAP),
-    "unknown taken for done": Planted(make=faults.UnknownTakenForDone, kind=LOST, conditions=LOSSY),
+    "log end compared": Planted(make=LogEndCompared, kind=LOST),
+    "anchor before acknowledgement": Planted(make=AnchorBeforeAcknowledgement, kind=LOST),
+    "anchors out of place": Planted(make=AnchorsOutOfPlace, kind=Kind.MAP),
+    "unknown taken for done": Planted(make=UnknownTakenForDone, kind=LOST, conditions=LOSSY),
     "queue taken for skipped": Planted(
-        make=faults.QueueTakenForSkipped, kind=LOST, conditions=weather.with_some(joins=False)
+        make=QueueTakenForSkipped, kind=LOST, conditions=weather.with_some(joins=False)
     ),
-    "base offset unchecked": Planted(
-        make=faults.BaseOffsetUnchecked, kind=DOUBLED, conditions=TWINS
-    ),
+    "base offset unchecked": Planted(make=BaseOffsetUnchecked, kind=DOUBLED, conditions=TWINS),
     "old records outside transactions": Planted(
         make=faults.old_records_outside_transactions, kind=DOUBLED, conditions=OLD
     ),
     "no receipt for another id": Planted(
-        make=silences.NoReceiptForAnotherId, kind=DOUBLED, conditions=GUESTS
+        make=NoReceiptForAnotherId, kind=DOUBLED, conditions=GUESTS
     ),
     "receipts without a target range": Planted(
-        make=silences.ReceiptsWithoutTarget,
+        make=ReceiptsWithoutTarget,
         kind=DOUBLED,
         conditions=weather.with_some(
             source_retention=True,
@@ -184,37 +208,33 @@ PLANTED = {
             **PLAIN,
         ),
     ),
-    "receipts for nothing": Planted(make=silences.NothingBelieved, kind=CLAIMED),
+    "receipts for nothing": Planted(make=NothingBelieved, kind=CLAIMED),
     "start inside a batch overlooked": Planted(
-        make=openings.StartOverlooked,
-        kind=judge.Kind.INVARIANT,
+        make=StartOverlooked,
+        kind=Kind.INVARIANT,
         conditions=weather.with_some(unclean_elections=True, largest=95, crashes=True),
     ),
     "gaps unmapped": Planted(
-        make=openings.GapsUnmapped, kind=judge.Kind.MAP, conditions=weather.with_some(filtered=True)
+        make=GapsUnmapped, kind=Kind.MAP, conditions=weather.with_some(filtered=True)
     ),
-    "one batch too many joined": Planted(make=openings.OneTooMany, kind=LOST),
+    "one batch too many joined": Planted(make=OneTooMany, kind=LOST),
     "back to the start of a batch": Planted(
-        make=openings.BackToTheBatch, kind=DOUBLED, conditions=weather.in_parts
+        make=BackToTheBatch, kind=DOUBLED, conditions=weather.in_parts
     ),
     "transactions for what has to wait": Planted(
-        make=openings.AgeOfTheQueue, kind=UNSETTLED, conditions=weather.in_parts
+        make=AgeOfTheQueue, kind=UNSETTLED, conditions=weather.in_parts
     ),
-    "last stable offset unseen": Planted(
-        make=open_faults.StableUnseen, kind=LOST, conditions=HANGING
-    ),
-    "open transaction made up": Planted(make=open_faults.OpenMadeUp, kind=STOPPED),
-    "open transaction misnamed": Planted(
-        make=open_faults.BeginsAtStable, kind=STOPPED, conditions=HANGING
-    ),
-    "fenced, takes again at once": Planted(make=faults.TakesAgainAtOnce, kind=UNSETTLED),
+    "last stable offset unseen": Planted(make=StableUnseen, kind=LOST, conditions=HANGING),
+    "open transaction made up": Planted(make=OpenMadeUp, kind=STOPPED),
+    "open transaction misnamed": Planted(make=BeginsAtStable, kind=STOPPED, conditions=HANGING),
+    "fenced, takes again at once": Planted(make=TakesAgainAtOnce, kind=UNSETTLED),
 }
 CONTENT_SEES = {LOST: "aborted tail counted", DOUBLED: "tail ignored"}
 """Of each kind a fault that the comparison of contents is the first to see."""
 
 
 def violations(
-    seeds: range, *, conditions: Callable[[Random], weather.Weather] = weather.draw
+    seeds: range, *, conditions: Callable[[Random], Weather] = weather.draw
 ) -> list[str]:
     found: list[str] = []
     for seed in seeds:
@@ -270,7 +290,7 @@ def test_a_sound_mirror_is_not_taken_again_because_nobody_says_which_are_open() 
     found = [schedule.run(seed, conditions=HEALTHY, tracing=True) for seed in range(10)]
     assert [each.violations for each in found if each.violations] == []
     trace = [line for each in found for line in each.trace]
-    assert any("FindOpenTransactions -> Refused" in line for line in trace)
+    assert any("FindOpenTransactions -> InstructionRefused" in line for line in trace)
     assert not any("a transaction is open before our marker" in line for line in trace)
 
 
@@ -297,13 +317,13 @@ def test_the_judge_sees_a_planted_fault_as_what_it_is(fault: str) -> None:
 @pytest.mark.timeout(120)
 @pytest.mark.judges
 @pytest.mark.parametrize("kind", CONTENT_SEES)
-def test_contents_alone_tell_a_loss_and_a_double(kind: judge.Kind) -> None:
+def test_contents_alone_tell_a_loss_and_a_double(kind: Kind) -> None:
     """No stop and no broken invariant was there before them to tell it."""
     first = next(each for each in outcomes(PLANTED[CONTENT_SEES[kind]]) if each.violations)
-    assert first.kinds <= {kind, judge.Kind.MAP}
+    assert first.kinds <= {kind, Kind.MAP}
     assert judge.kind_of(first.violations[0]) is kind
 
 
-def outcomes(planted: Planted) -> Iterator[schedule.Outcome]:
+def outcomes(planted: Planted) -> Iterator[Outcome]:
     for seed in range(CAUGHT_WITHIN):
         yield schedule.run(seed, make=planted.make, conditions=planted.conditions)

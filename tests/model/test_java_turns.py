@@ -13,8 +13,19 @@ from random import Random
 
 import pytest
 
-from mm2.core.copy import java_stretch, java_syncs, retracing
-from tests.model.delivery import java_faults, judge, schedule, weather
+from mm2.replication import java_takeover
+from mm2.replication.java_retrace import JavaOffsetSyncs
+from tests.model.delivery import java_faults, schedule, weather
+from tests.model.delivery.java_faults import (
+    DoublesCounted,
+    LastPlaceBelieved,
+    OneWriterOnly,
+    OnlyCommitted,
+    SteppingBackUnseen,
+)
+from tests.model.delivery.judge import Kind
+from tests.model.delivery.schedule import Outcome
+from tests.model.delivery.weather import Weather
 from tests.support import examples
 
 QUICK = 150
@@ -53,38 +64,40 @@ class Planted:
     owner: object
     name: str
     fault: object
-    kinds: frozenset[judge.Kind]
-    conditions: Callable[[Random], weather.Weather] = weather.java_turns
+    kinds: frozenset[Kind]
+    conditions: Callable[[Random], Weather] = weather.java_turns
 
 
-def _retracing(fault: type, *kinds: judge.Kind) -> Planted:
-    return Planted(owner=retracing, name="Retracing", fault=fault, kinds=frozenset(kinds))
+def _retracing(fault: type, *kinds: Kind) -> Planted:
+    return Planted(
+        owner=java_takeover, name="MapReconstruction", fault=fault, kinds=frozenset(kinds)
+    )
 
 
-def _side_by_side(random: Random) -> weather.Weather:
+def _side_by_side(random: Random) -> Weather:
     return dataclasses.replace(weather.java_turns(random), shared=False, overlaps=True)
 
 
-LOST, DOUBLED = judge.Kind.LOST, judge.Kind.DOUBLED
-STOPPED, CLAIMED = judge.Kind.STOPPED, judge.Kind.CLAIMED
+LOST, DOUBLED = Kind.LOST, Kind.DOUBLED
+STOPPED, CLAIMED = Kind.STOPPED, Kind.CLAIMED
 
 PLANTED = {
-    "stepping back unseen": _retracing(java_faults.SteppingBackUnseen, STOPPED, CLAIMED),
-    "records counted": _retracing(java_faults.DoublesCounted, LOST),
-    "last place believed": _retracing(java_faults.LastPlaceBelieved, DOUBLED),
+    "stepping back unseen": _retracing(SteppingBackUnseen, STOPPED, CLAIMED),
+    "records counted": _retracing(DoublesCounted, LOST),
+    "last place believed": _retracing(LastPlaceBelieved, DOUBLED),
     "one writer only": dataclasses.replace(
-        _retracing(java_faults.OneWriterOnly, STOPPED, CLAIMED), conditions=_side_by_side
+        _retracing(OneWriterOnly, STOPPED, CLAIMED), conditions=_side_by_side
     ),
-    "only what is committed": _retracing(java_faults.OnlyCommitted, STOPPED, CLAIMED),
+    "only what is committed": _retracing(OnlyCommitted, STOPPED, CLAIMED),
     "newest sync believed": Planted(
-        owner=java_syncs.JavaSyncs,
+        owner=JavaOffsetSyncs,
         name="below",
         fault=java_faults.newest,
         kinds=frozenset({DOUBLED}),
     ),
     "our own word taken for Java's": Planted(
-        owner=java_stretch,
-        name="look_behind",
+        owner=java_takeover,
+        name="find_java_records",
         fault=java_faults.believe_any_sync,
         kinds=frozenset({LOST}),
         conditions=weather.with_some(
@@ -108,5 +121,5 @@ def test_the_judge_sees_a_planted_fault(fault: str, monkeypatch: pytest.MonkeyPa
     assert sound.violations == [], "it is not the fault that shows"
 
 
-def _run(seed: int, planted: Planted) -> schedule.Outcome:
+def _run(seed: int, planted: Planted) -> Outcome:
     return schedule.run(seed, conditions=planted.conditions, tracing=True)

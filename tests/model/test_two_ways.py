@@ -10,8 +10,12 @@ from random import Random
 
 import pytest
 
-from mm2.core.copy import partition
-from tests.model.delivery import circles, judge, owner, schedule, weather
+from mm2.replication.partition_replicator import PartitionReplicator
+from tests.model.delivery import circles, schedule, weather
+from tests.model.delivery.circles import AskedAtMarkers, NotReadToTheEnd, TheirsPaired
+from tests.model.delivery.judge import Kind
+from tests.model.delivery.owner import MakeCopy
+from tests.model.delivery.weather import Weather
 from tests.support import examples
 
 QUICK = 150
@@ -21,11 +25,11 @@ CAUGHT_WITHIN = 60
 
 TWO_WAYS = weather.with_some(two_way=True, shared=True)
 CRASHING = weather.with_some(two_way=True, shared=True, crashes=True, slow=0.1)
-PLANTED: dict[str, tuple[owner.MakeCopy, judge.Kind, Callable[[Random], weather.Weather]]] = {
-    "nobody is asked": (circles.nobody_asked, judge.Kind.BACK, TWO_WAYS),
-    "not read to the end": (circles.NotReadToTheEnd, judge.Kind.BACK, TWO_WAYS),
-    "asked at markers": (circles.AskedAtMarkers, judge.Kind.BACK, TWO_WAYS),
-    "theirs paired": (circles.TheirsPaired, judge.Kind.CLAIMED, CRASHING),
+PLANTED: dict[str, tuple[MakeCopy, Kind, Callable[[Random], Weather]]] = {
+    "nobody is asked": (circles.nobody_asked, Kind.BACK, TWO_WAYS),
+    "not read to the end": (NotReadToTheEnd, Kind.BACK, TWO_WAYS),
+    "asked at markers": (AskedAtMarkers, Kind.BACK, TWO_WAYS),
+    "theirs paired": (TheirsPaired, Kind.CLAIMED, CRASHING),
 }
 
 
@@ -59,5 +63,5 @@ def test_the_judge_sees_a_planted_fault_as_what_it_is(fault: str) -> None:
     seen = (schedule.run(seed, make=make, conditions=conditions) for seed in range(CAUGHT_WITHIN))
     first = next((each for each in seen if kind in each.kinds), None)
     assert first is not None
-    sound = schedule.run(first.seed, make=partition.PartitionCopy, conditions=conditions)
+    sound = schedule.run(first.seed, make=PartitionReplicator, conditions=conditions)
     assert sound.violations == [], "it is not the fault that shows"

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from grafana.generator import boards
-from tests.support import promql, rules
+from tests.support import rules
+from tests.support.promql import Catalogue
 
 Json = Mapping[str, Any]
 _VALUES = re.compile(r"label_values\((.+), (\w+)\)")
@@ -92,7 +93,7 @@ def _is_for_nothing(mapping: Json) -> bool:
     return bool(options["result"]["text"]) and options["result"]["color"] != _WELL
 
 
-def legend_labels(each: Asked, known: promql.Catalogue) -> list[str]:
+def legend_labels(each: Asked, known: Catalogue) -> list[str]:
     """Labels that a legend names and its expression does not have."""
     found = known.labels_of(each.expr)
     return [label for label in _LEGEND.findall(each.legend) if label not in found]

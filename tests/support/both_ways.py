@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import confluent_kafka
 
-from connect_runtime.system import polling
-from tests.support import eventually, kafka, rounds
+from connect_runtime.system import clock
+from tests.support import eventually, kafka
+from tests.support.kafka import Outgoing, Properties, Record
+from tests.support.rounds import Rounds
 
 ROUND_S = 0.1
 ROUNDS_EACH = 5
@@ -19,11 +21,11 @@ _WAITS_S = 60.0
 _KINDS = ("plain", "idempotent", "committed", "aborted")
 
 
-class Locals(rounds.Rounds):
+class Locals(Rounds):
     """Writes to every partition of one topic: records that say where they are born, one after the
     other, by producers of every kind that come and go. What was aborted says so."""
 
-    def __init__(self, properties: kafka.Properties, topic: str, *, home: str, partitions: int):
+    def __init__(self, properties: Properties, topic: str, *, home: str, partitions: int):
         super().__init__(f"locals {home}")
         self._properties = properties
         self._topic = topic
@@ -60,16 +62,16 @@ class Locals(rounds.Rounds):
             if stop.wait(ROUND_S):
                 return
 
-    def _records(self, kind: str) -> list[kafka.Outgoing]:
+    def _records(self, kind: str) -> list[Outgoing]:
         made = []
         for partition in range(self._partitions):
             self._number += 1
             value = f"{self._home} {kind} {self._number:09}".encode()
-            made.append(kafka.Outgoing(key=b"k", value=value, partition=partition))
+            made.append(Outgoing(key=b"k", value=value, partition=partition))
         return made
 
 
-def wrong(logs: Mapping[str, Sequence[kafka.Record]]) -> list[str]:
+def wrong(logs: Mapping[str, Sequence[Record]]) -> list[str]:
     """What two logs of one partition, by whose home they are, got wrong; empty for nothing.
 
     Each is to hold its own records and all of the other's, once, those of one home in the order in
@@ -96,16 +98,16 @@ def wrong(logs: Mapping[str, Sequence[kafka.Record]]) -> list[str]:
     return found
 
 
-def _home(record: kafka.Record) -> str:
+def _home(record: Record) -> str:
     return (record.value or b"").decode().partition(" ")[0]
 
 
-def _aborted(record: kafka.Record) -> bool:
+def _aborted(record: Record) -> bool:
     return b" aborted " in (record.value or b"")
 
 
 def await_equal(
-    sides: Mapping[str, kafka.Properties],
+    sides: Mapping[str, Properties],
     topic: str,
     partitions: int,
     *,
@@ -130,14 +132,14 @@ def await_equal(
         lambda: not found(), deadline_s, lambda: f"{found()}\n{told()}", interval_s=0.5
     )
     before = ends()
-    polling.until(lambda: False, timeout_s=QUIET_S, interval_s=QUIET_S)
+    clock.wait_until(lambda: False, timeout_s=QUIET_S, interval_s=QUIET_S)
     assert ends() == before, "it goes round and round"
     assert found() == []
 
 
 def committed(
-    sides: Mapping[str, kafka.Properties], topic: str, partitions: Iterable[int]
-) -> list[dict[str, list[kafka.Record]]]:
+    sides: Mapping[str, Properties], topic: str, partitions: Iterable[int]
+) -> list[dict[str, list[Record]]]:
     """Each partition as those who read committed records see it on both sides."""
     return [
         {

@@ -7,18 +7,22 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from connect_runtime.wire.codec import messages, targets
-from mm2.sandbox import broker, cluster, ports, storage
-from tests.support import eventually, kafka, wire
+from connect_runtime.protocol.request_builders import ControllerTarget, RequestBuilder
+from mm2.sandbox import broker, port_reservation
+from mm2.sandbox.broker import KafkaBroker
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.support import eventually, kafka
+from tests.support.kafka import Properties
+from tests.support.wire import Driver
 
 _SOON_S = 60.0
 
 
 @contextmanager
-def added(running: cluster.Cluster, node_id: int) -> Iterator[broker.Broker]:
+def added(running: SandboxCluster, node_id: int) -> Iterator[KafkaBroker]:
     """One more broker, at an address of its own; broker 1 stays the only controller."""
     first = running.brokers[1]
-    port = ports.reserve()
+    port = port_reservation.reserve_port()
     address = f"CLIENT://127.0.0.1:{port.port}"
     folder = running.folder / f"broker-{node_id}"
     changed = {
@@ -31,8 +35,8 @@ def added(running: cluster.Cluster, node_id: int) -> Iterator[broker.Broker]:
     spec = dataclasses.replace(
         first._spec, node_id=node_id, folder=folder, settings={**first._settings, **changed}
     )
-    made = broker.Broker(spec)
-    storage.format_all([made], cluster_id=running.cluster_id)
+    made = KafkaBroker(spec)
+    broker.format_storage([made], cluster_id=running.cluster_id)
     try:
         made.start()
         yield made
@@ -41,7 +45,7 @@ def added(running: cluster.Cluster, node_id: int) -> Iterator[broker.Broker]:
         port.release()
 
 
-def reassign(access: kafka.Properties, topic: str, replicas: Sequence[int]) -> None:
+def reassign(access: Properties, topic: str, replicas: Sequence[int]) -> None:
     """Every partition of the topic goes to these brokers; returns once they lead it."""
     count = kafka.partition_count(access, topic)
 
@@ -53,15 +57,15 @@ def reassign(access: kafka.Properties, topic: str, replicas: Sequence[int]) -> N
         topics = (m.ReassignableTopic(name=topic, partitions=partitions),)
         return m.AlterPartitionReassignmentsRequest(topics=topics)
 
-    message = messages.Message(api="alter_partition_reassignments", low=0, high=0, build=build)
-    with wire.Driver(access) as driver:
-        answer = driver.ask(targets.Controller(), message)
+    message = RequestBuilder(api="alter_partition_reassignments", low=0, high=0, build=build)
+    with Driver(access) as driver:
+        answer = driver.ask(ControllerTarget(), message)
     codes = [part.error_code for each in answer.responses for part in each.partitions]
     assert (answer.error_code, codes) == (0, [0] * count), answer
     await_leaders(access, topic, set(replicas))
 
 
-def await_leaders(access: kafka.Properties, topic: str, wanted: set[int]) -> None:
+def await_leaders(access: Properties, topic: str, wanted: set[int]) -> None:
     """Until all partitions are led, and kept in sync, by none but these."""
 
     def led() -> bool:

@@ -6,12 +6,15 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from connect_runtime.base import ids
-from mm2.formats import checkpoint, offset_sync
+from connect_runtime.base.ids import TopicPartition
+from mm2.formats import mm2_records
+from mm2.formats.mm2_records import Checkpoint, OffsetSync
 from tests.support import eventually, kafka
+from tests.support.kafka import Outgoing, Record
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+
 
 CLASS = "org.apache.kafka.connect.mirror.MirrorCheckpointConnector"
 WAIT_S = 120.0
@@ -40,39 +43,39 @@ def config(
 
 
 def commit(
-    client: _Client, group: str, offsets: Mapping[ids.TopicPartition, int], **more: object
+    client: _Client, group: str, offsets: Mapping[TopicPartition, int], **more: object
 ) -> None:
     """As an application does that has consumed so far, and is gone. `more`: librdkafka's words."""
     places = {(place.topic, place.partition): offset for place, offset in offsets.items()}
     kafka.commit_offsets(client, group, places, **more)
 
 
-def committed(client: _Client, group: str, place: ids.TopicPartition) -> int:
+def committed(client: _Client, group: str, place: TopicPartition) -> int:
     """Negative: nothing."""
     return kafka.committed_offset(client, group, place.topic, place.partition)
 
 
-def write_syncs(client: _Client, topic: str, *syncs: offset_sync.OffsetSync) -> None:
-    encoded = [offset_sync.encode(each) for each in syncs]
-    kafka.produce(client, topic, [kafka.Outgoing(key=key, value=value) for key, value in encoded])
+def write_syncs(client: _Client, topic: str, *syncs: OffsetSync) -> None:
+    encoded = [mm2_records.encode_offset_sync(each) for each in syncs]
+    kafka.produce(client, topic, [Outgoing(key=key, value=value) for key, value in encoded])
 
 
-def read(client: _Client, alias: str) -> list[kafka.Record]:
+def read(client: _Client, alias: str) -> list[Record]:
     """AssertionError before there is a topic. All are checked to be Java's in form."""
     topic = f"{alias}.checkpoints.internal"
     assert topic in kafka.topics(client)
     found = kafka.read_partition(client, topic)
     for each in found:
         point = decoded(each)
-        assert checkpoint.encode(point) == (each.key, each.value)
+        assert mm2_records.encode_checkpoint(point) == (each.key, each.value)
         assert (each.timestamp_type, each.headers) == (kafka.CREATE_TIME, ())
     return found
 
 
-def decoded(record: kafka.Record) -> checkpoint.Checkpoint:
+def decoded(record: Record) -> Checkpoint:
     assert record.key is not None
     assert record.value is not None
-    return checkpoint.decode(record.key, record.value)
+    return mm2_records.decode_checkpoint(record.key, record.value)
 
 
 def points(client: _Client, alias: str, group: str) -> list[tuple[int, int]]:
@@ -84,18 +87,18 @@ def points(client: _Client, alias: str, group: str) -> list[tuple[int, int]]:
 class Flow:
     """A topic on `west`, its mirror on `east`, and what was synced of it."""
 
-    def __init__(self, west: cluster.Cluster, east: cluster.Cluster, *, syncs_on: str) -> None:
+    def __init__(self, west: SandboxCluster, east: SandboxCluster, *, syncs_on: str) -> None:
         self.source, self.target = west.client_properties(), east.client_properties()
         number = next(_UNIQUE)
         self.aliases = (f"afar{number}", f"near{number}")
-        self.place = ids.TopicPartition(f"checkpointed{number}", 0)
-        self.mirror = ids.TopicPartition(f"{self.aliases[0]}.{self.place.topic}", 0)
+        self.place = TopicPartition(f"checkpointed{number}", 0)
+        self.mirror = TopicPartition(f"{self.aliases[0]}.{self.place.topic}", 0)
         for properties, topic in (
             (self.source, self.place.topic),
             (self.target, self.mirror.topic),
         ):
             kafka.create_topic(properties, topic)
-            outgoing = [kafka.Outgoing(key=None, value=b"%d" % each) for each in range(_RECORDS)]
+            outgoing = [Outgoing(key=None, value=b"%d" % each) for each in range(_RECORDS)]
             kafka.produce(properties, topic, outgoing)
         self._at = self.source if syncs_on == "source" else self.target
         other = self.aliases[1] if syncs_on == "source" else self.aliases[0]
@@ -114,9 +117,7 @@ class Flow:
         return f"{self.place.topic}-{name}"
 
     def synced(self, upstream: int, downstream: int) -> None:
-        sync = offset_sync.OffsetSync(
-            partition=self.place, upstream=upstream, downstream=downstream
-        )
+        sync = OffsetSync(partition=self.place, upstream=upstream, downstream=downstream)
         write_syncs(self._at, self._syncs, sync)
 
     def at_source(self, group: str, offset: int, **more: object) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from mm2.app.cli import main
+from mm2.cli import main
 
 
 def every() -> Iterator[tuple[str, click.Command]]:

@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
 
-from connect_runtime.system import clock, threads
+from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.threads import ThreadGroup
 
 STORE_PASSWORD = "store-pass"
 KEY_PASSWORD = "key-pass"
@@ -80,7 +81,7 @@ def _issue(
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
     signer = key if issuer is None else issuer.key
-    now = datetime.datetime.fromtimestamp(clock.SystemClock().wall_ms() / 1000, tz=datetime.UTC)
+    now = datetime.datetime.fromtimestamp(SystemClock().wall_ms() / 1000, tz=datetime.UTC)
     builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -126,7 +127,7 @@ def expired_listener(folder: Path) -> Iterator[dict[str, str]]:
     (folder / "authority.pem").write_text(pem(authority.certificate))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "server.pem")
-    owned = threads.Threads(on_unasked_end=lambda _: None)
+    owned = ThreadGroup(on_unasked_end=lambda _: None)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(0.2)
 

@@ -5,36 +5,46 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from connect_runtime.kafka_client import access as kafka_access
-from connect_runtime.system import clock
-from connect_runtime.wire.connection import store_files
-from mm2.cluster import admin as admin_port
-from mm2.cluster import flow_log_writer, kafka_admin, kafka_flow_log
-from mm2.sandbox import cluster, secure
+from connect_runtime.kafka import cluster_access
+from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.network import key_stores
+from connect_runtime.system.clock import SystemClock
+from mm2.kafka import flow_log_writer
+from mm2.kafka.admin import KafkaAdmin
+from mm2.kafka.client_interfaces import ConfigChange
+from mm2.kafka.flow_log import KafkaFlowLog
+from mm2.kafka.flow_log_writer import UnacknowledgedLimits
+from mm2.sandbox import cluster_security
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 
-CLOCK = clock.SystemClock()
+CLOCK = SystemClock()
 
 
 def of(
-    running: cluster.Cluster, user: str = secure.ADMIN, *, mechanism: str = secure.SCRAM_512
-) -> kafka_access.Access:
+    running: SandboxCluster,
+    user: str = cluster_security.ADMIN_USER,
+    *,
+    mechanism: str = cluster_security.SCRAM_512,
+) -> KafkaClusterAccess:
     """As settings would give it that hold this cluster's client properties."""
     properties = running.client_properties(user, mechanism=mechanism)
-    return kafka_access.parse(properties, files=store_files.below(Path()), name=running.name)
+    return cluster_access.parse_cluster_access(
+        properties, files=key_stores.create_store_files(Path()), name=running.name
+    )
 
 
-def admin(access: kafka_access.Access, **options: Any) -> kafka_admin.KafkaAdmin:
-    return kafka_admin.KafkaAdmin(access, client_id="test-admin", clock=CLOCK, **options)
+def admin(access: KafkaClusterAccess, **options: Any) -> KafkaAdmin:
+    return KafkaAdmin(access, client_id="test-admin", clock=CLOCK, **options)
 
 
 def flow_log(
-    access: kafka_access.Access,
+    access: KafkaClusterAccess,
     source_alias: str,
     *,
     replication_factor: int = 1,
-    bounds: flow_log_writer.Bounds = flow_log_writer.DEFAULT_BOUNDS,
-) -> kafka_flow_log.KafkaFlowLog:
-    return kafka_flow_log.KafkaFlowLog(
+    bounds: UnacknowledgedLimits = flow_log_writer.DEFAULT_UNACKNOWLEDGED_LIMITS,
+) -> KafkaFlowLog:
+    return KafkaFlowLog(
         access,
         source_alias=source_alias,
         client_id="test-flow-log",
@@ -45,5 +55,5 @@ def flow_log(
     )
 
 
-def compact() -> admin_port.ConfigChange:
-    return admin_port.ConfigChange(set={"cleanup.policy": "compact"})
+def compact() -> ConfigChange:
+    return ConfigChange(set={"cleanup.policy": "compact"})

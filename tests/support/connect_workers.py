@@ -15,9 +15,11 @@ from typing import Any, Self
 
 import httpx
 
-from connect_runtime.system import processes as child_processes
-from mm2.sandbox import artefacts, class_archive, jvm, ports, properties
-from tests.support import eventually, idle_source, processes
+from connect_runtime.system import processes
+from connect_runtime.system.processes import ChildProcess
+from mm2.sandbox import broker_settings, class_archive, java_server, kafka_jars, port_reservation
+from tests.support import eventually, idle_source
+from tests.support import processes as support_processes
 
 START_S = 240.0
 STOP_S = 60.0
@@ -56,11 +58,13 @@ class Kind(enum.Enum):
         if self is Kind.OURS:
             module = f"connect_runtime.app.cli.connect_{mode.value}"
             return [sys.executable, "-m", module, *map(str, files)]
-        jars = artefacts.jars(_JARS[self])
+        jars = kafka_jars.ensure_jars(_JARS[self])
         main = f"org.apache.kafka.connect.cli.Connect{mode.value.title()}"
-        every = (*flags, *class_archive.flags(jars))
+        every = (*flags, *class_archive.ensure_archive(jars))
         classes = [idle_source.java_classes()]
-        return jvm.command(main, *map(str, files), jars=jars, flags=every, classes=classes)
+        return java_server.make_java_command(
+            main, *map(str, files), jars=jars, flags=every, classes=classes
+        )
 
     @property
     def settings(self) -> Mapping[str, str]:
@@ -75,7 +79,7 @@ class Kind(enum.Enum):
         }
 
 
-_JARS = {Kind.JAVA: artefacts.KAFKA, Kind.JAVA_3_9: artefacts.CONNECT_3_9}
+_JARS = {Kind.JAVA: kafka_jars.KAFKA_JARS, Kind.JAVA_3_9: kafka_jars.CONNECT_3_9_JARS}
 
 
 def storage(name: str) -> dict[str, str]:
@@ -104,11 +108,11 @@ class Worker:
         name: str = "worker",
         mode: Mode = Mode.DISTRIBUTED,
         connectors: Sequence[Mapping[str, str]] = (),
-        flags: Sequence[str] = jvm.TEST_FLAGS,
+        flags: Sequence[str] = java_server.TEST_JVM_FLAGS,
     ) -> None:
         self.kind = kind
         self.name = name
-        self._port = ports.reserve()
+        self._port = port_reservation.reserve_port()
         self.address = f"127.0.0.1:{self._port.port}"
         """Its `worker_id` in statuses, too."""
         self.url = f"http://{self.address}"
@@ -125,7 +129,7 @@ class Worker:
             "rest.advertised.host.name": "127.0.0.1",
             **settings,
         }
-        self._child: child_processes.Child | None = None
+        self._child: ChildProcess | None = None
         self._client = httpx.Client(base_url=self.url, timeout=_ANSWER_S, trust_env=False)
 
     def __enter__(self) -> Self:
@@ -157,7 +161,7 @@ class Worker:
             files.append(self._file(f"{self.name}-connector-{number}", each))
         argv = self.kind.command(self._mode, files, flags=self._flags)
         with self.log_path.open("ab") as log:
-            self._child = child_processes.start(argv, output=log, cwd=processes.ROOT)
+            self._child = processes.start_process(argv, output=log, cwd=support_processes.ROOT)
         return self
 
     def await_ready(self, deadline_s: float = START_S) -> Self:
@@ -250,13 +254,13 @@ class Worker:
         return states == ["RUNNING"] * (tasks + 1)
 
     @property
-    def _started(self) -> child_processes.Child:
+    def _started(self) -> ChildProcess:
         assert self._child is not None, f"{self.name} was never started"
         return self._child
 
     def _file(self, name: str, settings: Mapping[str, str]) -> Path:
         path = self._folder / f"{name}.properties"
-        path.write_text(properties.render(settings))
+        path.write_text(broker_settings.render_properties(settings))
         return path
 
 
@@ -274,7 +278,7 @@ class Group:
         *,
         folder: Path,
         settings: Mapping[str, str] | None = None,
-        flags: Sequence[str] = jvm.TEST_FLAGS,
+        flags: Sequence[str] = java_server.TEST_JVM_FLAGS,
     ) -> None:
         self.group_id = group_id
         self.client = client

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Self
 
 from connect_runtime.system import processes
-from mm2.sandbox import artefacts, jvm
-from tests.support import kafka
+from connect_runtime.system.processes import ChildProcess
+from mm2.sandbox import java_server, kafka_jars
+from tests.support.kafka import Properties
 
 _CLASS = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 _END_S = 60.0
@@ -18,24 +19,22 @@ _END_S = 60.0
 class ConsoleConsumer:
     """Reads these topics from where the group stands, or not at all, until `stop`."""
 
-    def __init__(
-        self, folder: Path, properties: kafka.Properties, group: str, *topics: str
-    ) -> None:
+    def __init__(self, folder: Path, properties: Properties, group: str, *topics: str) -> None:
         self._printed = folder / f"console-{group}-{topics[0]}.txt"
-        self._command = jvm.command(
+        self._command = java_server.make_java_command(
             _CLASS,
             *("--bootstrap-server", properties["bootstrap.servers"], "--group", group),
             *("--include", "|".join(map(re.escape, topics))),
             *("--command-property", "auto.offset.reset=none"),
             *("--command-property", "auto.commit.interval.ms=500"),
-            jars=artefacts.jars(),
-            flags=(*jvm.TEST_FLAGS, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"),
+            jars=kafka_jars.ensure_jars(),
+            flags=(*java_server.TEST_JVM_FLAGS, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"),
         )
-        self._child: processes.Child | None = None
+        self._child: ChildProcess | None = None
 
     def start(self) -> Self:
         with self._printed.open("wb") as output:
-            self._child = processes.start(self._command, output=output)
+            self._child = processes.start_process(self._command, output=output)
         return self
 
     @property

@@ -6,25 +6,26 @@ from typing import Any
 
 from mm2.sandbox import proof
 from tests.support import eventually, kafka
+from tests.support.kafka import Outgoing, Properties, Record
 
 
-def some(count: int = 20, *, bytes_each: int = 100, **more: Any) -> list[kafka.Outgoing]:
+def some(count: int = 20, *, bytes_each: int = 100, **more: Any) -> list[Outgoing]:
     """Records that differ; `more` are fields of all of them."""
     return [
-        kafka.Outgoing(key=b"%d" % number, value=b"%09d" % number * (bytes_each // 9), **more)
+        Outgoing(key=b"%d" % number, value=b"%09d" % number * (bytes_each // 9), **more)
         for number in range(count)
     ]
 
 
 def assert_mirrored(
-    east: kafka.Properties, west: kafka.Properties, *topics: str, restamped: bool = False
+    east: Properties, west: Properties, *topics: str, restamped: bool = False
 ) -> None:
     """Whoever reads `east.<topic>` gets what readers of the topic get, committed or not.
 
     `restamped`: their source stamps what is appended, so that the kind of timestamp differs.
     """
     for isolation in ("read_committed", "read_uncommitted"):
-        found = proof.compare(
+        found = proof.compare_topics(
             east,
             west,
             {topic: f"east.{topic}" for topic in topics},
@@ -36,12 +37,12 @@ def assert_mirrored(
 
 
 def assert_goes_on(
-    east: kafka.Properties,
-    west: kafka.Properties,
+    east: Properties,
+    west: Properties,
     topic: str,
     *,
     start: int,
-    kept: list[kafka.Record],
+    kept: list[Record],
     deadline_s: float = 60.0,
 ) -> None:
     """Soon `east.<topic>` holds what it held, and behind it what its source has from `start` on."""

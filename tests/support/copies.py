@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mm2.formats import control_frame
-from mm2.pipeline import control_channel, control_server, engine
+from mm2.copier.control_frames import ControlMessage
+from mm2.copier.control_server import ControlServer, TaskChannel
+from mm2.copier.engine import CopyEngine, CopyHandle, CopyJob, CopyState
 from tests.support import eventually
 
 ECHO = "tests.system.standin_copies:echo"
@@ -15,11 +16,11 @@ CRASH = "tests.system.standin_copies:crash"
 class StartedCopy:
     """One copy and the worker's end of its channel."""
 
-    def __init__(self, handle: engine.CopyHandle, channel: control_channel.TaskChannel) -> None:
+    def __init__(self, handle: CopyHandle, channel: TaskChannel) -> None:
         self.handle = handle
         self.channel = channel
 
-    def message(self, timeout_s: float = 90.0) -> control_frame.Message:
+    def message(self, timeout_s: float = 90.0) -> ControlMessage:
         message = self.channel.receive(timeout_s)
         assert message is not None, f"no message; {self.handle.state}, {self.handle.error}"
         return message
@@ -27,7 +28,7 @@ class StartedCopy:
     def connects(self, deadline_s: float = 30.0) -> bool:
         """Whether it comes up; False when it ends instead."""
         eventually.eventually(
-            lambda: self.channel.connected or self.handle.state is engine.CopyState.ENDED,
+            lambda: self.channel.connected or self.handle.state is CopyState.ENDED,
             deadline_s,
             "the copy connects or ends",
         )
@@ -38,7 +39,7 @@ class StartedCopy:
         self.channel.send({"type": "ping"})
         assert self.message(10.0) == {"type": "ping"}
 
-    def await_state(self, state: engine.CopyState, deadline_s: float = 30.0) -> None:
+    def await_state(self, state: CopyState, deadline_s: float = 30.0) -> None:
         eventually.eventually(
             lambda: self.handle.state is state,
             deadline_s,
@@ -54,7 +55,7 @@ class StartedCopy:
 class Starter:
     """Starts copies `east->west task 0`, 1, 2 …"""
 
-    def __init__(self, copies: engine.CopyEngine, server: control_server.ControlServer) -> None:
+    def __init__(self, copies: CopyEngine, server: ControlServer) -> None:
         self.engine = copies
         self.server = server
         self.started: list[StartedCopy] = []
@@ -62,7 +63,7 @@ class Starter:
     def __call__(self, entry: str = ECHO) -> StartedCopy:
         index = len(self.started)
         channel = self.server.open(f"east->west task {index}")
-        job = engine.CopyJob(
+        job = CopyJob(
             flow="east->west",
             index=index,
             address=str(self.server.address),
@@ -80,5 +81,5 @@ class Starter:
             assert copy.handle.wait(10.0)
 
 
-def all_in(copies: list[StartedCopy], state: engine.CopyState) -> Callable[[], bool]:
+def all_in(copies: list[StartedCopy], state: CopyState) -> Callable[[], bool]:
     return lambda: all(copy.handle.state is state for copy in copies)

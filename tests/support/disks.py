@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mm2.sandbox import cluster
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 
 
 @contextlib.contextmanager
@@ -32,7 +32,7 @@ def grow(disk: Path) -> None:
     assert grown.returncode == 0, grown.stderr
 
 
-def move_data(target: cluster.Cluster, disk: Path) -> None:
+def move_data(target: SandboxCluster, disk: Path) -> None:
     """Put the data of the cluster's only broker on that disk; the broker is restarted."""
     target.stop()
     node = target.brokers[1]

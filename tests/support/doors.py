@@ -12,8 +12,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from connect_runtime.system import threads
-from mm2.sandbox import ports
+from connect_runtime.system.threads import OwnedThread
+from mm2.sandbox import port_reservation
 
 _CHUNK = 256 * 1024
 _TURN_S = 0.05
@@ -27,7 +27,7 @@ class Door:
     """
 
     def __init__(self, target: int) -> None:
-        self._reserved = ports.reserve()
+        self._reserved = port_reservation.reserve_port()
         self.port = self._reserved.port
         self.target = target
         self.shut = False
@@ -48,14 +48,14 @@ class Doors:
         self._doors = doors
         self._selector = selectors.DefaultSelector()
         self._pairs: dict[socket.socket, tuple[Door, socket.socket, bool]] = {}
-        self._thread: threads.OwnedThread | None = None
+        self._thread: OwnedThread | None = None
 
     def __enter__(self) -> Self:
         for door in self._doors:
             server = socket.create_server(("127.0.0.1", door.port), backlog=256)
             server.setblocking(False)
             self._selector.register(server, selectors.EVENT_READ, door)
-        self._thread = threads.OwnedThread("doors", self._serve, on_unasked_end=lambda end: None)
+        self._thread = OwnedThread("doors", self._serve, on_unasked_end=lambda end: None)
         return self
 
     def __exit__(

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from connect_runtime.system import certificates, clock
-from mm2.sandbox import cluster, ports, secure
+from connect_runtime.system.certificates import CertificateAuthority
+from connect_runtime.system.clock import SystemClock
+from mm2.sandbox import cluster_security, port_reservation
+from mm2.sandbox.sandbox_cluster import ClusterListener, SandboxCluster
 
 PLAIN, LOST, SASL = "PLAIN", "LOST", "OPENSASL"
 TLS, EXPIRED, SOON, ELSEWHERE, MUTUAL = "TLS", "EXPIRED", "SOON", "ELSEWHERE", "MUTUAL"
@@ -33,10 +35,10 @@ class Gate:
     """`authority` is the file with the certificate of who signed for the listeners with TLS.
 
     That of SOON ends in ten days. MUTUAL wants certificates of clients, SASL takes PLAIN alone.
-    LOST advertises `lost`, where nobody listens. `ports` say where listeners are bound.
+    LOST advertises `lost`, where nobody listens. `port_reservation` say where listeners are bound.
     """
 
-    cluster: cluster.Cluster
+    cluster: SandboxCluster
     authority: Path
     ports: Mapping[str, int]
     lost: str
@@ -55,7 +57,7 @@ def opened(folder: Path, users: Sequence[str]) -> Iterator[Gate]:
         bound = {name: _port(stack) for name in own}
         lost = f"127.0.0.1:{_port(stack)}"
         listeners = [
-            cluster.Listener(
+            ClusterListener(
                 name=name,
                 port=bound[name],
                 advertised=lost if name == LOST else f"127.0.0.1:{bound[name]}",
@@ -66,7 +68,7 @@ def opened(folder: Path, users: Sequence[str]) -> Iterator[Gate]:
             "listener.security.protocol.map": ",".join(
                 f"{name}:{protocol}" for name, protocol in _PROTOCOLS.items()
             ),
-            f"listener.name.{SASL.lower()}.sasl.enabled.mechanisms": secure.PLAIN,
+            f"listener.name.{SASL.lower()}.sasl.enabled.mechanisms": cluster_security.PLAIN,
             f"listener.name.{MUTUAL.lower()}.ssl.client.auth": "required",
             **{
                 f"listener.name.{name.lower()}.ssl.keystore.{key}": value
@@ -75,22 +77,22 @@ def opened(folder: Path, users: Sequence[str]) -> Iterator[Gate]:
             },
         }
         running = stack.enter_context(
-            cluster.Cluster("gate", users=users, settings=settings, listeners={1: listeners})
+            SandboxCluster("gate", users=users, settings=settings, listeners={1: listeners})
         )
         yield Gate(cluster=running, authority=folder / "authority.pem", ports=bound, lost=lost)
 
 
 def _port(stack: contextlib.ExitStack) -> int:
-    reserved = ports.reserve()
+    reserved = port_reservation.reserve_port()
     stack.callback(reserved.release)
     return reserved.port
 
 
 def _certificates(folder: Path) -> dict[str, Path]:
     """Key and certificate of each listener that has its own."""
-    now_ms = clock.SystemClock().wall_ms()
+    now_ms = SystemClock().wall_ms()
     long_ago_ms = now_ms - 30 * _DAY_MS
-    authority = certificates.Authority.create("test", wall_ms=long_ago_ms)
+    authority = CertificateAuthority.create("test", wall_ms=long_ago_ms)
     (folder / "authority.pem").write_bytes(authority.certificate_pem)
     sound = authority.issue("broker", hosts=["127.0.0.1"], wall_ms=now_ms)
     leaves = {

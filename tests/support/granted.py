@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from confluent_kafka import admin
 
-from mm2.sandbox import cluster
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import kafka
 
 Rights = Mapping[tuple[str, str], Sequence[str]]
@@ -14,7 +14,7 @@ Rights = Mapping[tuple[str, str], Sequence[str]]
 _LITERAL, _PREFIXED = admin.ResourcePatternType.LITERAL, admin.ResourcePatternType.PREFIXED
 
 
-def allow(on: cluster.Cluster, user: str, rights: Rights) -> None:
+def allow(on: SandboxCluster, user: str, rights: Rights) -> None:
     bindings = [
         admin.AclBinding(
             admin.ResourceType[kind],

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import struct
 
-from connect_runtime.base import ids
+from connect_runtime.base.ids import TopicPartition
 from tests.support import kafka
+from tests.support.kafka import Properties
 
 _TOPIC = "__consumer_offsets"
 _OFFSET_COMMIT = (0, 1)
@@ -14,7 +15,7 @@ _SHORT, _INT = struct.Struct(">h"), struct.Struct(">i")
 _VALUE = struct.Struct(">hq")
 
 
-def of(client: kafka.Properties, group: str, place: ids.TopicPartition) -> list[int | None]:
+def of(client: Properties, group: str, place: TopicPartition) -> list[int | None]:
     """None: they were taken away."""
     number = _java_hash(group) % kafka.partition_count(client, _TOPIC)
     return [
@@ -30,12 +31,12 @@ def set_back(history: list[int | None]) -> list[tuple[int, int]]:
     return [pair for pair in itertools.pairwise(told) if pair[1] < pair[0]]
 
 
-def _about(key: bytes) -> tuple[str, ids.TopicPartition] | None:
+def _about(key: bytes) -> tuple[str, TopicPartition] | None:
     if _SHORT.unpack_from(key)[0] not in _OFFSET_COMMIT:
         return None
     group, at = _text(key, _SHORT.size)
     topic, at = _text(key, at)
-    return group, ids.TopicPartition(topic, int(_INT.unpack_from(key, at)[0]))
+    return group, TopicPartition(topic, int(_INT.unpack_from(key, at)[0]))
 
 
 def _text(data: bytes, at: int) -> tuple[str, int]:

@@ -6,17 +6,20 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from connect_runtime.adapters.kafka import group as kafka_group
-from connect_runtime.base import errors
-from connect_runtime.core.assignment import protocol, work
-from connect_runtime.core.herder import events, participation
-from connect_runtime.core.membership import settings as membership
-from connect_runtime.ports import group as port
-from connect_runtime.system import clock
-from connect_runtime.wire.connection import cluster
+from connect_runtime.base.errors import FatalError
+from connect_runtime.group import connectors_and_tasks
+from connect_runtime.group.connect_protocol import ConnectProtocol
+from connect_runtime.group.connectors_and_tasks import ConfiguredWork, ConnectorsAndTasks
+from connect_runtime.group.member_state import GroupRebalanceConfig
+from connect_runtime.herder.group_interface import GroupEvent, WorkerGroup
+from connect_runtime.herder.group_session import GroupSessionFailed, GroupSessionSettings
+from connect_runtime.herder.herder_events import AssignmentReceived, CoordinatorLost, JoinRequested
+from connect_runtime.kafka.worker_group import KafkaWorkerGroup, WorkerGroupSettings
+from connect_runtime.network.cluster_connections import ConnectionSettings
+from connect_runtime.system.clock import SystemClock
 from tests.support import eventually, wire
 
-CLOCK = clock.SystemClock()
+CLOCK = SystemClock()
 SESSION_S = 6.0
 """The shortest that brokers allow."""
 CLOSE_S = 10.0
@@ -27,16 +30,16 @@ def kafka_member(
     group_id: str,
     name: str,
     *,
-    offers: protocol.Protocol = protocol.Protocol.SESSIONED,
+    offers: ConnectProtocol = ConnectProtocol.SESSIONED,
     protocol_type: str = "connect",
     rebalance_timeout_s: float = 60.0,
     delay_max_ms: int = 500,
     url: str | None = None,
-) -> port.Group:
+) -> WorkerGroup:
     """A member of a real broker's group, in a hurry."""
-    settings = kafka_group.Settings(
-        part=participation.Settings(
-            membership=membership.Settings(
+    settings = WorkerGroupSettings(
+        part=GroupSessionSettings(
+            membership=GroupRebalanceConfig(
                 group_id=group_id,
                 protocol_type=protocol_type,
                 session_timeout_s=SESSION_S,
@@ -47,13 +50,13 @@ def kafka_member(
             offers=offers,
             delay_max_ms=delay_max_ms,
         ),
-        connections=cluster.ConnectionSettings(
+        connections=ConnectionSettings(
             bootstrap=tuple(properties["bootstrap.servers"].split(",")),
             security=wire.security_of(properties),
             client_id=f"connect-{name}",
         ),
     )
-    return kafka_group.KafkaGroup(settings, clock=CLOCK, rng=random.Random(name))
+    return KafkaWorkerGroup(settings, clock=CLOCK, rng=random.Random(name))
 
 
 @dataclass(slots=True)
@@ -61,14 +64,14 @@ class Worker:
     """`runs` is what it runs; every piece of news is in `heard`. `ticks` False: it is stuck."""
 
     name: str
-    group: port.Group
-    configured: work.Configured = field(default_factory=work.Configured)
+    group: WorkerGroup
+    configured: ConfiguredWork = field(default_factory=ConfiguredWork)
     ticks: bool = True
-    runs: work.Work = work.NO_WORK
-    heard: list[port.News] = field(default_factory=list)
-    rounds: list[events.RoundCompleted] = field(default_factory=list)
+    runs: ConnectorsAndTasks = connectors_and_tasks.NO_WORK
+    heard: list[GroupEvent] = field(default_factory=list)
+    rounds: list[AssignmentReceived] = field(default_factory=list)
     joined: bool = False
-    failed: errors.FatalError | None = None
+    failed: FatalError | None = None
     woken: int = 0
     _rejoin_s: float = float("inf")
 
@@ -79,7 +82,7 @@ class Worker:
         self.woken += 1
 
     @property
-    def last(self) -> events.RoundCompleted:
+    def last(self) -> AssignmentReceived:
         return self.rounds[-1]
 
     @property
@@ -94,7 +97,7 @@ class Worker:
     def tasks(self) -> set[str]:
         return {str(each) for each in self.runs.tasks}
 
-    def configure(self, configured: work.Configured) -> None:
+    def configure(self, configured: ConfiguredWork) -> None:
         self.configured = configured
         self.group.rejoin("the configuration changed")
 
@@ -109,22 +112,22 @@ class Worker:
             self.heard.append(each)
             self._hear(each)
 
-    def _hear(self, news: port.News) -> None:
+    def _hear(self, news: GroupEvent) -> None:
         match news:
-            case events.JoinAsked(stop):
+            case JoinRequested(stop):
                 self.joined = False
                 self.runs = self.runs.without(stop.items)
                 self.group.prepared()
-            case events.RoundCompleted():
+            case AssignmentReceived():
                 self._complete(news)
-            case events.GroupLost():
+            case CoordinatorLost():
                 self.joined = False
-                self.runs = work.NO_WORK
-            case participation.Failed(error):
+                self.runs = connectors_and_tasks.NO_WORK
+            case GroupSessionFailed(error):
                 self.joined = False
                 self.failed = error
 
-    def _complete(self, told: events.RoundCompleted) -> None:
+    def _complete(self, told: AssignmentReceived) -> None:
         self.rounds.append(told)
         self.joined = True
         self.runs = self.runs.without(told.stop.items)
@@ -161,7 +164,7 @@ class Workers:
     def kill(self, one: Worker) -> None:
         """As by SIGKILL: its connections end, and it says nothing."""
         self.every.remove(one)
-        assert isinstance(one.group, kafka_group.KafkaGroup)
+        assert isinstance(one.group, KafkaWorkerGroup)
         assert one.group._threads.stop_all(CLOSE_S) == []
 
     def until(
@@ -176,7 +179,7 @@ class Workers:
             lambda: bool(holds()), deadline_s, lambda: f"{what}: {self._seen()}", interval_s=0.01
         )
 
-    def _seen(self) -> list[tuple[str, list[port.News]]]:
+    def _seen(self) -> list[tuple[str, list[GroupEvent]]]:
         return [(each.name, each.heard[-4:]) for each in self.every]
 
     def share(self, workers: Sequence[Worker], tasks: int) -> bool:

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from connect_runtime.system import processes, user_cache
+from connect_runtime.system import files, processes
 from mm2.sandbox import supervisor
 from tests.support import loopback
 
@@ -29,7 +29,7 @@ _FENCE = re.compile(r"^```(\w*) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL
 _STRAY = re.compile(r"^\s*(```|~~~)", re.MULTILINE)
 _MARK = "::block "
 _FOREIGN = "::connected to the foreign program at port "
-_FOREIGN_PORTS = (supervisor.FIRST_PORT, supervisor.FIRST_PORT + 100)
+_FOREIGN_PORTS = (supervisor.FIRST_BROKER_PORT, supervisor.FIRST_BROKER_PORT + 100)
 _FOREIGN_PROGRAM = f"""\
 import os, select, socket
 found = {{}}
@@ -158,7 +158,7 @@ def follow(
     guide = shlex.quote(str(folder / "guide.sh"))
     with (folder / "output").open("wb") as output:
         inside = ["sh", "-c", f"{ready} && exec bash {guide}"]
-        child = processes.start([*apart, *inside], output=output, env=given, cwd=here)
+        child = processes.start_process([*apart, *inside], output=output, env=given, cwd=here)
     code = child.wait(timeout_s)
     if code is None:
         child.kill()
@@ -185,6 +185,6 @@ def _copied(checkout: Path, to: Path) -> Path:
 def _fill(cache: Path) -> None:
     """With what a first run would fetch or make."""
     cache.mkdir(parents=True)
-    for each in user_cache.folder().iterdir():
+    for each in files.find_user_cache().iterdir():
         if each.name.startswith("kafka-4"):
             (shutil.copytree if each.is_dir() else shutil.copy2)(each, cache / each.name)

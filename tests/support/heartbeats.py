@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mm2.formats import heartbeat
+from mm2.formats import mm2_records
+from mm2.formats.mm2_records import Heartbeat
 from tests.support import eventually, kafka
+from tests.support.kafka import Record
 
 CLASS = "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector"
 TOPIC = "heartbeats"
@@ -26,26 +28,26 @@ def config(client: Mapping[str, str], source: str, **more: str) -> dict[str, str
     }
 
 
-def read(client: Mapping[str, str], source: str) -> list[kafka.Record]:
+def read(client: Mapping[str, str], source: str) -> list[Record]:
     """Those of this flow; AssertionError before there is a topic. All are checked to be Java's:
     by their key, by a value that says the record's own time, by having no headers."""
     assert TOPIC in kafka.topics(client)
-    key, _ = heartbeat.encode(heartbeat.Heartbeat(source=source, target=TARGET, at_ms=0))
+    key, _ = mm2_records.encode_heartbeat(Heartbeat(source=source, target=TARGET, at_ms=0))
     found = [each for each in kafka.read_partition(client, TOPIC) if each.key == key]
     for each in found:
         assert each.key is not None
         assert each.value is not None
-        said = heartbeat.decode(each.key, each.value)
-        assert said == heartbeat.Heartbeat(source=source, target=TARGET, at_ms=each.timestamp)
+        said = mm2_records.decode_heartbeat(each.key, each.value)
+        assert said == Heartbeat(source=source, target=TARGET, at_ms=each.timestamp)
         assert (each.timestamp_type, each.headers) == (kafka.CREATE_TIME, ())
     return found
 
 
-def more_come(client: Mapping[str, str], source: str, count: int = 2) -> list[kafka.Record]:
+def more_come(client: Mapping[str, str], source: str, count: int = 2) -> list[Record]:
     """Waits until so many were written that were not there; returns all."""
     before = len(read(client, source)) if TOPIC in kafka.topics(client) else 0
 
-    def come() -> list[kafka.Record]:
+    def come() -> list[Record]:
         found = read(client, source)
         return found if len(found) >= before + count else []
 

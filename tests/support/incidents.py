@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mm2.app import exits
+from mm2 import exit_codes
 from tests.support import mirror
+from tests.support.mirror import Mirror
 
 FLOW = "east->west"
 REPLICATING = "/health/replicating?flow=east-%3Ewest"
@@ -27,11 +28,11 @@ LOOK_S = 20
 """How long a dry run of `mm2 failover` may look at both clusters."""
 NO_RECORD: Mapping[str, Any] = {}
 _STATUS_CODES = {
-    "healthy": exits.DONE,
-    "unhealthy": exits.FAILED,
-    "suspended": exits.FAILED,
-    "pending": exits.FAILED,
-    "unknown": exits.UNKNOWN,
+    "healthy": exit_codes.DONE,
+    "unhealthy": exit_codes.FAILED,
+    "suspended": exit_codes.FAILED,
+    "pending": exit_codes.FAILED,
+    "unknown": exit_codes.UNKNOWN,
 }
 _TONES = {
     "healthy": {"good", "wait"},
@@ -61,11 +62,11 @@ class Expectation:
     reason: str = ""
     lag: int | None = 0
     lag_is_least: bool = False
-    lag_code: int = exits.DONE
+    lag_code: int = exit_codes.DONE
     why: str = ""
-    why_code: int = exits.DONE
+    why_code: int = exit_codes.DONE
     failover: str = "GO"
-    failover_code: int = exits.DONE
+    failover_code: int = exit_codes.DONE
     ready: bool = True
     lost: frozenset[str] = frozenset()
     elsewhere: bool = False
@@ -107,7 +108,7 @@ def get(address: str, path: str) -> tuple[int, Mapping[str, Any]]:
         return 0, {"error": str(error)}
 
 
-def collect(run: mirror.Mirror, topic: str) -> Surfaces:
+def collect(run: Mirror, topic: str) -> Surfaces:
     """Commands are processes of their own, as operators start them, all at the same time."""
     file = run.settings_path
     commands = {
@@ -133,7 +134,7 @@ def collect(run: mirror.Mirror, topic: str) -> Surfaces:
     )
 
 
-def figures(run: mirror.Mirror, topic: str) -> dict[str, Any]:
+def figures(run: Mirror, topic: str) -> dict[str, Any]:
     """The metrics that an alert on this flow would use; None for series that are absent."""
     found = run.metrics()
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import datetime
 
-from connect_runtime.wire.codec import messages
-from tests.support import scripted_broker
+from connect_runtime.protocol import request_builders
+from connect_runtime.protocol.request_builders import RequestBuilder
+from tests.support.scripted_broker import Asked
 
 
-def init() -> messages.Message:
-    return messages.init_producer_id("tx", 1000)
+def init() -> RequestBuilder:
+    return request_builders.init_producer_id("tx", 1000)
 
 
-def answer_init(asked: scripted_broker.Asked, *, error: int = 0, throttle_ms: int = 0) -> None:
+def answer_init(asked: Asked, *, error: int = 0, throttle_ms: int = 0) -> None:
     asked.answer(
         asked.response(
             throttle_time=datetime.timedelta(milliseconds=throttle_ms),

@@ -18,15 +18,18 @@ from typing import Any
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from connect_runtime.system import certificates, clock, threads
-from mm2.sandbox import cluster, jvm, ports
+from connect_runtime.system.certificates import CertificateAuthority
+from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.threads import OwnedThread
+from mm2.sandbox import java_server, port_reservation
+from mm2.sandbox.sandbox_cluster import ClusterListener
 
 CLIENT, SECRET = "mm2", "s3cret+/of=mm2"
 AUDIENCE = "kafka"
 LISTENER = "OAUTH"
 _MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 _VALIDATOR = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
-_CLOCK = clock.SystemClock()
+_CLOCK = SystemClock()
 
 
 @dataclass(kw_only=True)
@@ -38,7 +41,7 @@ class Issuer:
     """
 
     port: int
-    tls: certificates.Authority | None = None
+    tls: CertificateAuthority | None = None
     secrets: dict[str, str] = field(default_factory=lambda: {CLIENT: SECRET})
     life_s: float = 3600.0
     audience: str = AUDIENCE
@@ -111,9 +114,9 @@ class Issuer:
 
 
 @contextlib.contextmanager
-def running(*, tls: certificates.Authority | None = None) -> Iterator[Issuer]:
+def running(*, tls: CertificateAuthority | None = None) -> Iterator[Issuer]:
     """With `tls` it speaks HTTPS, with a certificate of that authority."""
-    reserved = ports.reserve()
+    reserved = port_reservation.reserve_port()
     found = Issuer(port=reserved.port, tls=tls)
     server = _Server(("127.0.0.1", found.port), _handler(found))
     if tls is not None:
@@ -122,7 +125,7 @@ def running(*, tls: certificates.Authority | None = None) -> Iterator[Issuer]:
     def serve(stop: threading.Event) -> None:
         server.serve_forever(poll_interval=0.05)
 
-    thread = threads.OwnedThread("issuer", serve, on_unasked_end=lambda end: None)
+    thread = OwnedThread("issuer", serve, on_unasked_end=lambda end: None)
     try:
         yield found
     finally:
@@ -149,13 +152,16 @@ def trusting(issuer: Issuer, **settings: str) -> dict[str, Any]:
             "inter.broker.listener.name": "INNER",
             **settings,
         },
-        "jvm": (*jvm.TEST_FLAGS, f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={jwks}"),
+        "jvm": (
+            *java_server.TEST_JVM_FLAGS,
+            f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={jwks}",
+        ),
     }
 
 
-def plain_listener(port: int) -> cluster.Listener:
+def plain_listener(port: int) -> ClusterListener:
     """For the broker itself, and for tests that need no token."""
-    return cluster.Listener(name="INNER", port=port, advertised=f"127.0.0.1:{port}")
+    return ClusterListener(name="INNER", port=port, advertised=f"127.0.0.1:{port}")
 
 
 class _Server(http.server.ThreadingHTTPServer):
@@ -192,7 +198,7 @@ def _handler(issuer: Issuer) -> type[http.server.BaseHTTPRequestHandler]:
     return Handler
 
 
-def _context(authority: certificates.Authority) -> ssl.SSLContext:
+def _context(authority: CertificateAuthority) -> ssl.SSLContext:
     leaf = authority.issue("issuer", hosts=["127.0.0.1"], wall_ms=_CLOCK.wall_ms())
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.NamedTemporaryFile("wb", suffix=".pem") as file:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from connect_runtime.system import java
-from mm2.pipeline.spark import jvm
-from mm2.sandbox import artefacts
+from mm2.copier.spark import jvm
+from mm2.sandbox import kafka_jars
 
 _COMPILER = Path(__file__).with_name("CompileTo.java")
 _TIMEOUT_S = 60.0
@@ -17,11 +17,11 @@ _TIMEOUT_S = 60.0
 
 def compile_to(folder: Path, sources: Sequence[Path]) -> None:
     """Classes for a class path, compiled against Kafka's jars."""
-    sparks = jvm.spark_home() / "jars"
+    sparks = jvm.find_spark_home() / "jars"
     compiler = [*sparks.glob("janino-*.jar"), *sparks.glob("commons-compiler-*.jar")]
     assert len(compiler) == 2, compiler
-    kafka = os.pathsep.join(map(str, artefacts.jars().glob("*.jar")))
-    argv = [str(java.find().program), "-XX:TieredStopAtLevel=1"]
+    kafka = os.pathsep.join(map(str, kafka_jars.ensure_jars().glob("*.jar")))
+    argv = [str(java.find_java().program), "-XX:TieredStopAtLevel=1"]
     argv += ["-cp", os.pathsep.join(map(str, compiler)), "org.codehaus.janino.SimpleCompiler"]
     argv += [str(_COMPILER), "tests.support.CompileTo"]
     argv += [str(folder), kafka, *map(str, sources)]

@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 import confluent_kafka
 from confluent_kafka import KafkaError, admin, cimpl
 
-from connect_runtime.system import clock, polling
+from connect_runtime.system import clock
+from connect_runtime.system.clock import SystemClock
 
 Properties = Mapping[str, str]
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -134,7 +135,7 @@ def retried(ask: Callable[[], T], *, deadline_s: float = RETRY_S) -> T:
             last[:] = [error]
         return bool(answers)
 
-    if not polling.until(answered, timeout_s=deadline_s, interval_s=_RETRY_EVERY_S):
+    if not clock.wait_until(answered, timeout_s=deadline_s, interval_s=_RETRY_EVERY_S):
         raise last[0]
     return answers[0]
 
@@ -441,7 +442,7 @@ def _consumer(properties: Properties, isolation: str) -> confluent_kafka.Consume
 def _read_to_end(
     consumer: confluent_kafka.Consumer, where: str, *, end: int | None = None, deadline_s: float
 ) -> list[Record]:
-    now_s = clock.SystemClock().now_s
+    now_s = SystemClock().now_s
     end_s = now_s() + deadline_s
     records: list[Record] = []
     while now_s() < end_s:

@@ -19,7 +19,7 @@ from kio.serial import entity_writer
 from kio.serial._implicit_defaults import get_tagged_field_default
 from kio.serial._serialize import get_writer
 
-from connect_runtime.wire.codec import varints
+from connect_runtime.protocol import varints
 
 UNKNOWN_TAGS = ((4318, b"\xaa\xbb"), (70_000, b""))
 """(tag, data) of fields that no version of Kafka has."""
@@ -139,7 +139,11 @@ def written_with(
 
         if typing.get_origin(hint) is tuple:
             size = -1 if is_null or value is None else len(value)
-            data = varints.encode(size + 1) if flexible else size.to_bytes(4, "big", signed=True)
+            data = (
+                varints.encode_varint(size + 1)
+                if flexible
+                else size.to_bytes(4, "big", signed=True)
+            )
             data += b"".join(one(each, nullable=False) for each in value or ()) if size > 0 else b""
         elif kafka_type is None and nullable:
             data = b"\xff" if value is None else b"\x01" + one(value)
@@ -153,9 +157,9 @@ def written_with(
         fields = sorted(known.items())
         if type(entity) in tagged:
             fields += UNKNOWN_TAGS
-        out += varints.encode(len(fields))
+        out += varints.encode_varint(len(fields))
         for tag, data in fields:
-            out += varints.encode(tag) + varints.encode(len(data)) + data
+            out += varints.encode_varint(tag) + varints.encode_varint(len(data)) + data
     return bytes(out)
 
 

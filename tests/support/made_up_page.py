@@ -6,16 +6,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from connect_runtime.adapters.http import metrics_exporter
-from connect_runtime.base import metrics
-from mm2.app.ui import flow_documents, questions, site, timeline
-from mm2.connectors import board
+from connect_runtime.base.metrics import MetricFamily
+from connect_runtime.metrics_server import exporter as metrics_server_exporter
+from connect_runtime.metrics_server.exporter import MetricsExporter
+from mm2.connectors.status_registry import StatusRegistry
+from mm2.ui import site
+from mm2.ui.command_runner import CommandResult, PageCommand
+from mm2.ui.json_documents import FlowPageSnapshot, PageSnapshot
+from mm2.ui.site import StatusSite
+from mm2.ui.timeline import TimelinePoint
 from tests.support import seen_flows
 
 
 class _NoMetrics:
     @property
-    def published(self) -> tuple[metrics.Family, ...]:
+    def published(self) -> tuple[MetricFamily, ...]:
         return ()
 
 
@@ -24,39 +29,39 @@ class MadeUp:
     """What the page shows; change it while it is looked at. `answer` is that of every question.
     `overviews` and `details` count what was asked for."""
 
-    flows: Sequence[flow_documents.FlowSeen] = ()
-    points: Sequence[timeline.Point] = ()
-    answer: questions.Answer = field(default_factory=questions.Answer)
-    groups: board.Board = field(default_factory=board.Board)
+    flows: Sequence[FlowPageSnapshot] = ()
+    points: Sequence[TimelinePoint] = ()
+    answer: CommandResult = field(default_factory=CommandResult)
+    groups: StatusRegistry = field(default_factory=StatusRegistry)
     overviews: int = 0
     details: int = 0
 
-    def seen(self) -> flow_documents.Seen:
+    def seen(self) -> PageSnapshot:
         self.overviews += 1
         return seen_flows.seen(*self.flows)
 
-    def past(self, _: str) -> Sequence[timeline.Point]:
+    def past(self, _: str) -> Sequence[TimelinePoint]:
         self.details += 1
         return self.points
 
-    def ask(self, _: questions.Question) -> questions.Answer:
+    def ask(self, _: PageCommand) -> CommandResult:
         return self.answer
 
-    def known(self, _: questions.Question) -> questions.Answer:
+    def known(self, _: PageCommand) -> CommandResult:
         return self.answer
 
 
 @contextmanager
 def served(what: MadeUp) -> Iterator[str]:
     """Its address."""
-    exporter = metrics_exporter.MetricsExporter(
+    exporter = MetricsExporter(
         _NoMetrics(),
         host="127.0.0.1",
         port=0,
-        beside=site.Site(what, what.groups, what).served(),
+        beside=StatusSite(what, what.groups, what).served(),
     )
     exporter.start()
     try:
-        yield exporter.url.removesuffix(metrics_exporter.PATH) + site.PAGE
+        yield exporter.url.removesuffix(metrics_server_exporter.METRICS_PATH) + site.PAGE_PATH
     finally:
         exporter.stop()

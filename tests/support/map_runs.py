@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mm2.core.offsets import offset_map
-from mm2.formats import map_record
+from mm2.formats.offset_map_records import OffsetRun
+from mm2.offsets.offset_map import PartitionMap
 
 
-def runs(known: offset_map.PartitionMap, era: int) -> list[map_record.Run]:
+def runs(known: PartitionMap, era: int) -> list[OffsetRun]:
     """In source order, each newer owner's Take cutting what older ones say above it."""
-    found: list[map_record.Run] = []
+    found: list[OffsetRun] = []
     owner = None
     for key in sorted(known.segments, key=lambda each: (*each.owner_order, each.first_source)):
         if key.era != era:

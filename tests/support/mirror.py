@@ -17,25 +17,29 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from connect_runtime.adapters.http import peers as http_peers
-from connect_runtime.ports import peers
-from connect_runtime.system import clock, processes
-from mm2.app import run_socket
-from mm2.sandbox import ports
-from tests.support import eventually, kafka
+from connect_runtime.herder import peer_requests
+from connect_runtime.herder.peer_requests import PeerRequest
+from connect_runtime.rest.rest_client import RestClient
+from connect_runtime.system import processes
+from connect_runtime.system.clock import SystemClock
+from mm2.sandbox import port_reservation
+from mm2.status import process_socket
+from mm2.status.process_socket import RestApiRequest
+from tests.support import eventually
+from tests.support.kafka import Properties
 
 ROOT = Path(__file__).parents[2]
-CLOCK = clock.SystemClock()
+CLOCK = SystemClock()
 FLOW = "east->west"
-COMMAND = (sys.executable, "-m", "mm2.app.cli.main")
+COMMAND = (sys.executable, "-m", "mm2.cli.main")
 START_S = 90.0
 _SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 def settings(
-    east: kafka.Properties,
-    west: kafka.Properties,
+    east: Properties,
+    west: Properties,
     *,
     topics: Sequence[str] | str = ".*",
     spark: Mapping[str, Any] | None = None,
@@ -73,13 +77,13 @@ class Mirror:
         self.settings_path.touch(mode=0o600)
         text = given if isinstance(given, str) else json.dumps(given, indent=1)
         self.settings_path.write_text(text)
-        self._port = ports.reserve()
+        self._port = port_reservation.reserve_port()
         self._frozen: list[int] = []
         self.log_path = folder / f"{name}.log"
         self._log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
         argv = [*COMMAND, "run", str(self.settings_path), "--metrics-port", str(self._port.port)]
         with self.log_path.open("ab") as output:
-            self._child = processes.start(
+            self._child = processes.start_process(
                 [*argv, *arguments],
                 output=output,
                 env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
@@ -155,24 +159,29 @@ class Mirror:
     # What an operator asks of it over REST
 
     def pause_connector(self, connector: str, *, flow: str = FLOW) -> None:
-        self._ask(flow, "PUT", peers.connector_path(connector, "pause"))
+        self._ask(flow, "PUT", peer_requests.build_connector_path(connector, "pause"))
 
     def stop_connector(self, connector: str, *, flow: str = FLOW) -> None:
-        self._ask(flow, "PUT", peers.connector_path(connector, "stop"))
+        self._ask(flow, "PUT", peer_requests.build_connector_path(connector, "stop"))
 
     def connector_config(self, connector: str, *, flow: str = FLOW) -> dict[str, str]:
         """What the connector of the running flow was configured with."""
-        found: Mapping[str, str] = self._ask(flow, "GET", peers.connector_path(connector, "config"))
+        found: Mapping[str, str] = self._ask(
+            flow, "GET", peer_requests.build_connector_path(connector, "config")
+        )
         return dict(found)
 
     def _ask(self, flow: str, method: str, path: str) -> Any:
-        asked = run_socket.ask(
-            self.settings_path, run_socket.ApiQuestion(), where=run_socket.folder(), timeout_s=20.0
+        asked = process_socket.query_processes(
+            self.settings_path,
+            RestApiRequest(),
+            where=process_socket.find_socket_folder(),
+            timeout_s=20.0,
         )
         (api,) = (each.detail for each in asked.values())
         pair = base64.b64encode(f"{api['user']}:{api['password']}".encode()).decode()
-        said = http_peers.HttpPeers(timeout_s=20.0).send_and_wait(
-            peers.Call(
+        said = RestClient(timeout_s=20.0).send_and_wait(
+            PeerRequest(
                 url=f"{api['url']}{api['flows'][flow]}",
                 method=method,
                 path=path,
@@ -367,7 +376,7 @@ def _children(pid: int) -> list[int]:
         for task in tasks:
             with suppress(OSError):
                 listed += [int(child) for child in (task / "children").read_text().split()]
-        return [child for child in sorted(listed) if processes.alive(child)]
+        return [child for child in sorted(listed) if processes.is_alive(child)]
     return []
 
 

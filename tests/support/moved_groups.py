@@ -9,9 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mm2.sandbox import cluster
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from mm2.sandbox.traffic import applications
+from mm2.sandbox.traffic.applications import GroupConsumer, NumberProducer
 from tests.support import eventually, kafka, mirror
+from tests.support.kafka import Properties
+from tests.support.mirror import Mirror
 
 TOPIC, GROUP, PARTITIONS = "orders", "billing", 3
 MIRROR = f"east.{TOPIC}"
@@ -25,14 +28,14 @@ class Scene:
     def __init__(
         self,
         folder: Path,
-        own_cluster: Callable[..., cluster.Cluster],
+        own_cluster: Callable[..., SandboxCluster],
         hooks: Mapping[str, Any] | None = None,
     ) -> None:
         self.folder = folder
         self.east, self.west = own_cluster("east"), own_cluster("west")
         self.source, self.target = (each.client_properties() for each in (self.east, self.west))
         kafka.create_topic(self.source, TOPIC, partitions=PARTITIONS)
-        applications.begin(self.source, GROUP, TOPIC, partitions=PARTITIONS)
+        applications.create_group_at_start(self.source, GROUP, TOPIC, partitions=PARTITIONS)
         given = mirror.settings(
             self.source,
             self.target,
@@ -41,10 +44,10 @@ class Scene:
             emit_checkpoints_interval_seconds=1,
             refresh_groups_interval_seconds=1,
         )
-        self.running = mirror.Mirror(folder, given | ({"hooks": dict(hooks)} if hooks else {}))
-        self.writing = applications.Writing(self.source, TOPIC, partitions=PARTITIONS)
-        self.here = applications.Reading(self.source, GROUP, TOPIC)
-        self.there = applications.Reading(self.target, GROUP, MIRROR)
+        self.running = Mirror(folder, given | ({"hooks": dict(hooks)} if hooks else {}))
+        self.writing = NumberProducer(self.source, TOPIC, partitions=PARTITIONS)
+        self.here = GroupConsumer(self.source, GROUP, TOPIC)
+        self.there = GroupConsumer(self.target, GROUP, MIRROR)
 
     def mm2(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return mirror.mm2(*MOVE, "--config", self.running.settings_path, *arguments)
@@ -83,7 +86,7 @@ class Scene:
 
     def finish_there(self) -> set[int]:
         """The application goes on on the destination, up to the end; what stood before it."""
-        stands = applications.positions(self.target, GROUP, MIRROR, partitions=PARTITIONS)
+        stands = applications.read_group_offsets(self.target, GROUP, MIRROR, partitions=PARTITIONS)
         before = {
             int(record.value or b"-1")
             for number, at in stands.items()
@@ -98,6 +101,6 @@ class Scene:
         return before
 
 
-def positions(at: kafka.Properties) -> dict[int, int]:
+def positions(at: Properties) -> dict[int, int]:
     """Where the group goes on in the mirror."""
-    return applications.positions(at, GROUP, MIRROR, partitions=PARTITIONS)
+    return applications.read_group_offsets(at, GROUP, MIRROR, partitions=PARTITIONS)

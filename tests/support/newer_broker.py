@@ -15,9 +15,9 @@ from typing import Any
 
 import kio.index
 
-from connect_runtime.system import threads
-from connect_runtime.wire.codec import frames
-from mm2.sandbox import ports
+from connect_runtime.protocol import framing
+from connect_runtime.system.threads import OwnedThread
+from mm2.sandbox import port_reservation
 from tests.support import kio_bytes
 
 _TURN_S = 0.1
@@ -44,8 +44,8 @@ class NewerBroker:
             return frame
         if not response_type.__flexible__:
             return frame
-        header = 5 if frames.has_tags(api_key, version)[1] else 4
-        entity = frames.decode_response(response_type, memoryview(bytearray(frame[header:])))
+        header = 5 if framing.has_tagged_headers(api_key, version)[1] else 4
+        entity = framing.decode_response(response_type, memoryview(bytearray(frame[header:])))
         entity = self._readdressed(entity)
         self.tagged[api_key] += 1
         levels = kio_bytes.nested_types(response_type)
@@ -66,12 +66,12 @@ class NewerBroker:
 
 @contextlib.contextmanager
 def in_front_of(address: str) -> Iterator[NewerBroker]:
-    reserved = ports.reserve()
+    reserved = port_reservation.reserve_port()
     broker = NewerBroker(reserved.port, int(address.rpartition(":")[2]))
-    links: list[threads.OwnedThread] = []
+    links: list[OwnedThread] = []
 
-    def start(name: str, serve: Any) -> threads.OwnedThread:
-        return threads.OwnedThread(name, serve, on_unasked_end=lambda end: None)
+    def start(name: str, serve: Any) -> OwnedThread:
+        return OwnedThread(name, serve, on_unasked_end=lambda end: None)
 
     with socket.create_server(("127.0.0.1", reserved.port), backlog=256) as server:
         server.settimeout(_TURN_S)
@@ -125,7 +125,7 @@ class _Link:
                         self._asked[number] = (api_key, version)
                         behind.sendall(struct.pack(">i", len(frame)) + frame)
                     else:
-                        asked = self._asked.pop(frames.correlation_id(memoryview(frame)))
+                        asked = self._asked.pop(framing.read_correlation_id(memoryview(frame)))
                         changed = self._broker.changed(frame, *asked)
                         self._client.sendall(struct.pack(">i", len(changed)) + changed)
 

@@ -12,9 +12,10 @@ from typing import Any, Self
 
 import confluent_kafka
 
-from connect_runtime.base import ids
-from connect_runtime.system import threads
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.system.threads import ThreadDied, ThreadGroup
 from tests.support import kafka
+from tests.support.kafka import Properties
 
 _WAITS_S = 60.0
 _KEYS = 25
@@ -46,16 +47,16 @@ class Writer:
     """
 
     def __init__(
-        self, kind: Kind, properties: kafka.Properties, *, random: Random, pause_s: float
+        self, kind: Kind, properties: Properties, *, random: Random, pause_s: float
     ) -> None:
         self.kind = kind
         self.partitions = kind.partitions
-        self.written: dict[ids.TopicPartition, Places] = {}
+        self.written: dict[TopicPartition, Places] = {}
         self._properties = properties
         self._random = random
         self._pause_s = pause_s
         self._number = 0
-        self._pending: list[tuple[ids.TopicPartition, int, int]] = []
+        self._pending: list[tuple[TopicPartition, int, int]] = []
 
     def run(self, stop: threading.Event) -> None:
         producer, known = self._open(), self.partitions
@@ -114,7 +115,7 @@ class Writer:
     ) -> None:
         if error is not None:
             raise confluent_kafka.KafkaException(error)
-        place = ids.TopicPartition(self.kind.topic, message.partition() or 0)
+        place = TopicPartition(self.kind.topic, message.partition() or 0)
         self._pending.append((place, message.offset() or 0, number))
 
     def _keep(self) -> None:
@@ -129,7 +130,7 @@ def number_of(headers: Any) -> int:
 
 
 def places(
-    properties: kafka.Properties, topic: str, partition: int, *, isolation: str = "read_committed"
+    properties: Properties, topic: str, partition: int, *, isolation: str = "read_committed"
 ) -> Places:
     """What a log holds now."""
     found = kafka.read_partition(properties, topic, partition, isolation=isolation)
@@ -140,11 +141,11 @@ class Traffic:
     """A writer and a thread for each topic, from `start` to `stop`, as often as wanted."""
 
     def __init__(
-        self, properties: kafka.Properties, kinds: Sequence[Kind], *, seed: int, pause_s: float
+        self, properties: Properties, kinds: Sequence[Kind], *, seed: int, pause_s: float
     ) -> None:
         self._properties = properties
-        self._ends: list[threads.UnaskedEnd] = []
-        self._threads: threads.Threads | None = None
+        self._ends: list[ThreadDied] = []
+        self._threads: ThreadGroup | None = None
         self.writers = {
             kind.topic: Writer(
                 kind, properties, random=Random(f"{seed} {kind.topic}"), pause_s=pause_s
@@ -161,7 +162,7 @@ class Traffic:
         return self
 
     def start(self) -> None:
-        self._threads = threads.Threads(on_unasked_end=self._ends.append)
+        self._threads = ThreadGroup(on_unasked_end=self._ends.append)
         for name, writer in self.writers.items():
             self._threads.start(f"writer {name}", writer.run)
 

@@ -7,13 +7,15 @@ import shlex
 import subprocess
 from pathlib import Path
 
-from mm2.core import commands
+from mm2 import operator_commands
 from tests.interop import java_tools
 from tests.support import mirror
+from tests.support.mirror import Mirror
 
 
 def obey(remedy: str, *, folder: Path, worker: str = "") -> str:
-    """Every command of a remedy (`commands.found_in`), each of which must succeed; what they print.
+    """Every command of a remedy (`operator_commands.extract_remedy`), each of which must succeed;
+    what they print.
 
     Kafka's tools look for an administrator's properties in `folder`. `worker` is the address of the
     Connect worker's REST API.
@@ -26,7 +28,9 @@ def obey(remedy: str, *, folder: Path, worker: str = "") -> str:
             done = mirror.mm2(*arguments)
             code, told = done.returncode, done.stdout + done.stderr
         elif program == "curl":
-            told_to = [each.replace(commands.WORKER, worker) for each in arguments]
+            told_to = [
+                each.replace(operator_commands.WORKER_URL_PLACEHOLDER, worker) for each in arguments
+            ]
             curl = [program, "-q", "-sS", "--noproxy", "*", *told_to]
             done = subprocess.run(curl, capture_output=True, text=True, timeout=60.0, check=False)
             code, told = done.returncode, done.stdout + done.stderr
@@ -37,17 +41,17 @@ def obey(remedy: str, *, folder: Path, worker: str = "") -> str:
     return said
 
 
-def remedy_in_log(run: mirror.Mirror, topic: str, code: str, deadline_s: float = 90.0) -> str:
+def remedy_in_log(run: Mirror, topic: str, code: str, deadline_s: float = 90.0) -> str:
     """The same as the log has it: of a halt that may be over when `mm2 status` is run."""
     line = run.await_log(rf"{re.escape(topic)}-0 is halted: \[{code}\] .*", deadline_s)
-    return commands.found_in(line[0])
+    return operator_commands.extract_remedy(line[0])
 
 
-def remedy_of(run: mirror.Mirror, topic: str, code: str, deadline_s: float = 90.0) -> str:
+def remedy_of(run: Mirror, topic: str, code: str, deadline_s: float = 90.0) -> str:
     """The remedy of the halt of partition 0 of a topic, as `mm2 status` prints it."""
     run.await_stopped(topic, code, deadline_s)
     told = mirror.mm2("status", run.settings_path)
     assert told.returncode == 1, told.stdout + told.stderr
     line = re.search(rf"^  halted .*{re.escape(topic)}-0: (\[{code}\] .*)$", told.stdout, re.M)
     assert line, told.stdout
-    return commands.found_in(line[1])
+    return operator_commands.extract_remedy(line[1])

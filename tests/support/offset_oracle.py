@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from mm2.core.offsets import translation
+from mm2.offsets.translation import EarlierOffset, ExactOffset, TranslatedOffset, Untranslated
 
-Answer = Callable[[int], translation.Translation]
+Answer = Callable[[int], TranslatedOffset]
 _SHOWN = 5
 
 
@@ -28,7 +28,7 @@ class Verdict:
     told: list[str] = field(default_factory=list)
     again: int = 0
 
-    def object_to(self, what: str, offset: int, answer: translation.Translation, why: str) -> None:
+    def object_to(self, what: str, offset: int, answer: TranslatedOffset, why: str) -> None:
         self.wrong[what] += 1
         if self.wrong[what] <= _SHOWN:
             self.told.append(f"{what}: {offset} became {answer}; {why}")
@@ -132,7 +132,7 @@ def _judged(answers: Answer, offsets: Iterable[int], *, side: _Side, end: int) -
     for offset in offsets:
         answer = answers(offset)
         found.outcomes[_kind(answer)] += 1
-        if isinstance(answer, translation.Untranslated):
+        if isinstance(answer, Untranslated):
             continue
         place = answer.downstream
         low, high = side.highest_before(offset) + 1, side.lowest_from(offset)
@@ -142,12 +142,12 @@ def _judged(answers: Answer, offsets: Iterable[int], *, side: _Side, end: int) -
         found.again = max(found.again, again)
         if place > high:
             found.object_to("ahead", offset, answer, right)
-        elif isinstance(answer, translation.Exact) and again:
+        elif isinstance(answer, ExactOffset) and again:
             found.object_to("read again", offset, answer, right)
-        elif isinstance(answer, translation.Earlier) and again > answer.again_max:
+        elif isinstance(answer, EarlierOffset) and again > answer.again_max:
             found.object_to("bound too small", offset, answer, f"{again} are read again; {right}")
     return found
 
 
-def _kind(answer: translation.Translation) -> str:
-    return answer.value if isinstance(answer, translation.Untranslated) else type(answer).__name__
+def _kind(answer: TranslatedOffset) -> str:
+    return answer.value if isinstance(answer, Untranslated) else type(answer).__name__

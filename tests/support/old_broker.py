@@ -8,9 +8,9 @@ import struct
 import threading
 from collections.abc import Iterator
 
-from connect_runtime.system import threads
-from connect_runtime.wire.codec import versions
-from mm2.sandbox import ports
+from connect_runtime.protocol import api_versions
+from connect_runtime.system.threads import OwnedThread
+from mm2.sandbox import port_reservation
 
 _SPOKEN = {"produce": (0, 3), "fetch": (0, 4), "list_offsets": (0, 1), "metadata": (0, 4)}
 _TURN_S = 0.1
@@ -20,7 +20,7 @@ _ANSWER_S = 5.0
 @contextlib.contextmanager
 def serving() -> Iterator[str]:
     """Its address."""
-    reserved = ports.reserve()
+    reserved = port_reservation.reserve_port()
     with socket.create_server(("127.0.0.1", reserved.port)) as server:
         server.settimeout(_TURN_S)
 
@@ -33,7 +33,7 @@ def serving() -> Iterator[str]:
                         _answer(link)
                         stop.wait(_TURN_S)
 
-        thread = threads.OwnedThread("old broker", serve, on_unasked_end=lambda end: None)
+        thread = OwnedThread("old broker", serve, on_unasked_end=lambda end: None)
         try:
             yield f"127.0.0.1:{reserved.port}"
         finally:
@@ -50,10 +50,10 @@ def _answer(link: socket.socket) -> None:
             return
         body = link.recv(struct.unpack(">i", head)[0], socket.MSG_WAITALL)
         key, _, correlation = struct.unpack_from(">hhi", body)
-        if key != versions.API_VERSIONS_KEY:
+        if key != api_versions.API_VERSIONS_KEY:
             return
-        spoken = {versions.API_VERSIONS_KEY: (0, 3)}
-        spoken |= {versions.API_KEYS[name]: each for name, each in _SPOKEN.items()}
+        spoken = {api_versions.API_VERSIONS_KEY: (0, 3)}
+        spoken |= {api_versions.API_KEYS[name]: each for name, each in _SPOKEN.items()}
         told = b"".join(struct.pack(">hhhB", each, *pair, 0) for each, pair in spoken.items())
         answer = struct.pack(">ihB", correlation, 0, len(spoken) + 1) + told
         answer += struct.pack(">iB", 0, 0)

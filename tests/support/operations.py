@@ -8,11 +8,12 @@ import confluent_kafka
 from confluent_kafka import admin, cimpl
 
 from tests.support import eventually, kafka
+from tests.support.kafka import Properties
 
 _SOON_S = 30.0
 
 
-def grow(properties: kafka.Properties, topic: str, partitions: int) -> None:
+def grow(properties: Properties, topic: str, partitions: int) -> None:
     client = kafka.admin_client(properties)  # its futures fail when it is collected
     wanted = cimpl.NewPartitions(topic, partitions)
 
@@ -25,13 +26,13 @@ def grow(properties: kafka.Properties, topic: str, partitions: int) -> None:
     eventually.eventually(lambda: kafka.partition_count(properties, topic) == partitions, _SOON_S)
 
 
-def delete(properties: kafka.Properties, topic: str) -> None:
+def delete(properties: Properties, topic: str) -> None:
     kafka.delete_topic(properties, topic)
     eventually.eventually(lambda: topic not in kafka.topics(properties), _SOON_S)
 
 
 def recreate(
-    properties: kafka.Properties, topic: str, *, replicas: Sequence[Sequence[int]] | None = None
+    properties: Properties, topic: str, *, replicas: Sequence[Sequence[int]] | None = None
 ) -> None:
     """Old brokers take a while to delete what they no longer list. `replicas` as in
     `kafka.create_topic`."""
@@ -48,7 +49,7 @@ def recreate(
     eventually.eventually(created, _SOON_S)
 
 
-def configure(properties: kafka.Properties, topic: str, settings: Mapping[str, str]) -> None:
+def configure(properties: Properties, topic: str, settings: Mapping[str, str]) -> None:
     """Set these overrides, and leave the others."""
     entries = [
         admin.ConfigEntry(name, value, incremental_operation=admin.AlterConfigOpType.SET)
@@ -61,16 +62,14 @@ def configure(properties: kafka.Properties, topic: str, settings: Mapping[str, s
     kafka.retried(lambda: client.incremental_alter_configs([resource])[resource].result(_SOON_S))
 
 
-def settings(properties: kafka.Properties, topic: str) -> dict[str, str]:
+def settings(properties: Properties, topic: str) -> dict[str, str]:
     resource = admin.ConfigResource(admin.ConfigResource.Type.TOPIC, topic)
     client = kafka.admin_client(properties)
     found = kafka.retried(lambda: client.describe_configs([resource])[resource].result(_SOON_S))
     return {name: entry.value for name, entry in found.items()}
 
 
-def delete_records(
-    properties: kafka.Properties, topic: str, offset: int, partition: int = 0
-) -> None:
+def delete_records(properties: Properties, topic: str, offset: int, partition: int = 0) -> None:
     """All before `offset`: what retention does, when a test wants it."""
     place = confluent_kafka.TopicPartition(topic, partition, offset)
     client = kafka.admin_client(properties)

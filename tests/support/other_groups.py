@@ -11,19 +11,20 @@ from typing import Any
 
 import confluent_kafka
 
-from connect_runtime.base import ids
-from connect_runtime.kafka_client import group_calls
-from connect_runtime.wire.codec import messages, targets
-from mm2.cluster import kafka_groups
-from mm2.core.offsets import checkpoints
-from mm2.sandbox import cluster
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.kafka.admin_requests import AdminRequest, AdminRequestClient
+from connect_runtime.protocol import request_builders
+from connect_runtime.protocol.request_builders import CoordinatorTarget, RequestBuilder
+from mm2.kafka.consumer_groups import KafkaGroups
+from mm2.offsets.checkpoint_rules import OffsetAndMetadata
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import cluster_access, kafka
 
 WAIT_S = 60.0
 
 
 def share_group(
-    at: cluster.Cluster, group: str, start_offsets: Mapping[ids.TopicPartition, int]
+    at: SandboxCluster, group: str, start_offsets: Mapping[TopicPartition, int]
 ) -> None:
     """As `kafka-share-groups.sh --reset-offsets` makes one."""
 
@@ -43,7 +44,7 @@ def share_group(
             ),
         )
 
-    message = messages.Message(api="alter_share_group_offsets", low=0, high=0, build=build)
+    message = RequestBuilder(api="alter_share_group_offsets", low=0, high=0, build=build)
 
     def alter() -> None:
         """Partitions have errors of their own, as long as the topic of share groups' state is new:
@@ -57,24 +58,20 @@ def share_group(
     kafka.retried(alter)
 
 
-def streams_group(
-    at: cluster.Cluster, group: str, offsets: Mapping[ids.TopicPartition, int]
-) -> None:
+def streams_group(at: SandboxCluster, group: str, offsets: Mapping[TopicPartition, int]) -> None:
     """A member joins with a topology that reads the topics, leaves, and offsets are committed."""
     topics = tuple(sorted({each.topic for each in offsets}))
     for epoch in (0, -1):
         _ask(at, group, _heartbeat(group, topics, epoch))
-    groups = kafka_groups.KafkaGroups(
+    groups = KafkaGroups(
         cluster_access.of(at), client_id="test-streams", clock=cluster_access.CLOCK
     )
     with contextlib.closing(groups):
-        given = {
-            place: checkpoints.OffsetAndMetadata(offset=each) for place, each in offsets.items()
-        }
+        given = {place: OffsetAndMetadata(offset=each) for place, each in offsets.items()}
         assert groups.write({group: given}, WAIT_S).done == {group: {}}
 
 
-def _heartbeat(group: str, topics: tuple[str, ...], epoch: int) -> messages.Message:
+def _heartbeat(group: str, topics: tuple[str, ...], epoch: int) -> RequestBuilder:
     def build(_: int, m: Any) -> Any:
         joins = epoch == 0
         subtopology = m.Subtopology(
@@ -100,18 +97,18 @@ def _heartbeat(group: str, topics: tuple[str, ...], epoch: int) -> messages.Mess
             task_end_offsets=None,
         )
 
-    return messages.Message(api="streams_group_heartbeat", low=0, high=0, build=build)
+    return RequestBuilder(api="streams_group_heartbeat", low=0, high=0, build=build)
 
 
-def _ask(at: cluster.Cluster, group: str, message: messages.Message) -> Any:
-    calls = group_calls.GroupCalls(
+def _ask(at: SandboxCluster, group: str, message: RequestBuilder) -> Any:
+    calls = AdminRequestClient(
         cluster_access.of(at).connection("test-other-groups"),
         clock=cluster_access.CLOCK,
         rng=random.Random(),
     )
     with contextlib.closing(calls):
-        question = group_calls.Question(
-            to=targets.Coordinator(targets.GROUP, group),
+        question = AdminRequest(
+            to=CoordinatorTarget(request_builders.GROUP_COORDINATOR, group),
             message=message,
             doing=f"making group {group}",
             error=lambda body: int(body.error_code),

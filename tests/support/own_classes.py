@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from connect_runtime.api import config_def, records, transform
-from mm2.core import naming
+from connect_runtime.api.config_def import ConfigDef, Type
+from connect_runtime.api.records import AnyRecord, ConnectRecord
+from connect_runtime.api.transformation import Predicate, Transformation
+from mm2.topics.naming import DefaultReplicationPolicy
 
 NAME = "tests.support.own_classes"
 
 
-class Dashes(naming.DefaultReplicationPolicy):
+class Dashes(DefaultReplicationPolicy):
     """Copies are called `from-<alias>-<topic>`."""
 
     def format_remote_topic(self, source_alias: str, topic: str) -> str:
@@ -43,7 +45,7 @@ class Keeps(Dashes):
         return topic
 
 
-class Moody(naming.DefaultReplicationPolicy):
+class Moody(DefaultReplicationPolicy):
     """Fails for as long as there is a file that its own key `moody.file` names."""
 
     def configure(self, props: Mapping[str, str]) -> None:
@@ -83,72 +85,72 @@ class Fails:
         raise RuntimeError("out of paper")
 
 
-class Stamp(transform.Transformation):
+class Stamp(Transformation):
     """Puts its key `stamp` before values, and drops those that hold its key `without`."""
 
     deterministic = True
 
-    def config(self) -> config_def.ConfigDef:
+    def config(self) -> ConfigDef:
         return (
-            config_def.ConfigDef()
-            .define("stamp", config_def.Type.STRING, "What to put before values.")
-            .define("without", config_def.Type.STRING, "Which to drop.", default="")
+            ConfigDef()
+            .define("stamp", Type.STRING, "What to put before values.")
+            .define("without", Type.STRING, "Which to drop.", default="")
         )
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         self._stamp = str(configs["stamp"]).encode()
         self._without = str(configs.get("without", "")).encode()
 
-    def apply(self, record: records.AnyRecord) -> records.AnyRecord | None:
+    def apply(self, record: AnyRecord) -> AnyRecord | None:
         if self._without and self._without in (record.value or b""):
             return None
         return record.new_record(value=self._stamp + (record.value or b""))
 
 
-class Reroute(transform.Transformation):
+class Reroute(Transformation):
     """What a mirror cannot do."""
 
-    def apply(self, record: records.AnyRecord) -> records.AnyRecord | None:
+    def apply(self, record: AnyRecord) -> AnyRecord | None:
         return record.new_record(topic="elsewhere")
 
 
-class Text(transform.Transformation):
+class Text(Transformation):
     """Leaves text, which only a converter could write."""
 
-    def apply(self, record: records.AnyRecord) -> records.AnyRecord | None:
+    def apply(self, record: AnyRecord) -> AnyRecord | None:
         return record.new_record(value="text")
 
 
-class HasKey(transform.Predicate):
+class HasKey(Predicate):
     deterministic = True
 
-    def test(self, record: records.ConnectRecord) -> bool:
+    def test(self, record: ConnectRecord) -> bool:
         return record.key is not None
 
 
-class Sometimes(transform.Predicate):
+class Sometimes(Predicate):
     """Chooses every second record that it sees."""
 
     def __init__(self) -> None:
         self._seen = 0
 
-    def test(self, record: records.ConnectRecord) -> bool:
+    def test(self, record: ConnectRecord) -> bool:
         self._seen += 1
         return self._seen % 2 == 0
 
 
-class Picky(transform.Transformation):
+class Picky(Transformation):
     """Fails on records whose value is its key `poison`."""
 
     deterministic = True
 
-    def config(self) -> config_def.ConfigDef:
-        return config_def.ConfigDef().define("poison", config_def.Type.STRING, "What it fails on.")
+    def config(self) -> ConfigDef:
+        return ConfigDef().define("poison", Type.STRING, "What it fails on.")
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         self._poison = str(configs["poison"]).encode()
 
-    def apply(self, record: records.AnyRecord) -> records.AnyRecord | None:
+    def apply(self, record: AnyRecord) -> AnyRecord | None:
         if record.value == self._poison:
             raise ValueError("it is poison")
         return record

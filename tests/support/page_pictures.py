@@ -15,10 +15,13 @@ from pathlib import Path
 import click
 import confluent_kafka
 
-from connect_runtime.base import ids
-from mm2.sandbox import cluster
-from tests.support import browser as browsers
-from tests.support import checkpoints, content, eventually, kafka, mirror, operations, rounds
+from connect_runtime.base.ids import TopicPartition
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.support import browser, checkpoints, content, eventually, kafka, mirror, operations
+from tests.support.browser import Browser
+from tests.support.kafka import Outgoing, Properties
+from tests.support.mirror import Mirror
+from tests.support.rounds import Rounds
 
 PICTURES = mirror.ROOT / "deploy" / "guides" / "pictures"
 TOPICS = {"orders": 4, "payments": 2, "clicks": 3, "ledger": 1}
@@ -37,10 +40,10 @@ HEIGHT_MAX = 1500
 SOON_S = 120.0
 
 
-class Traffic(rounds.Rounds):
+class Traffic(Rounds):
     """A turn with nothing in it while `quiet` is set."""
 
-    def __init__(self, source: kafka.Properties) -> None:
+    def __init__(self, source: Properties) -> None:
         super().__init__("traffic")
         self._source = source
         self._producer = confluent_kafka.Producer(kafka.client_config(source, linger_ms=20))
@@ -57,7 +60,7 @@ class Traffic(rounds.Rounds):
     def _write(self, rush: float) -> None:
         for topic, count in PER_TURN.items():
             records = (
-                kafka.Outgoing(value=VALUE, partition=number % TOPICS[topic])
+                Outgoing(value=VALUE, partition=number % TOPICS[topic])
                 for number in range(round(count * rush))
             )
             kafka.send(self._producer, topic, records)
@@ -67,13 +70,13 @@ class Traffic(rounds.Rounds):
         for group, (topic, behind) in GROUPS.items():
             ends = [kafka.offsets(self._source, topic, each)[1] for each in range(TOPICS[topic])]
             places = {
-                ids.TopicPartition(topic, number): max(0, end - behind)
+                TopicPartition(topic, number): max(0, end - behind)
                 for number, end in enumerate(ends)
             }
             checkpoints.commit(self._source, group, places)
 
 
-def settings(source: kafka.Properties, target: kafka.Properties) -> dict[str, object]:
+def settings(source: Properties, target: Properties) -> dict[str, object]:
     both = {
         "replication.factor": 1,
         "emit.heartbeats.enabled": True,
@@ -97,7 +100,7 @@ def settings(source: kafka.Properties, target: kafka.Properties) -> dict[str, ob
     }
 
 
-def picture(browser: browsers.Browser, name: str, width: int, *, dark: bool) -> None:
+def picture(browser: Browser, name: str, width: int, *, dark: bool) -> None:
     """From its top, once all is drawn for this width."""
     browser.size(width, dark=dark)
     eventually.eventually(lambda: bool(browser.script(FITS)), SOON_S)
@@ -111,9 +114,7 @@ return drawn.length === 4 && drawn.every((on) => on.viewBox.baseVal.width === on
 """
 
 
-def look(
-    browser: browsers.Browser, run: mirror.Mirror, traffic: Traffic, source: kafka.Properties
-) -> None:
+def look(browser: Browser, run: Mirror, traffic: Traffic, source: Properties) -> None:
     browser.open(run.await_log(r"the status page is at (\S+)/ui")[1] + "/ui")
     browser.await_text("#groups", "warehouse", SOON_S)
     browser.click("#groups summary")
@@ -129,13 +130,13 @@ def look(
     picture(browser, "status-page-phone-dark", PHONE, dark=True)
 
 
-def planned_anew(browser: browsers.Browser) -> bool:
+def planned_anew(browser: Browser) -> bool:
     """Plans are made no oftener than every half minute."""
     browser.click("#look")
     return not browser.text("#plan .chip").startswith("GO, then")
 
 
-def planned(browser: browsers.Browser, run: mirror.Mirror, traffic: Traffic) -> None:
+def planned(browser: Browser, run: Mirror, traffic: Traffic) -> None:
     """While nothing is under way."""
     traffic.quiet.set()
     eventually.eventually(lambda: run.figure("mm2_replication_lag_records") == 0, SOON_S)
@@ -151,16 +152,16 @@ def main(*, seconds: float) -> None:
     PICTURES.mkdir(exist_ok=True)
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mm2-")))
-        east, west = (stack.enter_context(cluster.Cluster(name)) for name in ("east", "west"))
+        east, west = (stack.enter_context(SandboxCluster(name)) for name in ("east", "west"))
         source, target = east.client_properties(), west.client_properties()
         for name, partitions in TOPICS.items():
             kafka.create_topic(source, name, partitions=partitions)
         kafka.create_topic(target, "stock")
         given = settings(source, target)
-        run = stack.enter_context(mirror.Mirror(folder, given, name="clusters"))
+        run = stack.enter_context(Mirror(folder, given, name="clusters"))
         traffic = stack.enter_context(Traffic(source))
         eventually.eventually(lambda: traffic.rounds >= seconds / TURN_S, 2 * seconds + SOON_S)
-        look(stack.enter_context(browsers.opened(folder)), run, traffic, source)
+        look(stack.enter_context(browser.opened(folder)), run, traffic, source)
 
 
 if __name__ == "__main__":

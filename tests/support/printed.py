@@ -10,24 +10,30 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from mm2.app.reports import words
-from mm2.connectors.topics import mirror_findings
-from mm2.core import commands, flows, time_to_loss
-from mm2.core.copy import (
-    eras,
-    facts,
-    instructions,
-    refusals,
-    remedies,
-    setup,
-    source_batches,
-    stops,
-    tail,
+from mm2 import operator_commands
+from mm2.connectors import mirror_topic_writer
+from mm2.formats import offset_map_records
+from mm2.operator_commands import ClusterCommands, OperatorCommands
+from mm2.replication import eras, error_policy
+from mm2.replication import halts as replication_halts
+from mm2.replication.halts import PartitionHalt
+from mm2.replication.read_committed import UnreadableBatch
+from mm2.replication.recovery_instructions import OpenTransaction, UnreadableStateRecord
+from mm2.replication.setup import PartitionSetup
+from mm2.replication.target_tail import ForeignBatch
+from mm2.status import retention_risk
+from mm2.status.retention_risk import DeletionCause, RetentionRisk, RiskKind, TopicRetention
+from mm2.topics import mirror_plan
+from mm2.topics.flow_config import Flow
+from mm2.topics.mirror_plan import (
+    ConfigEntry,
+    ConfigEntrySource,
+    MirrorTopicFinding,
+    ObservedTopic,
+    TopicsSnapshot,
 )
-from mm2.core.topics import plan, snapshot
-from mm2.formats import map_record
 
-FLOW = flows.Flow(source="east", target="west", replication_factor=1)
+FLOW = Flow(source="east", target="west", replication_factor=1)
 TOPIC = "orders"
 MIRROR = "east.orders"
 NEW = "new"
@@ -38,60 +44,64 @@ _OURS = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recording(commands.Cluster):
+class Recording(ClusterCommands):
     """Keeps every command line that it gives out."""
 
     given: list[str] = field(default_factory=list)
 
     def _tool(self, name: str, *words: str) -> str:
-        line = commands.Cluster._tool(self, name, *words)
+        line = ClusterCommands._tool(self, name, *words)
         self.given.append(line)
         return line
 
 
-def messages(operator: commands.Operator, *, hanging: int = 0) -> Iterator[str]:
+def messages(operator: OperatorCommands, *, hanging: int = 0) -> Iterator[str]:
     """`hanging` is where a transaction of the mirror begins that nobody ends."""
     where = _where(operator)
     yield from (each.message for each in halts(operator, hanging=hanging))
     for code in range(-1, 130):
-        yield remedies.of_target(where, code, size=1_000_000)
-        yield remedies.of_source(where, code)
-    yield commands.to_go_on(remedies.fencing(FLOW.name, operator))
+        yield replication_halts.explain_target_remedy(where, code, size=1_000_000)
+        yield replication_halts.explain_source_remedy(where, code)
+    yield operator_commands.format_remedy(
+        replication_halts.format_fencing_acl_command(FLOW.name, operator)
+    )
     for line in (
-        operator.source.allow_topic(TOPIC, *mirror_findings.SOURCE_RIGHTS),
-        operator.target.allow_topic(MIRROR, *mirror_findings.MIRROR_RIGHTS),
+        operator.source.allow_topic(TOPIC, *mirror_topic_writer.SOURCE_TOPIC_OPERATIONS),
+        operator.target.allow_topic(MIRROR, *mirror_topic_writer.MIRROR_TOPIC_OPERATIONS),
         operator.target.allow_cluster("DescribeConfigs"),
         operator.target.show_topic(MIRROR),
     ):
-        yield commands.to_go_on(line)
-    for by in (time_to_loss.By.TIME, time_to_loss.By.SIZE):
-        outlook = time_to_loss.Outlook(kind=time_to_loss.Kind.RUNS_OUT, left_ms=1, by=by)
-        kept = time_to_loss.Retention(keeps_ms=604_800_000, keeps_bytes=2**40)
-        yield commands.to_go_on(
-            words.way_on(TOPIC, outlook, retention=kept, source=operator.source)
+        yield operator_commands.format_remedy(line)
+    for by in (DeletionCause.TIME, DeletionCause.SIZE):
+        outlook = RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=1, by=by)
+        kept = TopicRetention(keeps_ms=604_800_000, keeps_bytes=2**40)
+        yield operator_commands.format_remedy(
+            retention_risk.make_retention_command(
+                TOPIC, outlook, retention=kept, source=operator.source
+            )
         )
     for finding in _findings(operator):
         if finding.command:
-            yield commands.to_go_on(finding.command)
+            yield operator_commands.format_remedy(finding.command)
 
 
-def halts(operator: commands.Operator, *, hanging: int = 0) -> Iterator[stops.Stop]:
+def halts(operator: OperatorCommands, *, hanging: int = 0) -> Iterator[PartitionHalt]:
     """Every halt of a partition, also where topics have ids, and in a group of workers."""
     bare = _where(operator)
     for where in (bare, dataclasses.replace(bare, source_topic_id=b"1" * 16, in_group=True)):
         yield from _stops(where, hanging=hanging)
         for code in range(-1, 130):
-            produced = refusals.produce(
+            produced = error_policy.react_to_produce_error(
                 where, code=code, message="", offset=1, behind=2, size=99_999
             )
-            fetched = refusals.fetch(where, code=code, offset=1)
+            fetched = error_policy.react_to_fetch_error(where, code=code, offset=1)
             for reaction in (produced, fetched):
                 if reaction is not None and reaction.stop is not None:
                     yield reaction.stop
 
 
-def _where(operator: commands.Operator) -> setup.PartitionSetup:
-    return setup.PartitionSetup(
+def _where(operator: OperatorCommands) -> PartitionSetup:
+    return PartitionSetup(
         flow=FLOW.name,
         topic=TOPIC,
         remote_topic=MIRROR,
@@ -107,51 +117,57 @@ def ours(text: str) -> list[str]:
     return _OURS.findall(text)
 
 
-def _stops(where: setup.PartitionSetup, *, hanging: int) -> Iterator[stops.Stop]:
-    yield stops.fenced(where)
-    yield stops.refused(where, "no", code=29, retry_after_s=1.0)
-    yield stops.timestamps_rewritten(where, offset=5)
-    recreated = stops.recreated(where, on_target=True, was=b"1" * 16, now=b"2" * 16)
+def _stops(where: PartitionSetup, *, hanging: int) -> Iterator[PartitionHalt]:
+    yield replication_halts.halt_fenced(where)
+    yield replication_halts.halt_denied(where, "no", code=29, retry_after_s=1.0)
+    yield replication_halts.halt_timestamps_rewritten(where, offset=5)
+    recreated = replication_halts.halt_if_recreated(
+        where, on_target=True, was=b"1" * 16, now=b"2" * 16
+    )
     assert recreated is not None
     yield recreated
-    yield stops.source_diverged(where, end=5, copied=9)
-    yield stops.source_gap(where, position=5, start=9)
-    transaction = instructions.OpenTransaction(producer_id=5, start=hanging)
-    yield stops.hanging(where, transaction, retry_after_s=1.0)
-    yield stops.others_open(where, transaction, retry_after_s=1.0)
+    yield replication_halts.halt_source_diverged(where, end=5, copied=9)
+    yield replication_halts.halt_source_gap(where, position=5, start=9)
+    transaction = OpenTransaction(producer_id=5, start=hanging)
+    yield replication_halts.halt_own_open_transaction(where, transaction, retry_after_s=1.0)
+    yield replication_halts.halt_foreign_open_transaction(where, transaction, retry_after_s=1.0)
     for code in (29, 35):
-        yield stops.standing_still(where, "no", code=code, stable=hanging, retry_after_s=1.0)
-    yield stops.mirror_unknown(where, copied=9, leader_epoch=3)
-    yield stops.mirror_unreadable(where, offset=5, why="it is damaged")
-    damaged = source_batches.Obstacle(offset=5, why="no")
+        yield replication_halts.halt_hidden_open_transaction(
+            where, "no", code=code, stable=hanging, retry_after_s=1.0
+        )
+    yield replication_halts.halt_mirror_unknown(where, copied=9, leader_epoch=3)
+    yield replication_halts.halt_mirror_unreadable(where, offset=5, why="it is damaged")
+    damaged = UnreadableBatch(offset=5, why="no")
     for changed in ({}, {"behind": 9}, {"behind": 9, "sound": True}, {"by_transform": True}):
-        yield stops.blocked(where, dataclasses.replace(damaged, **changed))
-    yield stops.blocked(where, dataclasses.replace(damaged, behind=9, too_large=True))
-    foreign = tail.Foreign(producer_id=5, offset=7)
-    yield stops.foreign_writes(where, foreign, copied=3)
-    yield stops.source_truncated(where, position=9, start=1, retry_after_s=1.0)
-    yield stops.ahead_of_source(where, "it is ahead", copied=3, retry_after_s=1.0)
-    yield stops.source_missing(where, "it is gone")
+        yield replication_halts.halt_unreadable_batch(
+            where, dataclasses.replace(damaged, **changed)
+        )
+    yield replication_halts.halt_unreadable_batch(
+        where, dataclasses.replace(damaged, behind=9, too_large=True)
+    )
+    foreign = ForeignBatch(producer_id=5, offset=7)
+    yield replication_halts.halt_foreign_records(where, foreign, copied=3)
+    yield replication_halts.halt_source_truncated(where, position=9, start=1, retry_after_s=1.0)
+    yield replication_halts.halt_ahead_of_source(where, "it is ahead", copied=3, retry_after_s=1.0)
+    yield replication_halts.halt_source_missing(where, "it is gone")
     for denied in (True, False):
-        yield stops.opposite_unknown(where, "it cannot be read", denied=denied)
+        yield replication_halts.halt_reverse_flow_unknown(where, "it cannot be read", denied=denied)
     for is_era in (False, True):
-        record = facts.UnreadableRecord(offset=7, why="of version 9", is_era=is_era)
-        yield stops.map_unreadable(where, record)
-    yield stops.era_missing(where, 3)
-    yield eras._not_empty(where, "it holds records")
+        record = UnreadableStateRecord(offset=7, why="of version 9", is_era=is_era)
+        yield replication_halts.halt_map_unreadable(where, record)
+    yield replication_halts.halt_era_missing(where, 3)
+    yield eras._halt_not_empty(where, "it holds records")
 
 
-def _findings(operator: commands.Operator) -> Iterator[plan.Finding]:
+def _findings(operator: OperatorCommands) -> Iterator[MirrorTopicFinding]:
     """Of a mirror that is as unlike its topic as can be, and of one that is still to be made."""
 
-    def topic(name: str, **settings: str) -> snapshot.Topic:
+    def topic(name: str, **settings: str) -> ObservedTopic:
         entries = {
-            key.replace("_", "."): snapshot.ConfigEntry(
-                value=value, source=snapshot.ConfigSource.TOPIC
-            )
+            key.replace("_", "."): ConfigEntry(value=value, source=ConfigEntrySource.TOPIC)
             for key, value in settings.items()
         }
-        return snapshot.Topic(name=name, partitions=1, configs=entries)
+        return ObservedTopic(name=name, partitions=1, configs=entries)
 
     source = topic(
         TOPIC,
@@ -167,18 +183,18 @@ def _findings(operator: commands.Operator) -> Iterator[plan.Finding]:
         message_timestamp_type="LogAppendTime",
         message_timestamp_after_max_ms="5",
     )
-    unread = snapshot.Topic(name=TOPIC, partitions=1, configs=None)
-    blind = snapshot.Topic(name=MIRROR, partitions=1, configs=None)
+    unread = ObservedTopic(name=TOPIC, partitions=1, configs=None)
+    blind = ObservedTopic(name=MIRROR, partitions=1, configs=None)
     brokers = {"message.timestamp.type": "LogAppendTime"}
     for here, there in (([source], [mirror]), ([unread], [blind]), ([topic(NEW)], [])):
-        made = plan.plan(
+        made = mirror_plan.plan_mirror_topics(
             FLOW,
-            snapshot.Snapshot(topics={each.name: each for each in here}),
-            snapshot.Snapshot(topics={each.name: each for each in there}, new_topic=brokers),
+            TopicsSnapshot(topics={each.name: each for each in here}),
+            TopicsSnapshot(topics={each.name: each for each in there}, new_topic=brokers),
             sync_configs=False,
             operator=operator,
         )
         yield from made.findings
 
 
-POSITIONS = ("earliest", "latest", map_record.AT_OFFSET)
+POSITIONS = ("earliest", "latest", offset_map_records.OFFSET_POSITION_PREFIX)

@@ -15,7 +15,7 @@ import promql_parser
 import yaml
 
 from connect_runtime.system import processes
-from mm2.sandbox import ports
+from mm2.sandbox import port_reservation
 from tests.support import debian_tools, eventually, rules
 
 STARTS_S = 60.0
@@ -75,11 +75,11 @@ class Prometheus:
         }
         config["scrape_configs"][0]["static_configs"] = [{"targets": targets}]
         (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
-        self._port = ports.reserve()
+        self._port = port_reservation.reserve_port()
         self._url = f"http://127.0.0.1:{self._port.port}"
         self._log = folder / "prometheus.log"
         with self._log.open("ab") as output:
-            self._child = processes.start(
+            self._child = processes.start_process(
                 [
                     command,
                     f"--config.file={folder / 'prometheus.yml'}",

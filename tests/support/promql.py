@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import promql_parser as promql
 
-from connect_runtime.base import metrics
+from connect_runtime.base.metrics import Metric
 
 Labels = frozenset[str]
 SCRAPED: Labels = frozenset({"instance", "job"})
@@ -33,7 +33,7 @@ class Catalogue:
     labels: dict[str, Labels] = field(default_factory=dict)
     values: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
 
-    def declare(self, metric: metrics.Metric, *, buckets: Iterable[str] = ()) -> None:
+    def declare(self, metric: Metric, *, buckets: Iterable[str] = ()) -> None:
         """As it stands on /metrics. With `buckets`, values of `le`, it is a histogram."""
         own = frozenset(metric.labels) | SCRAPED
         les = frozenset(buckets)

@@ -10,9 +10,14 @@ from typing import Any
 import httpx
 from starlette import types
 
-from connect_runtime.ports import herder, peers
-from connect_runtime.rest import app, asking, settings
-from connect_runtime.system import clock, log_levels
+from connect_runtime.herder.herder_api import Herder
+from connect_runtime.herder.peer_requests import PeerClient, PeerRequest, PeerResponse
+from connect_runtime.rest import rest_app
+from connect_runtime.rest.request_forwarding import RestDeadlines
+from connect_runtime.rest.rest_app import RestDependencies
+from connect_runtime.rest.rest_settings import RestSettings
+from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.log_levels import LogLevels
 
 BASE = "http://worker:8083"
 
@@ -21,13 +26,13 @@ BASE = "http://worker:8083"
 class FakePeers:
     """Implements `ports.peers.Peers`: says what it was told to, and keeps what it was asked."""
 
-    says: peers.Said | Exception = field(default_factory=lambda: peers.Said(status=204))
-    asked: list[peers.Call] = field(default_factory=list)
+    says: PeerResponse | Exception = field(default_factory=lambda: PeerResponse(status=204))
+    asked: list[PeerRequest] = field(default_factory=list)
 
-    async def send(self, call: peers.Call) -> peers.Said:
+    async def send(self, call: PeerRequest) -> PeerResponse:
         return self.send_and_wait(call)
 
-    def send_and_wait(self, call: peers.Call) -> peers.Said:
+    def send_and_wait(self, call: PeerRequest) -> PeerResponse:
         self.asked.append(call)
         if isinstance(self.says, Exception):
             raise self.says
@@ -35,19 +40,19 @@ class FakePeers:
 
 
 def parts(
-    of: herder.Herder,
+    of: Herder,
     *,
-    among: peers.Peers | None = None,
+    among: PeerClient | None = None,
     users: Mapping[str, str] | None = None,
-    deadlines: asking.Deadlines | None = None,
-) -> app.Parts:
-    return app.Parts(
+    deadlines: RestDeadlines | None = None,
+) -> RestDependencies:
+    return RestDependencies(
         herder=of,
         peers=among,
-        clock=clock.SystemClock(),
-        levels=log_levels.LogLevels(clock.SystemClock()),
+        clock=SystemClock(),
+        levels=LogLevels(SystemClock()),
         users=users,
-        deadlines=deadlines or asking.Deadlines(request_s=5, health_s=5),
+        deadlines=deadlines or RestDeadlines(request_s=5, health_s=5),
     )
 
 
@@ -56,12 +61,12 @@ class Rest:
 
     def __init__(
         self,
-        of: herder.Herder,
+        of: Herder,
         *,
-        configured: settings.RestSettings | None = None,
+        configured: RestSettings | None = None,
         **options: Any,
     ) -> None:
-        self.apps = app.build(parts(of, **options), configured or settings.RestSettings())
+        self.apps = rest_app.build_applications(parts(of, **options), configured or RestSettings())
 
     def __call__(self, method: str, path: str, **request: Any) -> httpx.Response:
         return ask(self.apps.main, method, path, **request)

@@ -6,25 +6,25 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from connect_runtime.ports import herder
-from connect_runtime.rest import app, server, settings
-from connect_runtime.system import threads
+from connect_runtime.herder.herder_api import Herder
+from connect_runtime.rest import rest_app
+from connect_runtime.rest.rest_server import RestServer
+from connect_runtime.rest.rest_settings import RestListener, RestSettings
+from connect_runtime.system.threads import ThreadDied
 from tests.support import rest
 
-LOCAL = settings.Listener(scheme="http", host="127.0.0.1", port=0)
+LOCAL = RestListener(scheme="http", host="127.0.0.1", port=0)
 
 
-def at(*listeners: settings.Listener, **more: Any) -> settings.RestSettings:
-    return settings.RestSettings(listeners=listeners or (LOCAL,), **more)
+def at(*listeners: RestListener, **more: Any) -> RestSettings:
+    return RestSettings(listeners=listeners or (LOCAL,), **more)
 
 
 @contextlib.contextmanager
-def started(
-    configured: settings.RestSettings | None = None, **secured: Any
-) -> Iterator[server.RestServer]:
+def started(configured: RestSettings | None = None, **secured: Any) -> Iterator[RestServer]:
     """A server without an API. Its thread must not end before it is asked to."""
-    ended: list[threads.UnaskedEnd] = []
-    running = server.RestServer(configured or at(), on_unasked_end=ended.append, **secured)
+    ended: list[ThreadDied] = []
+    running = RestServer(configured or at(), on_unasked_end=ended.append, **secured)
     running.start()
     try:
         yield running
@@ -35,10 +35,10 @@ def started(
 
 @contextlib.contextmanager
 def serving(
-    of: herder.Herder, configured: settings.RestSettings | None = None, **options: Any
-) -> Iterator[server.RestServer]:
+    of: Herder, configured: RestSettings | None = None, **options: Any
+) -> Iterator[RestServer]:
     """A server with the whole API. `options` are those of `rest.parts`."""
     chosen = configured or at()
     with started(chosen) as running:
-        running.attach(app.build(rest.parts(of, **options), chosen))
+        running.attach(rest_app.build_applications(rest.parts(of, **options), chosen))
         yield running

@@ -7,7 +7,7 @@ import threading
 from types import TracebackType
 from typing import Self
 
-from connect_runtime.system import threads
+from connect_runtime.system.threads import ThreadDied, ThreadGroup
 from tests.support import eventually
 
 _WAITS_S = 60.0
@@ -19,8 +19,8 @@ class Rounds(abc.ABC):
     def __init__(self, name: str) -> None:
         self.rounds = 0
         self._name = name
-        self._failures: list[threads.UnaskedEnd] = []
-        self._threads = threads.Threads(on_unasked_end=self._failures.append)
+        self._failures: list[ThreadDied] = []
+        self._threads = ThreadGroup(on_unasked_end=self._failures.append)
 
     @abc.abstractmethod
     def _run(self, stop: threading.Event) -> None:

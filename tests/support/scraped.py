@@ -7,7 +7,7 @@ import urllib.request
 
 from prometheus_client import parser
 
-from mm2.sandbox import ports
+from mm2.sandbox import port_reservation
 
 Samples = dict[str, list[tuple[dict[str, str], float]]]
 """By name: labels and value."""
@@ -17,7 +17,7 @@ class Listener:
     """A port for one worker, whose `settings` make it listen there."""
 
     def __init__(self) -> None:
-        self._port = ports.reserve()
+        self._port = port_reservation.reserve_port()
         self._url = f"http://127.0.0.1:{self._port.port}"
 
     @property

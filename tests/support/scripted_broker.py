@@ -19,8 +19,9 @@ from kio.schema.index import schema_name_map
 from kio.serial import entity_reader
 from kio.static.constants import EntityType
 
-from connect_runtime.wire.codec import frames, varints, versions
-from connect_runtime.wire.connection import poller
+from connect_runtime.network import transport
+from connect_runtime.network.transport import Poller
+from connect_runtime.protocol import api_versions, framing, varints
 
 NO_TIME = datetime.timedelta(0)
 
@@ -38,7 +39,7 @@ class Asked:
     @property
     def entity(self) -> Any:
         """The request as kio reads it."""
-        key = versions.API_KEYS[self.api]
+        key = api_versions.API_KEYS[self.api]
         return entity_reader(kio.index.load_request_schema(key, self.version))(self.body, 0)[0]
 
     def response(self, **fields: Any) -> Any:
@@ -49,17 +50,21 @@ class Asked:
 
     @property
     def module(self) -> Any:
-        key = versions.API_KEYS[self.api]
+        key = api_versions.API_KEYS[self.api]
         return kio.index.load_payload_module(key, self.version, EntityType.response)
 
     @property
     def _response_type(self) -> type[Any]:
-        return kio.index.load_response_schema(versions.API_KEYS[self.api], self.version)
+        return kio.index.load_response_schema(api_versions.API_KEYS[self.api], self.version)
 
     def frame(self, answer: Any) -> bytes:
         """Size, header and body; `answer` is a kio entity or the body's bytes."""
-        body: bytes = answer if isinstance(answer, bytes) else frames.encode_body(answer)
-        tags = b"\0" if frames.has_tags(versions.API_KEYS[self.api], self.version)[1] else b""
+        body: bytes = answer if isinstance(answer, bytes) else framing.encode_request_body(answer)
+        tags = (
+            b"\0"
+            if framing.has_tagged_headers(api_versions.API_KEYS[self.api], self.version)[1]
+            else b""
+        )
         frame = struct.pack(">i", self.correlation_id) + tags + body
         return struct.pack(">i", len(frame)) + frame
 
@@ -76,7 +81,7 @@ class Link:
         self._broker = broker
         self._received = bytearray()
         self._unsent = bytearray()
-        broker.loop.register(sock, poller.READ, handler=self._on_event)
+        broker.loop.register(sock, transport.READABLE, handler=self._on_event)
 
     def write(self, data: bytes) -> None:
         self._unsent += data
@@ -96,13 +101,13 @@ class Link:
                 del self._unsent[: self.socket.send(self._unsent)]
             except BlockingIOError:
                 break
-        interest = poller.READ | poller.WRITE if self._unsent else poller.READ
+        interest = transport.READABLE | transport.WRITABLE if self._unsent else transport.READABLE
         self._broker.loop.modify(self.socket, interest)
 
     def _on_event(self, mask: int) -> None:
-        if mask & poller.WRITE:
+        if mask & transport.WRITABLE:
             self._send()
-        if not mask & poller.READ:
+        if not mask & transport.READABLE:
             return
         try:
             data = self.socket.recv(1 << 20)
@@ -128,7 +133,7 @@ class ScriptedBroker:
     deaf: requests stay unread. refuses: connections are closed as soon as they are made.
     """
 
-    def __init__(self, loop: poller.Poller, *, node_id: int = 1) -> None:
+    def __init__(self, loop: Poller, *, node_id: int = 1) -> None:
         self.loop = loop
         self.node_id = node_id
         self.scripts: dict[str, Callable[[Asked], None]] = {
@@ -145,7 +150,7 @@ class ScriptedBroker:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.setblocking(False)
         self.port = int(self._listener.getsockname()[1])
-        loop.register(self._listener, poller.READ, handler=self._accept)
+        loop.register(self._listener, transport.READABLE, handler=self._accept)
 
     @property
     def address(self) -> str:
@@ -167,11 +172,11 @@ class ScriptedBroker:
     def handle(self, link: Link, frame: bytes) -> None:
         key, version, correlation_id, client = struct.unpack_from(">hhih", frame)
         position = 10 + max(0, client)
-        if frames.has_tags(key, version)[0]:
+        if framing.has_tagged_headers(key, version)[0]:
             _, position = varints.read_tags(frame, position)
         asked = Asked(
             link=link,
-            api=versions.API_NAMES[key],
+            api=api_versions.API_NAMES[key],
             version=version,
             correlation_id=correlation_id,
             body=frame[position:],
@@ -185,11 +190,11 @@ class ScriptedBroker:
         """Everything that kio knows, but for what `ranges` says."""
         offered = {
             name: (min(schema_name_map[name]), max(schema_name_map[name]))
-            for name in versions.API_KEYS
+            for name in api_versions.API_KEYS
         }
         keys = tuple(
             asked.module.ApiVersion(
-                api_key=versions.API_KEYS[name], min_version=low, max_version=high
+                api_key=api_versions.API_KEYS[name], min_version=low, max_version=high
             )
             for name, (low, high) in {**offered, **self.ranges}.items()
         )

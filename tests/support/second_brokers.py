@@ -20,9 +20,10 @@ from typing import Any, Self
 
 import pytest
 
-from connect_runtime.system import processes, user_cache
-from connect_runtime.wire.codec import versions
-from mm2.sandbox import artefacts, ports
+from connect_runtime.protocol import api_versions
+from connect_runtime.system import files as system_files
+from connect_runtime.system import processes
+from mm2.sandbox import kafka_jars, port_reservation
 from tests.support import eventually
 
 _SOURCE = Path(__file__).with_name("kfake")
@@ -35,9 +36,9 @@ def program() -> Path:
     """The built program; skips the test where there is no Go, or its modules cannot be fetched."""
     files = [_SOURCE / name for name in ("main.go", "wires.go", "go.mod", "go.sum")]
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
-    built = user_cache.folder() / f"kfake-{digest}"
+    built = system_files.find_user_cache() / f"kfake-{digest}"
     built.parent.mkdir(parents=True, exist_ok=True)
-    with artefacts.locked(built.with_suffix(".lock"), say=artefacts.to_stderr):
+    with kafka_jars.hold_lock(built.with_suffix(".lock"), say=kafka_jars.print_to_stderr):
         if not built.exists():
             _build(_go(), built)
     return built
@@ -77,7 +78,7 @@ class SecondCluster:
     """Brokers with node ids from 0, to be used in a `with`; nothing of it outlives the test."""
 
     def __init__(self, folder: Path, *, brokers: int = 3) -> None:
-        self._reserved = [ports.reserve() for _ in range(brokers + 1)]
+        self._reserved = [port_reservation.reserve_port() for _ in range(brokers + 1)]
         self._control, *self._brokers = (each.port for each in self._reserved)
         self._log = folder / "kfake.log"
         folder.mkdir(parents=True, exist_ok=True)
@@ -85,7 +86,7 @@ class SecondCluster:
         argv = [str(program()), "-id", folder.name, "-ports", listed]
         argv += ["-control", str(self._control)]
         with self._log.open("ab") as output:
-            self._child = processes.start(argv, output=output)
+            self._child = processes.start_process(argv, output=output)
 
     def __enter__(self) -> Self:
         eventually.eventually(self._ready, 30.0, lambda: f"kfake serves: {self._log.read_text()}")
@@ -118,7 +119,7 @@ class SecondCluster:
         top_level: bool = False,
     ) -> int:
         """The next `count` requests of these kinds fail so; returns its number, for `hits`."""
-        keys = [versions.API_KEYS[api] for api in apis]
+        keys = [api_versions.API_KEYS[api] for api in apis]
         found = self._order(
             "fault",
             keys=keys,
@@ -138,11 +139,11 @@ class SecondCluster:
 
     def throttle(self, api: str, *, ms: int, count: int = 1) -> None:
         """The next answers ask for a pause; they are those of versions with flexible headers."""
-        self._order("throttle", key=versions.API_KEYS[api], ms=ms, count=count)
+        self._order("throttle", key=api_versions.API_KEYS[api], ms=ms, count=count)
 
     def cut(self, api: str, *, count: int = 1) -> None:
         """The next requests are carried out, and the connection ends in place of the answer."""
-        self._order("cut", key=versions.API_KEYS[api], count=count)
+        self._order("cut", key=api_versions.API_KEYS[api], count=count)
 
     def move(self, topic: str, partition: int, *, node: int) -> None:
         self._order("move", topic=topic, partition=partition, node=node)

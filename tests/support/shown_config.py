@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mm2.core import flows, naming
+from mm2.topics import naming
+from mm2.topics.flow_config import Flow
 
 Config = Mapping[str, str]
 _WORKER = ("config", "offset", "status")
@@ -62,7 +63,7 @@ def topics(
 ) -> Sequence[tuple[str, Mapping[str, Any], str, Sequence[str]]]:
     """Each replication factor, where it is shown, and the topics that are created with it."""
     source, _, target = flow.partition("->")
-    policy = flows.Flow(source=source, target=target).policy
+    policy = Flow(source=source, target=target).policy
     connectors = shown["connectors"]
     mirror = connectors["MirrorSourceConnector"]
     own = [f"mm2-{name}.{source}.internal" for name in ("offset-map", "receipts")]

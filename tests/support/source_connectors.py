@@ -7,17 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from connect_runtime.kafka_client import access as kafka_access
-from connect_runtime.system import clock, polling
-from mm2.cluster import admin
-from mm2.connectors.source import mirror_source_connector
-from mm2.core.topics import snapshot
-from tests.fakes import plugin_contexts
+from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.system import clock
+from connect_runtime.system.clock import SystemClock
+from mm2.connectors.source_connector import MirrorSourceConnector
+from mm2.kafka.client_interfaces import ConfigChange
+from mm2.topics import mirror_plan
+from mm2.topics.mirror_plan import ConfigEntrySource
+from tests.fakes.plugin_contexts import Context
 from tests.support import cluster_access, eventually
 
 CLASS = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
 WAIT_S = 60.0
-OURS = frozenset(snapshot.TIMESTAMP_BOUNDS)
+OURS = frozenset(mirror_plan.TIMESTAMP_BOUND_CONFIGS)
 """Settings that only our mirrors have: bounds of record timestamps are set wide."""
 _Client = Mapping[str, str]
 
@@ -45,7 +47,7 @@ def config(
 
 
 @dataclass
-class _Context(plugin_contexts.Context):
+class _Context(Context):
     """Waits take their time."""
 
     stopped: threading.Event = field(default_factory=threading.Event)
@@ -59,9 +61,9 @@ class Running:
 
     def __init__(self, props: Mapping[str, str], *, published: Any = ()) -> None:
         self.props = dict(props)
-        time: Any = clock.SystemClock()
+        time: Any = SystemClock()
         self.context = _Context(clock=time, published=list(published))
-        self.connector = mirror_source_connector.MirrorSourceConnector()
+        self.connector = MirrorSourceConnector()
         self.connector.initialize(self.context)
 
     def __enter__(self) -> Self:
@@ -95,7 +97,7 @@ class Running:
     def stays_quiet(self, duration_s: float) -> bool:
         """It asks for nothing for so long."""
         before = self.context.reconfigurations
-        return not polling.until(
+        return not clock.wait_until(
             lambda: self.context.reconfigurations > before, timeout_s=duration_s
         )
 
@@ -103,7 +105,7 @@ class Running:
 class Topics:
     """What topics of a cluster are like, and changes to them."""
 
-    def __init__(self, access: kafka_access.Access) -> None:
+    def __init__(self, access: KafkaClusterAccess) -> None:
         self._admin = cluster_access.admin(access)
 
     def __enter__(self) -> Self:
@@ -126,14 +128,14 @@ class Topics:
         return {
             key: each.value
             for key, each in entries.items()
-            if each.source is snapshot.ConfigSource.TOPIC and key not in OURS
+            if each.source is ConfigEntrySource.TOPIC and key not in OURS
         }
 
     def grow(self, name: str, partitions: int) -> None:
         assert self._admin.grow_topics({name: partitions}, WAIT_S).failed == {}
 
     def alter(self, name: str, *delete: str, **settings: str) -> None:
-        change = admin.ConfigChange(
+        change = ConfigChange(
             set={key.replace("_", "."): value for key, value in settings.items()}, delete=delete
         )
         assert self._admin.alter_configs({name: change}, WAIT_S).failed == {}

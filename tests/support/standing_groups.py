@@ -11,6 +11,7 @@ from typing import Any
 import confluent_kafka
 
 from tests.support import kafka
+from tests.support.kafka import Properties
 
 _REQUEST_S = 60.0
 
@@ -21,7 +22,7 @@ Stands = dict[str, dict[tuple[str, int], int]]
 class Groups:
     """`count` groups, whose names begin with "many-"."""
 
-    def __init__(self, source: kafka.Properties, target: kafka.Properties, count: int) -> None:
+    def __init__(self, source: Properties, target: Properties, count: int) -> None:
         self.names = [f"many-{number:04}" for number in range(count)]
         self._sides = (source, target)
         self._source, self._target = map(kafka.admin_client, self._sides)
@@ -107,7 +108,7 @@ def _same(
     return stands is not None and stands in there and here[at] == there[stands]
 
 
-def _next(at: kafka.Properties, topic: str, number: int) -> dict[int, bytes | None]:
+def _next(at: Properties, topic: str, number: int) -> dict[int, bytes | None]:
     start, end = kafka.offsets(at, topic, number)
     found: dict[int, bytes | None] = {}
     behind = start

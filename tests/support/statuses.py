@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from connect_runtime.base import ids
-from mm2.connectors import flow_status
-from mm2.core import holds as holding
+from connect_runtime.base.ids import TopicPartition
+from mm2.config import operator_overrides
+from mm2.config.operator_overrides import OperatorOverrides
+from mm2.connectors.status_registry import (
+    FlowState,
+    FlowStatus,
+    PartitionStatus,
+    TaskState,
+    TaskStatus,
+)
 
 
-def partition(topic: str = "orders", number: int = 0, **fields: Any) -> flow_status.PartitionStatus:
+def partition(topic: str = "orders", number: int = 0, **fields: Any) -> PartitionStatus:
     """Copying and caught up at offset 0, unless `fields` say otherwise."""
     given: dict[str, Any] = {
-        "partition": ids.TopicPartition(topic, number),
+        "partition": TopicPartition(topic, number),
         "task": 0,
         "phase": "copying",
         "reason": "",
@@ -26,30 +33,30 @@ def partition(topic: str = "orders", number: int = 0, **fields: Any) -> flow_sta
         "oldest_ms": -1,
         "transactional": False,
     }
-    return flow_status.PartitionStatus(**(given | fields))
+    return PartitionStatus(**(given | fields))
 
 
 def task(
     index: int = 0,
-    state: flow_status.TaskState = flow_status.TaskState.RUNNING,
+    state: TaskState = TaskState.RUNNING,
     **fields: Any,
-) -> flow_status.TaskStatus:
+) -> TaskStatus:
     given: dict[str, Any] = {"reason": "", "restarts": 0, "life": 1}
-    return flow_status.TaskStatus(index=index, state=state, **(given | fields))
+    return TaskStatus(index=index, state=state, **(given | fields))
 
 
 def flow(
-    *partitions: flow_status.PartitionStatus,
+    *partitions: PartitionStatus,
     name: str = "east->west",
-    state: flow_status.FlowState = flow_status.FlowState.RUNNING,
+    state: FlowState = FlowState.RUNNING,
     reason: str = "",
-    tasks: Iterable[flow_status.TaskStatus] | None = None,
+    tasks: Iterable[TaskStatus] | None = None,
     slots_missing: int = 0,
     elsewhere: int = 0,
     wanted: int | None = None,
-    holds: holding.Holds = holding.NOTHING,
-) -> flow_status.FlowStatus:
-    return flow_status.FlowStatus(
+    holds: OperatorOverrides = operator_overrides.NO_OVERRIDES,
+) -> FlowStatus:
+    return FlowStatus(
         flow=name,
         state=state,
         reason=reason,

@@ -7,13 +7,15 @@ from collections.abc import Mapping
 
 import confluent_kafka
 
-from tests.support import kafka, rounds
+from tests.support import kafka
+from tests.support.kafka import Outgoing, Properties
+from tests.support.rounds import Rounds
 
 ROUND_S = 0.1
 _WAITS_S = 60.0
 
 
-class Steady(rounds.Rounds):
+class Steady(Rounds):
     """A few records to every partition of each topic, in every round.
 
     `places` are partition counts by topic; `follow` and `leave` change them as it runs. Records are
@@ -22,7 +24,7 @@ class Steady(rounds.Rounds):
 
     def __init__(
         self,
-        properties: kafka.Properties,
+        properties: Properties,
         places: Mapping[str, int],
         *,
         each: int = 4,
@@ -57,12 +59,12 @@ class Steady(rounds.Rounds):
             kafka.flush(producer)
             self.rounds += 1
 
-    def _records(self, partitions: int) -> list[kafka.Outgoing]:
+    def _records(self, partitions: int) -> list[Outgoing]:
         made = []
         for partition in range(partitions):
             for _ in range(self._each):
                 self._number += 1
                 value = b"%09d" % self._number * max(1, self._bytes_each // 9)
                 key = b"%d" % (self._number % 50)
-                made.append(kafka.Outgoing(key=key, value=value, partition=partition))
+                made.append(Outgoing(key=key, value=value, partition=partition))
         return made

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from mm2.sandbox import cluster
-from tests.support import connect_workers, eventually, kafka
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.support import eventually, kafka
+from tests.support.connect_workers import Worker
 
 WAIT_S = 40.0
 _INTERVAL_S = 0.2
@@ -67,10 +68,10 @@ Make = Callable[..., Watched]
 
 @contextlib.contextmanager
 def connectors(
-    on: cluster.Cluster,
+    on: SandboxCluster,
     topic: Callable[..., str],
     *,
-    worker: connect_workers.Worker,
+    worker: Worker,
     folder: Path,
 ) -> Iterator[Make]:
     """Makes connectors, each with a topic of its own and named as that; deleted in the end."""
@@ -88,7 +89,7 @@ def connectors(
             delete(worker, each)
 
 
-def status(worker: connect_workers.Worker, name: str) -> tuple[str, list[str]]:
+def status(worker: Worker, name: str) -> tuple[str, list[str]]:
     """The connector's state and its tasks'; "" without a status."""
     answer = worker.ask("GET", f"/connectors/{name}/status")
     if answer.status_code == 404:
@@ -97,9 +98,7 @@ def status(worker: connect_workers.Worker, name: str) -> tuple[str, list[str]]:
     return told["connector"]["state"], [each["state"] for each in told["tasks"]]
 
 
-def reaches(
-    worker: connect_workers.Worker, name: str, state: str, tasks: int = 0, as_: str | None = None
-) -> None:
+def reaches(worker: Worker, name: str, state: str, tasks: int = 0, as_: str | None = None) -> None:
     """`tasks` of them `as_`, or as the connector is."""
     expected = state, [as_ or state] * tasks
     eventually.eventually(
@@ -110,12 +109,12 @@ def reaches(
     )
 
 
-def has_no_tasks(worker: connect_workers.Worker, name: str) -> None:
+def has_no_tasks(worker: Worker, name: str) -> None:
     assert worker.get(f"/connectors/{name}")["tasks"] == []
     assert worker.get(f"/connectors/{name}/tasks") == []
 
 
-def create(worker: connect_workers.Worker, one: Watched, state: str, **more: str | None) -> None:
+def create(worker: Worker, one: Watched, state: str, **more: str | None) -> None:
     body = {"name": one.name, "config": one.config(**more), "initial_state": state}
 
     def created() -> bool:
@@ -126,13 +125,13 @@ def create(worker: connect_workers.Worker, one: Watched, state: str, **more: str
     eventually.eventually(created, WAIT_S, interval_s=_INTERVAL_S)
 
 
-def tell(worker: connect_workers.Worker, one: Watched, what: str, times: int = 1) -> None:
+def tell(worker: Worker, one: Watched, what: str, times: int = 1) -> None:
     for _ in range(times):
         answer = worker.ask("PUT", f"/connectors/{one.name}/{what}")
         assert answer.is_success, answer.text
 
 
-def delete(worker: connect_workers.Worker, one: Watched) -> None:
+def delete(worker: Worker, one: Watched) -> None:
     def deleted() -> bool:
         answer = worker.ask("DELETE", f"/connectors/{one.name}")
         assert answer.status_code == 204, answer.text

@@ -9,8 +9,11 @@ import bisect
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mm2.formats import map_record, record_batch
-from tests.support import kafka, wire
+from mm2.formats import offset_map_records, record_batch
+from mm2.formats.offset_map_records import MapProducerKey
+from mm2.formats.record_batch import BatchHeader
+from tests.support import kafka
+from tests.support.wire import Driver
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ def doubled(target: Mapping[str, str], mirror: str, *, source: str) -> Doubled:
     """In all partitions of a mirror on `target`; `source`: the alias of the flow's source."""
     ours = _producers(target, f"mm2-offset-map.{source}.internal")
     found = []
-    with wire.Driver(target) as driver:
+    with Driver(target) as driver:
         for partition in range(kafka.partition_count(target, mirror)):
             records = kafka.read_partition(target, mirror, partition)
             end = records[-1].offset + 1 if records else 0
@@ -67,14 +70,14 @@ def _producers(target: Mapping[str, str], topic: str) -> set[int]:
     if topic not in kafka.topics(target):
         return set()
     keys = [
-        map_record.decode_key(record.key or b"")
+        offset_map_records.decode_key(record.key or b"")
         for records in kafka.read_topic(target, topic).values()
         for record in records
     ]
-    return {key.producer_id for key in keys if isinstance(key, map_record.ProducerKey)}
+    return {key.producer_id for key in keys if isinstance(key, MapProducerKey)}
 
 
-def _batches(driver: wire.Driver, topic: str, partition: int, end: int) -> list[Batch]:
+def _batches(driver: Driver, topic: str, partition: int, end: int) -> list[Batch]:
     found: list[Batch] = []
     at = 0
     while at < end:
@@ -91,7 +94,7 @@ def _batches(driver: wire.Driver, topic: str, partition: int, end: int) -> list[
     return found
 
 
-def _headers(data: memoryview) -> Iterable[record_batch.BatchHeader]:
+def _headers(data: memoryview) -> Iterable[BatchHeader]:
     while len(data) >= record_batch.HEADER_BYTES:
         header = record_batch.read_header(data)
         if header.size > len(data):

@@ -7,21 +7,25 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from connect_runtime.system import clock
-from connect_runtime.wire.codec import (
-    fetch,
-    messages,
-    produce,
-    security_settings,
-    targets,
-    versions,
+from connect_runtime.network import key_stores
+from connect_runtime.network.cluster_connections import (
+    ClientResponse,
+    ClusterConnections,
+    ConnectionSettings,
+    RawClientResponse,
 )
-from connect_runtime.wire.connection import buffers, cluster, poller, store_files
+from connect_runtime.network.transport import BufferPool, Poller
+from connect_runtime.protocol import api_versions, fetch, produce, security_settings
+from connect_runtime.protocol.fetch import FetchRequestPartition, FetchResponsePartition
+from connect_runtime.protocol.produce import ProduceBatch, ProduceResponsePartition
+from connect_runtime.protocol.request_builders import RequestBuilder, RequestTarget
+from connect_runtime.protocol.security_settings import SecuritySettings
+from connect_runtime.system.clock import SystemClock
 
 _BROKER_RESOURCE = 4
 
 
-def broker_settings(node_id: int) -> messages.Message:
+def broker_settings(node_id: int) -> RequestBuilder:
     """Something to ask that each broker answers for itself."""
 
     def build(version: int, m: Any) -> Any:
@@ -32,11 +36,13 @@ def broker_settings(node_id: int) -> messages.Message:
         )
         return m.DescribeConfigsRequest(resources=(asked,))
 
-    return messages.Message(api="describe_configs", low=1, high=4, build=build)
+    return RequestBuilder(api="describe_configs", low=1, high=4, build=build)
 
 
-def security_of(properties: Mapping[str, str]) -> security_settings.Security:
-    parsed = security_settings.parse(properties, files=store_files.below(Path()))
+def security_of(properties: Mapping[str, str]) -> SecuritySettings:
+    parsed = security_settings.parse_security(
+        properties, files=key_stores.create_store_files(Path())
+    )
     assert parsed.security is not None, parsed.errors
     return parsed.security
 
@@ -51,11 +57,11 @@ class Driver:
             "client_id": "wire-test",
             **options,
         }
-        self.clock = clock.SystemClock()
-        self.poller = poller.Poller()
-        self.pool = buffers.BufferPool(64 << 20)
-        self.connections = cluster.ClusterConnections(
-            cluster.ConnectionSettings(**settings),
+        self.clock = SystemClock()
+        self.poller = Poller()
+        self.pool = BufferPool(64 << 20)
+        self.connections = ClusterConnections(
+            ConnectionSettings(**settings),
             poller=self.poller,
             clock=self.clock,
             random=random.Random(5),
@@ -81,22 +87,22 @@ class Driver:
             assert self.clock.now_s() < end_s, self.connections.troubles() or "deadline passed"
             self.turn()
 
-    def call(self, to: targets.Target, message: messages.Message, **options: Any) -> cluster.Reply:
+    def call(self, to: RequestTarget, message: RequestBuilder, **options: Any) -> ClientResponse:
         """Ask and wait for the reply, which may be a failure."""
-        replies: list[cluster.Reply] = []
+        replies: list[ClientResponse] = []
         self.connections.call(to, message, done=replies.append, **options)
         assert not replies, "done was called inside call"
         self.until(lambda: replies, options.get("timeout_s", 30.0) + 10.0)
         return replies[0]
 
-    def ask(self, to: targets.Target, message: messages.Message, **options: Any) -> Any:
+    def ask(self, to: RequestTarget, message: RequestBuilder, **options: Any) -> Any:
         """Ask, wait, and insist on an answer; returns the kio entity."""
         reply = self.call(to, message, **options)
         assert reply.failure is None, reply.failure
         return reply.body
 
-    def raw(self, node_id: int, api_key: int, version: int, **options: Any) -> cluster.RawReply:
-        replies: list[cluster.RawReply] = []
+    def raw(self, node_id: int, api_key: int, version: int, **options: Any) -> RawClientResponse:
+        replies: list[RawClientResponse] = []
         options = {"lane": "raw", **options}
         self.connections.call_raw(
             node_id, api_key=api_key, version=version, done=replies.append, **options
@@ -138,11 +144,11 @@ class Driver:
         *,
         partition: int = 0,
         isolation_level: int = 1,
-        asked: tuple[int, int] = versions.FETCH,
-    ) -> fetch.FetchedPartition:
+        asked: tuple[int, int] = api_versions.FETCH_VERSIONS,
+    ) -> FetchResponsePartition:
         """One fetch without a session."""
         node_id = self.leader(topic, partition)
-        version = self.version(node_id, versions.FETCH_KEY, asked)
+        version = self.version(node_id, api_versions.FETCH_KEY, asked)
         body = fetch.encode_fetch_request(
             version,
             max_wait_ms=500,
@@ -152,14 +158,14 @@ class Driver:
             session_id=0,
             session_epoch=-1,
             partitions=[
-                fetch.FetchPartition(
+                FetchRequestPartition(
                     topic, self.topic_id(topic), partition, -1, offset, -1, 8 << 20
                 )
             ],
             forgotten=[],
             rack_id="",
         )
-        reply = self.raw(node_id, versions.FETCH_KEY, version, chunks=[body])
+        reply = self.raw(node_id, api_versions.FETCH_KEY, version, chunks=[body])
         assert reply.failure is None, reply.failure
         assert reply.body is not None
         response = fetch.decode_fetch_response(version, reply.body)
@@ -169,14 +175,14 @@ class Driver:
 
     def produce(
         self,
-        batches: Sequence[produce.ProduceBatch],
+        batches: Sequence[ProduceBatch],
         *,
-        asked: tuple[int, int] = versions.PRODUCE,
+        asked: tuple[int, int] = api_versions.PRODUCE_VERSIONS,
         transactional_id: str | None = None,
-    ) -> list[produce.ProducedPartition]:
+    ) -> list[ProduceResponsePartition]:
         """One request to the leader of the first batch, acknowledged by all replicas."""
         node_id = self.leader(batches[0].topic, batches[0].partition)
-        version = self.version(node_id, versions.PRODUCE_KEY, asked)
+        version = self.version(node_id, api_versions.PRODUCE_KEY, asked)
         chunks = produce.encode_produce_request(
             version,
             transactional_id=transactional_id,
@@ -184,7 +190,7 @@ class Driver:
             timeout_ms=10_000,
             batches=batches,
         )
-        reply = self.raw(node_id, versions.PRODUCE_KEY, version, chunks=chunks)
+        reply = self.raw(node_id, api_versions.PRODUCE_KEY, version, chunks=chunks)
         assert reply.failure is None, reply.failure
         assert reply.body is not None
         return produce.decode_produce_response(version, reply.body).partitions

@@ -11,19 +11,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from connect_runtime.system import clock
-from mm2.pipeline import channel_certificate, control_server, engine
-from mm2.pipeline.spark import engine as spark_engine
-from mm2.pipeline.spark import settings as spark_settings
-from tests.support import copies
+from connect_runtime.system.clock import SystemClock
+from mm2.copier import control_server
+from mm2.copier.control_server import ControlServer
+from mm2.copier.engine import CopyState
+from mm2.copier.spark.engine import SparkEngine
+from mm2.copier.spark.settings import SparkSettings
+from tests.support.copies import StartedCopy, Starter
 
-CLOCK = clock.SystemClock()
+CLOCK = SystemClock()
 
 
-def listen(*, local: bool) -> control_server.ControlServer:
+def listen(*, local: bool) -> ControlServer:
     if local:
         return control_server.listen_unix(CLOCK)
-    tls, fingerprint = channel_certificate.server_context(host="127.0.0.1", wall_ms=CLOCK.wall_ms())
+    tls, fingerprint = control_server.create_tls_context(host="127.0.0.1", wall_ms=CLOCK.wall_ms())
     return control_server.listen_tls(
         CLOCK,
         tls=tls,
@@ -33,7 +35,7 @@ def listen(*, local: bool) -> control_server.ControlServer:
     )
 
 
-def view(spark: spark_engine.SparkEngine, started: list[copies.StartedCopy]) -> dict[str, Any]:
+def view(spark: SparkEngine, started: list[StartedCopy]) -> dict[str, Any]:
     slots = spark.slots()
     return {
         "slots": [slots.total, slots.used, slots.waiting, slots.missing],
@@ -49,15 +51,15 @@ def main(options: dict[str, Any]) -> None:
     given["py_files"] = tuple(map(Path, given.get("py_files", ())))
     if "directory" in given:
         given["directory"] = Path(given["directory"])
-    settings = spark_settings.SparkSettings(**given)
+    settings = SparkSettings(**given)
     server = listen(local=settings.local)
-    spark = spark_engine.SparkEngine(settings, now=CLOCK)
+    spark = SparkEngine(settings, now=CLOCK)
     spark.open()
-    starter = copies.Starter(spark, server)
+    starter = Starter(spark, server)
     started = [starter(options["entry"]) for _ in range(options["slots"])]
     described = [copy.message(200.0) for copy in started]
     for copy in started:
-        copy.await_state(engine.CopyState.RUNNING)
+        copy.await_state(CopyState.RUNNING)
     started += [starter(options["entry"]) for _ in range(options["copies"] - options["slots"])]
     pids = [each["pid"] for each in described] + [each["parent"] for each in described]
     print(json.dumps({**view(spark, started), "pids": sorted(set(pids))}), flush=True)  # noqa: T201

@@ -10,23 +10,23 @@ import socket
 import sys
 
 import mm2
-from connect_runtime.system import clock
-from connect_runtime.wire.connection import poller
-from mm2.formats import control_frame
-from mm2.pipeline import control_client
+from connect_runtime.network.transport import Poller
+from connect_runtime.system.clock import SystemClock
+from mm2.copier.control_client import ControlClient
+from mm2.copier.control_frames import ControlMessage
 
 
 class Echo:
     """Answers each message with itself, until it is told to stop or its channel ends."""
 
     def __init__(self, address: str, token: bytes) -> None:
-        self.selector = poller.Poller()
+        self.selector = Poller()
         self.over = False
-        self.client = control_client.ControlClient(
+        self.client = ControlClient(
             address,
             token,
             self.selector,
-            now=clock.SystemClock(),
+            now=SystemClock(),
             on_message=self.answer,
             on_closed=self.end,
         )
@@ -34,7 +34,7 @@ class Echo:
     def end(self, _reason: str) -> None:
         self.over = True
 
-    def answer(self, message: control_frame.Message) -> None:
+    def answer(self, message: ControlMessage) -> None:
         match message["type"]:
             case "stop":
                 self.over = True

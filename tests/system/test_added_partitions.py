@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.sandbox import cluster
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import content, kafka, mirror, operations
+from tests.support.kafka import Properties
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
 
 
 def test_added_partitions_are_copied_from_their_first_record(
-    tmp_path, east: cluster.Cluster, west: cluster.Cluster, topic
+    tmp_path, east: SandboxCluster, west: SandboxCluster, topic
 ):
     source, target = east.client_properties(), west.client_properties()
     name = kafka.create_topic(source, topic(), partitions=2)
@@ -34,6 +35,6 @@ def test_added_partitions_are_copied_from_their_first_record(
         assert kafka.differences(before, after) == []
 
 
-def counts(target: kafka.Properties, name: str) -> dict[int, int]:
+def counts(target: Properties, name: str) -> dict[int, int]:
     found = kafka.read_topic(target, f"east.{name}")
     return {partition: len(records) for partition, records in found.items()}

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
-from mm2.core import commands
+from mm2 import operator_commands
 from mm2.formats import record_sets
-from mm2.sandbox import cluster, jvm
+from mm2.sandbox import java_server
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import content, disks, eventually, java_class, kafka, mirror, obeying
+from tests.support.kafka import Properties
+from tests.support.mirror import Mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
@@ -34,7 +37,11 @@ def test_a_damaged_batch_is_not_copied_and_stops_its_partition_alone(tmp_path, o
     assert re.search(r"damaged-0 at source offset 5: the checksum .* does not match", told), told
     content.assert_mirrored(source, target, "sound")
     assert len(kafka.read_partition(target, "east.damaged")) == 5
-    (line,) = {commands.found_in(each) for each in told.splitlines() if "mm2 topic reset" in each}
+    (line,) = {
+        operator_commands.extract_remedy(each)
+        for each in told.splitlines()
+        if "mm2 topic reset" in each
+    }
     obeying.obey(line, folder=tmp_path)
     status, log = mirror.run_to_end(tmp_path, given, "--until-caught-up")
     assert status == 0, log
@@ -42,12 +49,12 @@ def test_a_damaged_batch_is_not_copied_and_stops_its_partition_alone(tmp_path, o
     assert len(whole) == 10, "the damaged batch is left out, and nothing else"
 
 
-def damage_second_batch(east: cluster.Cluster, topic: str) -> None:
+def damage_second_batch(east: SandboxCluster, topic: str) -> None:
     """Flip a bit in the last record of the second batch on the stopped broker's disk."""
     folder = east.brokers[1].folder / "data" / f"{topic}-0"
     log = folder / "00000000000000000000.log"
     data = bytearray(log.read_bytes())
-    _, (second, batch), *_ = record_sets.batches(memoryview(bytes(data)))
+    _, (second, batch), *_ = record_sets.iter_batches(memoryview(bytes(data)))
     place = bytes(data).index(bytes(batch)) + second.size - 3
     data[place] ^= 0x10
     log.write_bytes(data)
@@ -76,7 +83,7 @@ def test_too_few_replicas_hold_up_their_topic_alone(tmp_path, own_cluster, east)
         sync_topic_configs_enabled=False,
         **syncs,
     )
-    with mirror.Mirror(tmp_path, given) as run:
+    with Mirror(tmp_path, given) as run:
         run.await_records(20, topic="scarce")
         run.await_records(20, topic="modest")
         victim = unneeded_broker(properties)
@@ -94,13 +101,13 @@ def test_too_few_replicas_hold_up_their_topic_alone(tmp_path, own_cluster, east)
     content.assert_mirrored(source, properties, "scarce", "modest")
 
 
-def unneeded_broker(target: kafka.Properties) -> int:
+def unneeded_broker(target: Properties) -> int:
     """Of three brokers one that leads neither of the two mirrors."""
     mirrors = [kafka.partitions(target, name)[0] for name in ("east.scarce", "east.modest")]
     return min({1, 2, 3} - {each.leader for each in mirrors})
 
 
-def await_in_sync(target: kafka.Properties, topic: str, count: int) -> None:
+def await_in_sync(target: Properties, topic: str, count: int) -> None:
     eventually.eventually(
         lambda: len(kafka.partitions(target, topic)[0].isrs) == count, 120.0, interval_s=0.3
     )
@@ -110,7 +117,7 @@ def await_in_sync(target: kafka.Properties, topic: str, count: int) -> None:
 def test_a_policy_that_forbids_a_mirror_topic_is_told(tmp_path, own_cluster, east):
     source = east.client_properties()
     flags = java_class.policy_flags(tmp_path, "forbidden", "no topic of this name in our cluster")
-    target = own_cluster("west", jvm=(*jvm.TEST_FLAGS, *flags))
+    target = own_cluster("west", jvm=(*java_server.TEST_JVM_FLAGS, *flags))
     name = java_class.NAME.replace("/", ".")
     target.brokers[1].change_settings({"create.topic.policy.class.name": name})
     target.restart()
@@ -137,7 +144,7 @@ def test_a_full_disk_is_waited_out(tmp_path, own_cluster, east):
 
 
 def a_full_disk_is_waited_out(
-    tmp_path: Path, small_disk: Path, own_cluster: Any, east: cluster.Cluster
+    tmp_path: Path, small_disk: Path, own_cluster: Any, east: SandboxCluster
 ) -> None:
     """The target's only disk fills up; when it has room again everything arrives, once."""
     source = east.client_properties()
@@ -148,7 +155,7 @@ def a_full_disk_is_waited_out(
     for number in range(2):
         kafka.produce(source, "much", content.some(30_000, bytes_each=1_000, partition=number))
     given = mirror.settings(source, properties, topics="much")
-    with mirror.Mirror(tmp_path, given) as run:
+    with Mirror(tmp_path, given) as run:
         eventually.eventually(
             lambda: not target.brokers[1].running, 180.0, "the broker's disk is full"
         )

@@ -14,13 +14,15 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.system import clock
-from mm2.sandbox import ports
+from connect_runtime.system.clock import SystemClock
+from mm2.sandbox import port_reservation
 from tests.support import content, eventually, kafka, mirror
+from tests.support.kafka import Outgoing, Properties
+from tests.support.mirror import Mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
-CLOCK = clock.SystemClock()
+CLOCK = SystemClock()
 HOUR_MS = 3_600_000
 WIDEST_MS = str(2**63 - 1)
 INLINE = {"engine": "inline"}
@@ -81,9 +83,9 @@ def two_flows(bad_source: dict[str, str], east: Any, west: Any, topic: str) -> d
 def test_an_unreachable_cluster_is_named_and_the_other_flow_copies(tmp_path, east, west, topic):
     name = kafka.create_topic(east.client_properties(), topic("orders"))
     kafka.produce(east.client_properties(), name, content.some())
-    nowhere = f"127.0.0.1:{ports.reserve().port}"
+    nowhere = f"127.0.0.1:{port_reservation.reserve_port().port}"
     given = two_flows({"bootstrap.servers": nowhere}, east, west, name)
-    with mirror.Mirror(tmp_path, given, "--until-caught-up", "--timeout", "60") as run:
+    with Mirror(tmp_path, given, "--until-caught-up", "--timeout", "60") as run:
         run.await_records(20, flow="east->west")
         run.await_log(rf"elsewhere->west.*elsewhere.*{nowhere}", 60.0)
         assert run.wait(120.0) == 1
@@ -100,7 +102,7 @@ def test_a_wrong_password_fails_its_flow_and_is_not_told(tmp_path, own_cluster, 
         r'password="[^"]+"', 'password="not-the-password"', wrong["sasl.jaas.config"]
     )
     given = two_flows(wrong, east, west, name)
-    with mirror.Mirror(tmp_path, given, "--until-caught-up") as run:
+    with Mirror(tmp_path, given, "--until-caught-up") as run:
         assert run.wait(150.0) == 1, run.tail
         assert re.search(r"elsewhere->west.*elsewhere.*(uthentication|password)", run.log), run.log
         assert "not-the-password" not in run.log
@@ -166,7 +168,7 @@ def test_topics_that_cannot_be_copied_stop_alone(tmp_path, odd_pair):
         assert len(kafka.read_partition(west, f"east.{topic}")) == 5
 
 
-def make_odd_topics(east: kafka.Properties, west: kafka.Properties) -> None:
+def make_odd_topics(east: Properties, west: Properties) -> None:
     for topic, here, there in (
         ("good", {}, None),
         ("append-time", {"message.timestamp.type": "LogAppendTime"}, {}),
@@ -200,14 +202,14 @@ COMPACTED = {
 }
 
 
-def make_gaps(east: kafka.Properties, topic: str) -> None:
+def make_gaps(east: Properties, topic: str) -> None:
     """Write the same keys until compaction has taken records out of batches."""
     written = 0
 
     def has_gaps() -> bool:
         nonlocal written
         keys = (b"same", b"other-%d" % written, b"same")
-        kafka.produce(east, topic, [kafka.Outgoing(key=key, value=b"v") for key in keys])
+        kafka.produce(east, topic, [Outgoing(key=key, value=b"v") for key in keys])
         written += len(keys)
         return len(kafka.read_partition(east, topic)) < written - 6
 
@@ -226,7 +228,7 @@ def test_what_a_user_may_not_do_stops_its_topic_alone(tmp_path, own_cluster, eas
     given = mirror.settings(
         source, target.client_properties("mirror"), topics=["allowed", "forbidden"], spark=INLINE
     )
-    with mirror.Mirror(tmp_path, given) as run:
+    with Mirror(tmp_path, given) as run:
         run.await_stopped("forbidden", "refused-by-target")
         told = run.await_log(r".*east\.forbidden.*AUTHORIZATION_FAILED.*")[0]
         assert re.search(r"(?i)write|allow|grant", told), told
@@ -252,7 +254,7 @@ def test_without_the_right_to_fence_copying_goes_on_at_least_once_and_says_so(
     kafka.create_topic(source, "plain")
     kafka.produce(source, "plain", content.some())
     given = mirror.settings(source, target.client_properties("mirror"), topics="plain")
-    with mirror.Mirror(tmp_path, given) as run:
+    with Mirror(tmp_path, given) as run:
         run.await_records(20, topic="plain")
         run.await_log(r"at least once.*kafka-acls.*--transactional-id")
         assert run.figure("mm2_unfenced_partitions", topic="plain") == 1

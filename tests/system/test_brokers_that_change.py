@@ -7,17 +7,21 @@ from typing import Any
 
 import pytest
 
-from mm2.core import commands
-from mm2.formats import receipt
-from mm2.sandbox import cluster, receipted_proof
-from tests.support import brokers, content, eventually, kafka, mirror, obeying, steady
+from mm2 import operator_commands
+from mm2.formats.incident_records import IncidentKind
+from mm2.sandbox import proof
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.support import brokers, content, eventually, kafka, mirror, obeying
+from tests.support.kafka import Properties
+from tests.support.mirror import Mirror
+from tests.support.steady import Steady
 
 pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(900)]
 
 SOON_S = 120.0
 
 
-def settings(east: cluster.Cluster, west: cluster.Cluster, name: str) -> dict[str, Any]:
+def settings(east: SandboxCluster, west: SandboxCluster, name: str) -> dict[str, Any]:
     access = east.client_properties(), west.client_properties()
     return mirror.settings(*access, topics=[name], spark={"engine": "inline"})
 
@@ -30,8 +34,8 @@ def test_brokers_of_both_sides_are_replaced_by_others_with_other_ids_and_address
     source, target = east.client_properties(), west.client_properties()
     name = kafka.create_topic(source, topic(), partitions=2)
     with (
-        mirror.Mirror(tmp_path, settings(east, west, name)) as run,
-        steady.Steady(source, {name: 2}) as traffic,
+        Mirror(tmp_path, settings(east, west, name)) as run,
+        Steady(source, {name: 2}) as traffic,
     ):
         run.await_records(20, topic=name)
         for side, held in ((east, name), (west, f"east.{name}")):
@@ -48,7 +52,7 @@ def test_brokers_of_both_sides_are_replaced_by_others_with_other_ids_and_address
         assert run.stop() == 143
 
 
-def replace_brokers(side: cluster.Cluster, held: str, run: mirror.Mirror, name: str) -> None:
+def replace_brokers(side: SandboxCluster, held: str, run: Mirror, name: str) -> None:
     access = side.client_properties()
     with brokers.added(side, 12) as third:
         with brokers.added(side, 11):
@@ -62,7 +66,7 @@ def replace_brokers(side: cluster.Cluster, held: str, run: mirror.Mirror, name: 
     go_on(run, name)
 
 
-def go_on(run: mirror.Mirror, name: str) -> None:
+def go_on(run: Mirror, name: str) -> None:
     run.await_records(run.records(topic=name) + 50, SOON_S, topic=name)
 
 
@@ -76,8 +80,8 @@ def test_a_source_that_elects_a_leader_without_the_newest_records_stops_that_top
     with brokers.added(east, 11) as newest, brokers.added(east, 12) as behind:
         brokers.reassign(source, name, [11, 12])
         with (
-            steady.Steady(source, {name: 1}) as traffic,
-            mirror.Mirror(tmp_path, settings(east, west, name)) as run,
+            Steady(source, {name: 1}) as traffic,
+            Mirror(tmp_path, settings(east, west, name)) as run,
         ):
             run.await_records(20, topic=name)
             lose_records(source, name, newest=newest, behind=behind, run=run)
@@ -91,18 +95,16 @@ def test_a_source_that_elects_a_leader_without_the_newest_records_stops_that_top
             end, copied = map(int, line.groups())
             assert copied - end >= 50
             kept = kafka.read_partition(target, f"east.{name}")
-            obeying.obey(commands.found_in(line[0]), folder=tmp_path)
+            obeying.obey(operator_commands.extract_remedy(line[0]), folder=tmp_path)
             go_on(run, name)
             traffic.stop()
             content.assert_goes_on(source, target, name, start=end, kept=kept)
             assert run.stop() == 143
-    (stated,) = receipted_proof.receipts(target, "east")
-    assert stated.kind is receipt.ReceiptKind.NEW_ERA_REQUESTED
+    (stated,) = proof.read_incidents(target, "east")
+    assert stated.kind is IncidentKind.NEW_ERA_REQUESTED
 
 
-def lose_records(
-    source: kafka.Properties, name: str, *, newest: Any, behind: Any, run: mirror.Mirror
-) -> None:
+def lose_records(source: Properties, name: str, *, newest: Any, behind: Any, run: Mirror) -> None:
     """`behind` becomes the leader, and lacks a hundred records that were copied."""
     behind.kill()
     brokers.await_leaders(source, name, {11})

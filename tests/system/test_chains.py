@@ -7,14 +7,18 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.system import polling
-from mm2.client import mirror_client
-from mm2.formats import heartbeat
-from tests.support import both_ways, eventually, kafka, mirror
+from connect_runtime.system import clock
+from mm2.client.mirror_client import MirrorClient
+from mm2.formats import mm2_records
+from mm2.formats.mm2_records import Heartbeat
+from tests.support import eventually, kafka, mirror
+from tests.support.both_ways import Locals
+from tests.support.kafka import Outgoing, Properties
+from tests.support.mirror import Mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
-Sides = dict[str, kafka.Properties]
+Sides = dict[str, Properties]
 
 DEFAULT, IDENTITY = "DefaultReplicationPolicy", "IdentityReplicationPolicy"
 INLINE = {"engine": "inline"}
@@ -47,14 +51,14 @@ def beat(sides: Sides, home: str) -> None:
     """As the flow to this cluster would write it there."""
     kafka.create_topic(sides[home], "heartbeats")
     key, value = _heartbeat(home)
-    kafka.produce(sides[home], "heartbeats", [kafka.Outgoing(key=key, value=value)])
+    kafka.produce(sides[home], "heartbeats", [Outgoing(key=key, value=value)])
 
 
 def _heartbeat(home: str) -> tuple[bytes, bytes]:
-    return heartbeat.encode(heartbeat.Heartbeat(source="else", target=home, at_ms=17))
+    return mm2_records.encode_heartbeat(Heartbeat(source="else", target=home, at_ms=17))
 
 
-def await_beat(sides: Sides, run: mirror.Mirror, there: str, topic: str, *, of: str) -> None:
+def await_beat(sides: Sides, run: Mirror, there: str, topic: str, *, of: str) -> None:
     """The heartbeat of cluster `of` has come."""
 
     def come() -> bool:
@@ -68,7 +72,7 @@ def await_beat(sides: Sides, run: mirror.Mirror, there: str, topic: str, *, of: 
     )
 
 
-def await_copy(sides: Sides, run: mirror.Mirror, there: str, topic: str, *, of: str) -> None:
+def await_copy(sides: Sides, run: Mirror, there: str, topic: str, *, of: str) -> None:
     """`topic` of cluster `there` holds what `of` (cluster and topic) holds, in order, once."""
     home, name = of.split()
 
@@ -89,28 +93,28 @@ def await_copy(sides: Sides, run: mirror.Mirror, there: str, topic: str, *, of: 
     )
 
 
-def ordinary(properties: kafka.Properties) -> set[str]:
+def ordinary(properties: Properties) -> set[str]:
     """Topics but those of Kafka and MirrorMaker themselves."""
     own = ("heartbeats", ".checkpoints.internal")
     found = {each for each in kafka.topics(properties) if not each.endswith(own)}
     return {each for each in found if not each.startswith(("__", "mm2-"))}
 
 
-def beats(properties: kafka.Properties) -> set[str]:
+def beats(properties: Properties) -> set[str]:
     return {each for each in kafka.topics(properties) if each.endswith("heartbeats")}
 
 
-def hops(properties: kafka.Properties, origin: str, *, source: str, policy: str) -> int | None:
+def hops(properties: Properties, origin: str, *, source: str, policy: str) -> int | None:
     java = f"org.apache.kafka.connect.mirror.{policy}"
     props = {**properties, "replication.policy.class": java, "source.cluster.alias": source}
-    with mirror_client.MirrorClient(props) as asked:
+    with MirrorClient(props) as asked:
         return asked.replication_hops(origin)
 
 
 def await_quiet(sides: Sides) -> None:
     """Nothing is written any more, anywhere: what went in circles would."""
     ends = all_ends(sides)
-    polling.until(lambda: False, timeout_s=QUIET_S, interval_s=QUIET_S)
+    clock.wait_until(lambda: False, timeout_s=QUIET_S, interval_s=QUIET_S)
     assert all_ends(sides) == ends
 
 
@@ -134,7 +138,7 @@ POLICIES = pytest.mark.parametrize(
 )
 
 
-def keep_on(seconds: float, *producers: both_ways.Locals) -> None:
+def keep_on(seconds: float, *producers: Locals) -> None:
     """They write for so long, and some rounds in any case."""
     end_s = mirror.CLOCK.now_s() + seconds
     while True:
@@ -161,8 +165,8 @@ def chain(
     beat(sides, "north")
     given = settings(sides, "north east", "east west", policy=policy, spark=spark)
     given["flows"][1]["refresh.topics.interval.seconds"] = 1
-    here = both_ways.Locals(sides["north"], "orders", home="north", partitions=PARTITIONS)
-    with here, mirror.Mirror(folder, given) as run:
+    here = Locals(sides["north"], "orders", home="north", partitions=PARTITIONS)
+    with here, Mirror(folder, given) as run:
         run.await_records(5, flow="east->west")
         keep_on(seconds, here)
         await_copy(sides, run, "east", at_east, of="north orders")
@@ -203,10 +207,10 @@ def both_rename(folder: Path, sides: Sides, *, spark: dict[str, Any], seconds: f
     for flow in given["flows"]:
         flow["refresh.topics.interval.seconds"] = 1
     here, there = (
-        both_ways.Locals(properties, "orders", home=alias, partitions=PARTITIONS)
+        Locals(properties, "orders", home=alias, partitions=PARTITIONS)
         for alias, properties in sides.items()
     )
-    with here, there, mirror.Mirror(folder, given) as run:
+    with here, there, Mirror(folder, given) as run:
         keep_on(seconds, here, there)
         for home, other in (("east", "west"), ("west", "east")):
             await_copy(sides, run, other, f"{home}.orders", of=f"{home} orders")

@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 
-from mm2.sandbox import cluster, proof
-from tests.support import eventually, kafka, mirror, operations, steady
+from mm2.sandbox import proof
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.support import eventually, kafka, mirror, operations
+from tests.support.kafka import Properties
+from tests.support.mirror import Mirror
+from tests.support.steady import Steady
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
 
@@ -19,7 +23,7 @@ CHANGED = ("grown", "narrow", "stamped", "squeezed", "compacted")
 
 
 def test_what_changes_in_order_is_followed_without_a_stop(
-    tmp_path: Path, east: cluster.Cluster, west: cluster.Cluster, topic: Any
+    tmp_path: Path, east: SandboxCluster, west: SandboxCluster, topic: Any
 ):
     """One run for all, since none of it may disturb the others."""
     source, target = east.client_properties(), west.client_properties()
@@ -28,8 +32,8 @@ def test_what_changes_in_order_is_followed_without_a_stop(
         kafka.create_topic(source, names[label])
     given = flow(source, target, names["grown"].partition("-grown-")[0] + "-.*")
     with (
-        mirror.Mirror(tmp_path, given) as run,
-        steady.Steady(source, {names[label]: 1 for label in CHANGED}, bytes_each=500) as traffic,
+        Mirror(tmp_path, given) as run,
+        Steady(source, {names[label]: 1 for label in CHANGED}, bytes_each=500) as traffic,
     ):
         for label in CHANGED:
             run.await_records(20, topic=names[label])
@@ -46,7 +50,7 @@ def test_what_changes_in_order_is_followed_without_a_stop(
         assert run.stop() == 143
 
 
-def flow(source: kafka.Properties, target: kafka.Properties, topics: str, **more: Any) -> Any:
+def flow(source: Properties, target: Properties, topics: str, **more: Any) -> Any:
     """It looks every second; what a test sets on mirrors is left alone."""
     return mirror.settings(
         source,
@@ -65,7 +69,7 @@ def flow(source: kafka.Properties, target: kafka.Properties, topics: str, **more
     )
 
 
-def change(source: kafka.Properties, target: kafka.Properties, names: dict[str, str]) -> None:
+def change(source: Properties, target: Properties, names: dict[str, str]) -> None:
     operations.grow(source, names["grown"], 3)
     operations.configure(target, f"east.{names['narrow']}", {"max.message.bytes": "1200"})
     append_time = {"message.timestamp.type": "LogAppendTime"}
@@ -75,7 +79,7 @@ def change(source: kafka.Properties, target: kafka.Properties, names: dict[str, 
     kafka.create_topic(source, names["created"], partitions=2)
 
 
-def assert_followed(run: mirror.Mirror, target: kafka.Properties, names: dict[str, str]) -> None:
+def assert_followed(run: Mirror, target: Properties, names: dict[str, str]) -> None:
     created, grown = names["created"], names["grown"]
     run.await_log(rf"topic {created} is mirrored from now on \(partitions: 2\)", SEEN_S)
     run.await_log(rf"topic {grown} partitions: 2 more are mirrored, from their first", SEEN_S)
@@ -89,15 +93,15 @@ def assert_followed(run: mirror.Mirror, target: kafka.Properties, names: dict[st
         eventually.eventually(functools.partial(is_opened, run, names[label]), SEEN_S)
 
 
-def has_setting(target: kafka.Properties, topic: str, key: str, value: str) -> bool:
+def has_setting(target: Properties, topic: str, key: str, value: str) -> bool:
     return operations.settings(target, topic)[key] == value
 
 
-def is_opened(run: mirror.Mirror, topic: str) -> bool:
+def is_opened(run: Mirror, topic: str) -> bool:
     return run.figure("mm2_opened_partitions", topic=topic) == 1
 
 
-def assert_lossless(run: mirror.Mirror, names: dict[str, str]) -> None:
+def assert_lossless(run: Mirror, names: dict[str, str]) -> None:
     """Of the batch that a broker had rewritten before we saw its topic's new setting, a receipt
     says that it is not the one recorded; there is nothing behind it that could stand there twice.
     """
@@ -109,13 +113,13 @@ def assert_lossless(run: mirror.Mirror, names: dict[str, str]) -> None:
 
 
 def assert_equal(
-    source: kafka.Properties, target: kafka.Properties, topics: Any, *, restamped: Any = ()
+    source: Properties, target: Properties, topics: Any, *, restamped: Any = ()
 ) -> None:
     """An ordinary reader of committed data finds both sides equal, once the copy is through."""
     pairs = {topic: f"east.{topic}" for topic in topics}
 
     def equal() -> bool:
-        found = proof.compare(source, target, pairs, restamped=restamped)
+        found = proof.compare_topics(source, target, pairs, restamped=restamped)
         assert found.equal, str(found)
         return found.records > 0
 

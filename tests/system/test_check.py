@@ -11,22 +11,26 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.system import clock
-from mm2.app.cli import main
-from mm2.sandbox import ports, secure, spark_cluster
+from connect_runtime.system.clock import SystemClock
+from mm2.cli import main
+from mm2.sandbox import cluster_security, port_reservation
+from mm2.sandbox.spark_cluster import SparkCluster, SparkClusterSpec
 from tests.support import gates, granted, kafka, old_broker, operations, root_logging
+from tests.support.gates import Gate
+from tests.support.granted import Rights
+from tests.support.kafka import Properties
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
 TOPIC = "mm2-check-subject"
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
-CLOCK = clock.SystemClock()
-ON_SOURCE: granted.Rights = {
+CLOCK = SystemClock()
+ON_SOURCE: Rights = {
     ("TOPIC", TOPIC): ("DESCRIBE", "DESCRIBE_CONFIGS", "READ"),
     ("TOPIC", "mm2-offset-syncs.dst.internal"): ("CREATE", "DESCRIBE", "READ", "WRITE"),
     ("GROUP", "*"): ("DESCRIBE",),
 }
-ON_TARGET: granted.Rights = {
+ON_TARGET: Rights = {
     ("TOPIC", "src."): (
         *("CREATE", "ALTER", "ALTER_CONFIGS", "DESCRIBE", "DESCRIBE_CONFIGS"),
         *("READ", "WRITE"),
@@ -38,7 +42,7 @@ ON_TARGET: granted.Rights = {
     ("BROKER", "kafka-cluster"): ("DESCRIBE_CONFIGS",),
 }
 Resource = tuple[str, str]
-LACKING: dict[str, tuple[granted.Rights, Resource, tuple[str, ...]]] = {
+LACKING: dict[str, tuple[Rights, Resource, tuple[str, ...]]] = {
     "enough": (ON_TARGET, ("TOPIC", "none"), ()),
     "unread": (ON_SOURCE, ("TOPIC", TOPIC), ("READ",)),
     "unseen": (ON_SOURCE, ("TOPIC", TOPIC), ("READ", "DESCRIBE", "DESCRIBE_CONFIGS")),
@@ -61,7 +65,7 @@ def _root_logger() -> Iterator[None]:
         yield
 
 
-def rights_of(user: str) -> granted.Rights:
+def rights_of(user: str) -> Rights:
     rights, resource, lacking = LACKING[user]
     kept = {
         each: tuple(word for word in words if each != resource or word not in lacking)
@@ -71,7 +75,7 @@ def rights_of(user: str) -> granted.Rights:
 
 
 @pytest.fixture(scope="module")
-def gate(tmp_path_factory) -> Iterator[gates.Gate]:
+def gate(tmp_path_factory) -> Iterator[Gate]:
     with gates.opened(tmp_path_factory.mktemp("gate"), list(LACKING)) as found:
         properties = found.cluster.client_properties()
         kafka.create_topic(properties, TOPIC)
@@ -96,7 +100,7 @@ def check(tmp_path, capsys) -> Check:
         file = tmp_path / "clusters.yaml"
         file.write_text(json.dumps(given))
         capsys.readouterr()
-        status = main.run(["check", str(file), "--json", "--timeout", timeout])
+        status = main.run_command(["check", str(file), "--json", "--timeout", timeout])
         printed = capsys.readouterr()
         assert printed.out, printed.err
         told = json.loads(printed.out)
@@ -111,7 +115,7 @@ def check(tmp_path, capsys) -> Check:
     return run
 
 
-def flow(source: kafka.Properties, target: kafka.Properties, **options: Any) -> dict[str, Any]:
+def flow(source: Properties, target: Properties, **options: Any) -> dict[str, Any]:
     """A file with one flow src->dst; keys with `_` for `.`."""
     spark = options.pop("spark", {"engine": "inline"})
     usual = {
@@ -128,13 +132,13 @@ def flow(source: kafka.Properties, target: kafka.Properties, **options: Any) -> 
     }
 
 
-def door(gate: gates.Gate, listener: str, **properties: str) -> dict[str, str]:
+def door(gate: Gate, listener: str, **properties: str) -> dict[str, str]:
     """Client properties, with `_` for `.`, of who comes in there."""
     given = {key.replace("_", "."): value for key, value in properties.items()}
     return {"bootstrap.servers": gate.at(listener), **given}
 
 
-def trusting(gate: gates.Gate, listener: str) -> dict[str, str]:
+def trusting(gate: Gate, listener: str) -> dict[str, str]:
     authority = {"ssl_truststore_type": "PEM", "ssl_truststore_location": str(gate.authority)}
     return door(gate, listener, security_protocol="SSL", **authority)
 
@@ -151,11 +155,11 @@ def test_the_rights_that_readme_lists_are_enough(gate, plain, check):
 
 
 def test_what_is_told_to_people_has_a_table_and_what_mends_it(gate, plain, tmp_path, capsys):
-    nobody = ports.reserve()
+    nobody = port_reservation.reserve_port()
     file = tmp_path / "clusters.yaml"
     given = flow(plain, {"bootstrap.servers": f"127.0.0.1:{nobody.port}"})
     file.write_text(json.dumps(given))
-    assert main.run(["check", str(file)]) == 1
+    assert main.run_command(["check", str(file)]) == 1
     nobody.release()
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == [
@@ -181,7 +185,7 @@ def only(found: Found, code: str, word: str, subject: str = "dst") -> dict[str, 
 
 
 def test_a_wrong_port(plain, check):
-    nobody = ports.reserve()
+    nobody = port_reservation.reserve_port()
     found = check(flow({"bootstrap.servers": f"127.0.0.1:{nobody.port}"}, plain))
     nobody.release()
     told = only(found, "network", "NETWORK", "src")
@@ -197,7 +201,7 @@ def test_a_host_that_does_not_resolve(plain, check):
 
 
 def test_a_port_that_never_answers_holds_nothing_up(plain, check):
-    reserved = ports.reserve()
+    reserved = port_reservation.reserve_port()
     address = f"127.0.0.1:{reserved.port}"
     with socket.create_server(("127.0.0.1", reserved.port)):
         began_s = CLOCK.now_s()
@@ -210,7 +214,7 @@ def test_a_port_that_never_answers_holds_nothing_up(plain, check):
 
 
 def test_one_dead_address_among_others_is_a_warning(gate, plain, check):
-    nobody = ports.reserve()
+    nobody = port_reservation.reserve_port()
     both = f"{plain['bootstrap.servers']},127.0.0.1:{nobody.port}"
     found = check(
         flow({**plain, "bootstrap.servers": both}, gate.cluster.client_properties()), code=0
@@ -264,7 +268,7 @@ def test_a_wrong_password(gate, plain, check):
 
 
 def test_a_mechanism_that_the_listener_does_not_offer(gate, plain, check):
-    login = gate.cluster.client_properties(mechanism=secure.SCRAM_256)
+    login = gate.cluster.client_properties(mechanism=cluster_security.SCRAM_256)
     given = {
         **login,
         "bootstrap.servers": gate.at(gates.SASL),
@@ -303,11 +307,11 @@ def test_brokers_that_are_too_old(plain, check):
 # Rights
 
 
-def as_source(gate: gates.Gate, user: str, plain: kafka.Properties) -> dict[str, Any]:
+def as_source(gate: Gate, user: str, plain: Properties) -> dict[str, Any]:
     return flow(gate.cluster.client_properties(user), plain)
 
 
-def as_target(gate: gates.Gate, user: str, plain: kafka.Properties) -> dict[str, Any]:
+def as_target(gate: Gate, user: str, plain: Properties) -> dict[str, Any]:
     return flow(plain, gate.cluster.client_properties(user))
 
 
@@ -427,7 +431,7 @@ def test_one_cluster_under_two_names(plain, check):
 
 
 def test_a_spark_master_that_nobody_reaches(gate, plain, check):
-    nobody = ports.reserve()
+    nobody = port_reservation.reserve_port()
     spark = {"master": f"spark://127.0.0.1:{nobody.port}", "allow.insecure.spark": True}
     found = check(flow(plain, gate.cluster.client_properties(), spark=spark))
     nobody.release()
@@ -444,7 +448,7 @@ def test_fewer_slots_than_tasks(gate, plain, check):
 
 @pytest.mark.full
 def test_a_spark_without_workers_has_no_slots(gate, plain, check):
-    with spark_cluster.SparkCluster(spark_cluster.SparkClusterSpec(workers=0)) as spark:
+    with SparkCluster(SparkClusterSpec(workers=0)) as spark:
         settings = {"master": spark.url, "allow.insecure.spark": True}
         found = check(flow(plain, gate.cluster.client_properties(), spark=settings))
     only(found, "spark-no-slots", "SPARK", "spark")
@@ -452,7 +456,7 @@ def test_a_spark_without_workers_has_no_slots(gate, plain, check):
 
 @pytest.mark.full
 def test_a_spark_with_workers_has_slots(gate, plain, check):
-    with spark_cluster.SparkCluster(spark_cluster.SparkClusterSpec(workers=1)) as spark:
+    with SparkCluster(SparkClusterSpec(workers=1)) as spark:
         settings = {"master": spark.url, "allow.insecure.spark": True}
         given = flow(plain, gate.cluster.client_properties(), spark=settings)
         assert check(given, code=0) == []

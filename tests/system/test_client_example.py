@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from connect_runtime.base import ids
+from connect_runtime.base.ids import TopicPartition
 from tests.support import checkpoints, eventually, kafka, mirror
+from tests.support.kafka import Outgoing
+from tests.support.mirror import Mirror
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
@@ -33,18 +36,18 @@ def example() -> str:
 
 def test_a_group_with_an_uncommitted_tail_goes_on(
     tmp_path: Path,
-    east: cluster.Cluster,
-    west: cluster.Cluster,
+    east: SandboxCluster,
+    west: SandboxCluster,
     topic,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     code = example()
     source, target = east.client_properties(), west.client_properties()
     name = kafka.create_topic(source, topic("orders"))
-    place = ids.TopicPartition(name, 0)
+    place = TopicPartition(name, 0)
     group = f"billing-{name}"
-    records = [kafka.Outgoing(value=b"v%d" % each) for each in range(RECORDS)]
-    aborted = [kafka.Outgoing(value=b"nobody's")] * 3  # offsets are others on the mirror
+    records = [Outgoing(value=b"v%d" % each) for each in range(RECORDS)]
+    aborted = [Outgoing(value=b"nobody's")] * 3  # offsets are others on the mirror
     kafka.produce_transaction(source, name, aborted, transactional_id=name, commit=False)
     kafka.produce(source, name, records)
     stood = kafka.read_partition(source, name)[-TAIL].offset
@@ -58,7 +61,7 @@ def test_a_group_with_an_uncommitted_tail_goes_on(
         emit_checkpoints_interval_seconds=1,
         refresh_groups_interval_seconds=1,
     )
-    with mirror.Mirror(tmp_path, given) as run:
+    with Mirror(tmp_path, given) as run:
         run.await_records(RECORDS)
         there = kafka.read_partition(target, f"east.{name}")[-TAIL:]
         assert there[0].offset != stood

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from connect_runtime.wire.codec import produce
+from connect_runtime.protocol.produce import ProduceBatch
 from mm2.formats import record_batch, record_sets
 from tests.fakes import batches
-from tests.support import content, eventually, kafka, mirror, wire
+from tests.fakes.batches import Record, Stamp
+from tests.support import content, eventually, kafka, mirror
+from tests.support.kafka import Properties
+from tests.support.mirror import Mirror
+from tests.support.wire import Driver
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
@@ -28,7 +32,7 @@ def test_a_mirror_is_cleaned_by_its_own_cluster_and_the_copy_goes_on(
     name = kafka.create_topic(source, topic(), config={"cleanup.policy": "compact"})
     mirrored = f"east.{name}"
     given = mirror.settings(source, target, topics=[name], spark=INLINE)
-    with mirror.Mirror(tmp_path, given) as run:
+    with Mirror(tmp_path, given) as run:
         for copied, count in ((20, 20), (25, 5), (28, 3)):
             kafka.produce(source, name, content.some(count, bytes_each=9 * count))
             run.await_records(copied, topic=name)
@@ -44,7 +48,7 @@ def test_a_mirror_is_cleaned_by_its_own_cluster_and_the_copy_goes_on(
     assert newest(target, mirrored) == newest(source, name)
 
 
-def newest(properties: kafka.Properties, topic: str) -> dict[bytes | None, tuple[object, ...]]:
+def newest(properties: Properties, topic: str) -> dict[bytes | None, tuple[object, ...]]:
     """What a reader of a compacted topic ends up with: the last record of each key."""
     found = {each.key: each.content for each in kafka.read_partition(properties, topic)}
     assert found
@@ -55,22 +59,22 @@ def test_a_delete_horizon_stays_behind(tmp_path, east, west, topic):
     """It says when the source's cleaner may drop tombstones; the target's cleaner sets its own."""
     name = kafka.create_topic(east.client_properties(), topic())
     source, target = east.client_properties(), west.client_properties()
-    with wire.Driver(source) as driver:
+    with Driver(source) as driver:
         wall_ms = driver.clock.wall_ms()
-        tombstone = [batches.Record(key=b"key", value=None, timestamp=wall_ms)]
-        stamp = batches.Stamp(attributes=record_batch.DELETE_HORIZON)
+        tombstone = [Record(key=b"key", value=None, timestamp=wall_ms)]
+        stamp = Stamp(attributes=record_batch.DELETE_HORIZON)
         driver.leader(name)
         sent = memoryview(bytearray(batches.data(tombstone, stamp)))
-        driver.produce([produce.ProduceBatch(name, driver.topic_id(name), 0, sent)])
+        driver.produce([ProduceBatch(name, driver.topic_id(name), 0, sent)])
         assert attributes(driver, name) & record_batch.DELETE_HORIZON
     mirror.catch_up(tmp_path, mirror.settings(source, target, topics=[name], spark=INLINE))
-    with wire.Driver(target) as driver:
+    with Driver(target) as driver:
         assert not attributes(driver, f"east.{name}") & record_batch.DELETE_HORIZON
     content.assert_mirrored(source, target, name)
 
 
-def attributes(driver: wire.Driver, topic: str) -> int:
+def attributes(driver: Driver, topic: str) -> int:
     """Those of the topic's only batch of records."""
-    found = record_sets.batches(driver.fetch(topic).records)
+    found = record_sets.iter_batches(driver.fetch(topic).records)
     ((header, _),) = [each for each in found if not each[0].is_control]
     return header.attributes

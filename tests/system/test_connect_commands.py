@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.system import processes as child_processes
-from mm2.sandbox import properties
-from tests.support import connect_workers, eventually, kafka, processes
+from connect_runtime.system import processes
+from mm2.sandbox import broker_settings
+from tests.support import connect_workers, eventually, kafka
+from tests.support import processes as support_processes
 
 pytestmark = pytest.mark.system
 
@@ -31,8 +32,8 @@ def ran(kind: connect_workers.Kind, mode: connect_workers.Mode, files: Sequence[
     """The exit code of a command that ends by itself; its log is at the first file's side."""
     log = (files[0].parent if files else Path("/dev")) / ("log" if files else "null")
     with log.open("ab") as output:
-        child = child_processes.start(
-            kind.command(mode, files, flags=()), output=output, cwd=processes.ROOT
+        child = processes.start_process(
+            kind.command(mode, files, flags=()), output=output, cwd=support_processes.ROOT
         )
     try:
         code = child.wait(WAIT_S)
@@ -43,7 +44,7 @@ def ran(kind: connect_workers.Kind, mode: connect_workers.Mode, files: Sequence[
 
 
 def written(path: Path, settings: Mapping[str, str]) -> Path:
-    path.write_text(properties.render(settings))
+    path.write_text(broker_settings.render_properties(settings))
     return path
 
 
@@ -102,8 +103,10 @@ def test_connectors_of_every_shape_run_and_a_signal_ends_them_in_order(kind, eas
     files[2].write_text(json.dumps(sink))
     files[3].write_text(json.dumps({**other, "initial_state": "PAUSED"}))
     with (tmp_path / "log").open("ab") as output:
-        child = child_processes.start(
-            kind.command(Mode.STANDALONE, files, flags=()), output=output, cwd=processes.ROOT
+        child = processes.start_process(
+            kind.command(Mode.STANDALONE, files, flags=()),
+            output=output,
+            cwd=support_processes.ROOT,
         )
     try:
         eventually.eventually(

@@ -18,7 +18,8 @@ import pytest
 
 from connect_runtime.system import processes
 from tests.support import eventually, kafka
-from tests.support import processes as process_table
+from tests.support import processes as support_processes
+from tests.support.kafka import Outgoing
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
@@ -27,7 +28,7 @@ SMALL = ("--seconds", "2", "--records", "100")
 CLUSTERS_UP = "two Kafka clusters are up"
 TRAFFIC_SENT = "real clients have filled"
 BACKLOG_COPIED = "the mirror began to copy"
-OUR_TRACE = f'File "{process_table.ROOT}/mm2/'
+OUR_TRACE = f'File "{support_processes.ROOT}/mm2/'
 KEPT = "Everything goes on until Ctrl-C"
 
 
@@ -42,11 +43,11 @@ class Demo:
         self._mark = "=".join(mark)
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "mm2.app.cli.main", "demo", *arguments],
-                cwd=process_table.ROOT,
+                [sys.executable, "-m", "mm2.cli.main", "demo", *arguments],
+                cwd=support_processes.ROOT,
                 env=dict(
                     [*os.environ.items(), mark],
-                    PYTHONPATH=str(process_table.ROOT),
+                    PYTHONPATH=str(support_processes.ROOT),
                     TMPDIR=str(self.folder),
                     **environment,
                 ),
@@ -82,7 +83,7 @@ class Demo:
                     entry / "environ"
                 ).read_bytes().split(b"\0"):
                     found.append(int(entry.name))
-        return [pid for pid in found if processes.alive(pid)]
+        return [pid for pid in found if processes.is_alive(pid)]
 
     def bootstrap(self, name: str) -> dict[str, str]:
         found = re.search(rf"{name} at (127\.0\.0\.1:\d+)", self.stderr)
@@ -150,9 +151,7 @@ def test_the_demo_proves_every_record_equal(demo):
 def test_a_stranger_in_the_mirror_is_seen_and_is_a_failure(demo):
     running = demo("--seconds", "6", "--records", "100")
     running.await_words(BACKLOG_COPIED)
-    kafka.produce(
-        running.bootstrap("west"), "east.codec-none", [kafka.Outgoing(value=b"a stranger")]
-    )
+    kafka.produce(running.bootstrap("west"), "east.codec-none", [Outgoing(value=b"a stranger")])
     assert running.finish() == 1, running.stdout + running.stderr
     assert "codec-none-0: extra 1, " in running.stdout
     assert "DIFFERENT in 1 partition" in running.stdout

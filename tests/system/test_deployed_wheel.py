@@ -19,10 +19,11 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.system import processes, user_cache
-from mm2.sandbox import releases
+from connect_runtime.system import files, processes
+from mm2.sandbox import kafka_releases
 from tests.support import eventually, mirror
 from tests.support.image import dockerfile, stand_in
+from tests.support.image.stand_in import CannotStandInError, Place, StandIn
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
@@ -31,8 +32,8 @@ DEMO_S = 200.0
 START_S = 120.0
 STOP_S = 30.0
 STATE = "/var/lib/mm2"
-SCRATCH = stand_in.Place(path="/tmp")
-SCRATCH_OF_BROKERS = stand_in.Place(path="/tmp", executable=True)
+SCRATCH = Place(path="/tmp")
+SCRATCH_OF_BROKERS = Place(path="/tmp", executable=True)
 """Java's brokers load libraries from there."""
 SETTINGS = """\
 clusters:
@@ -46,16 +47,16 @@ PAGE = "http://127.0.0.1:8090/ui"
 
 
 @pytest.fixture(scope="module")
-def image() -> Iterator[stand_in.StandIn]:
+def image() -> Iterator[StandIn]:
     """The image, stood in for by this machine."""
     try:
         stand_in.check()
-    except stand_in.CannotStandInError as error:
+    except CannotStandInError as error:
         pytest.skip(f"no mount namespaces here, which the image's stand-in needs: {error}")
     folder = Path(tempfile.mkdtemp(prefix="mm2-image-"))
     stages = dockerfile.parse((mirror.ROOT / "deploy" / "Dockerfile").read_text())
     try:
-        made = stand_in.StandIn(folder, checkout=mirror.ROOT, stages=stages)
+        made = StandIn(folder, checkout=mirror.ROOT, stages=stages)
         made.build()
         yield made
     finally:
@@ -63,23 +64,25 @@ def image() -> Iterator[stand_in.StandIn]:
 
 
 @pytest.fixture(scope="module")
-def wheel(image: stand_in.StandIn) -> zipfile.ZipFile:
+def wheel(image: StandIn) -> zipfile.ZipFile:
     (found,) = (image.built / "opt" / "wheels" / "ours").glob("*.whl")
     return zipfile.ZipFile(found)
 
 
 @pytest.fixture
-def state() -> Iterator[Callable[[int], stand_in.Place]]:
+def state() -> Iterator[Callable[[int], Place]]:
     """The volume of a user id: only the jars of Kafka are there, which the demo would fetch."""
     folder = Path(tempfile.mkdtemp(prefix="mm2-state-"))
 
-    def of(user: int) -> stand_in.Place:
+    def of(user: int) -> Place:
         cache = folder / "cache"
         cache.mkdir(mode=0o700)
-        for each in user_cache.folder().glob(f"{releases.NEWEST.artefacts.name}*"):
+        for each in files.find_user_cache().glob(
+            f"{kafka_releases.NEWEST_RELEASE.artefacts.name}*"
+        ):
             (shutil.copytree if each.is_dir() else shutil.copy2)(each, cache / each.name)
         subprocess.run(["chown", "-R", f"{user}:{user}", str(folder)], check=True)
-        return stand_in.Place(path=STATE, folder=folder)
+        return Place(path=STATE, folder=folder)
 
     try:
         yield of
@@ -170,7 +173,7 @@ NAMELESS = 54_321
 class Running:
     """The image's own command as the first process of its container, between two clusters."""
 
-    def __init__(self, image: stand_in.StandIn, folder: Path, volume: stand_in.Place) -> None:
+    def __init__(self, image: StandIn, folder: Path, volume: Place) -> None:
         self._image = image
         self._log = folder / "log"
         settings = folder / "clusters.yaml"
@@ -188,7 +191,7 @@ class Running:
             user=NAMELESS,
         )
         with self._log.open("wb") as output:
-            self.child = processes.start(argv, output=output, cwd=Path("/"))
+            self.child = processes.start_process(argv, output=output, cwd=Path("/"))
 
     @property
     def log(self) -> str:
@@ -255,7 +258,7 @@ def test_it_runs_as_any_user_is_healthy_reloads_and_stops_in_order(image, runnin
 def test_the_health_check_sees_a_process_that_serves_nothing(image, tmp_path):
     argv = image.command("sleep", "300", places=[SCRATCH])
     with (tmp_path / "log").open("wb") as output:
-        child = processes.start(argv, output=output, cwd=Path("/"))
+        child = processes.start_process(argv, output=output, cwd=Path("/"))
     try:
         first = eventually.eventually(lambda: stand_in.first_process(child), 10.0)
         assert first is not None
@@ -263,7 +266,7 @@ def test_the_health_check_sees_a_process_that_serves_nothing(image, tmp_path):
         assert image.inside(first, *image.last.healthcheck).returncode == 1
     finally:
         child.kill()
-    eventually.eventually(lambda: not processes.alive(first), 10.0)
+    eventually.eventually(lambda: not processes.is_alive(first), 10.0)
 
 
 @pytest.fixture(scope="module")

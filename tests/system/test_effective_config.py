@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.ports import peers
+from connect_runtime.herder.peer_requests import PeerRefusedError
 from tests.support import content, eventually, kafka, mirror, shown_config
+from tests.support.kafka import Properties
+from tests.support.mirror import Mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
@@ -21,7 +23,7 @@ MIRRORS = ("east.orders",)
 CREATED_S = 60.0
 
 
-def yaml(east: kafka.Properties, west: kafka.Properties) -> str:
+def yaml(east: Properties, west: Properties) -> str:
     """No replication factor at all: the brokers' own."""
     return json.dumps(
         {
@@ -34,7 +36,7 @@ def yaml(east: kafka.Properties, west: kafka.Properties) -> str:
     )
 
 
-def properties(east: kafka.Properties, west: kafka.Properties) -> str:
+def properties(east: Properties, west: Properties) -> str:
     """On the target MirrorMaker 2's defaults; the source has one broker."""
     return f"""clusters = east, west
 east.bootstrap.servers = {east["bootstrap.servers"]}
@@ -60,7 +62,7 @@ def test_what_is_shown_is_what_runs(write, suffix, tmp_path: Path, own_cluster):
     target = brokers.client_properties()
     kafka.create_topic(source, "orders", partitions=2)
     kafka.produce(source, "orders", content.some(10))
-    with mirror.Mirror(tmp_path, write(source, target), suffix=suffix) as run:
+    with Mirror(tmp_path, write(source, target), suffix=suffix) as run:
         done = mirror.mm2("config", "show", run.settings_path, "--json")
         assert done.returncode == 0, done.stderr
         document = json.loads(done.stdout)
@@ -109,11 +111,11 @@ def test_two_clusters_of_one_broker_and_a_file_with_no_more_than_addresses(
     assert f"lone.{name}" in kafka.topics(target)
 
 
-def _config(run: mirror.Mirror, connector: str) -> dict[str, str]:
+def _config(run: Mirror, connector: str) -> dict[str, str]:
     """A worker that is rebalancing says that it is stale, and is asked again."""
 
     def asked() -> dict[str, str] | None:
-        with contextlib.suppress(peers.PeerRefused):
+        with contextlib.suppress(PeerRefusedError):
             return run.connector_config(connector, flow=FLOW)
         return None
 
@@ -122,7 +124,7 @@ def _config(run: mirror.Mirror, connector: str) -> dict[str, str]:
     return found
 
 
-def _all(wanted: set[str], clusters: Mapping[str, kafka.Properties]) -> dict[str, int] | None:
+def _all(wanted: set[str], clusters: Mapping[str, Properties]) -> dict[str, int] | None:
     """Replicas of all topics that are there, once the wanted ones are."""
     found = {
         f"{alias}:{name}": len(topic.partitions[0].replicas)

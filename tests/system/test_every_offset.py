@@ -14,14 +14,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from connect_runtime.base import ids
-from connect_runtime.system import polling
-from mm2.core import naming
-from mm2.core.offsets import map_translation, offset_map
-from tests.support import kafka, mirror, numbered, offset_oracle, operations
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.system import clock
+from mm2.offsets import translation
+from mm2.offsets.offset_map import OffsetMap
+from mm2.topics import naming
+from tests.support import kafka, mirror, numbered, operations
+from tests.support.mirror import Mirror
+from tests.support.numbered import Kind, Places, Traffic
+from tests.support.offset_oracle import Oracle, Verdict
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1200)]
 
@@ -32,11 +37,11 @@ EAGER_CLEANER = {
 }
 CLEANED = {"cleanup.policy": "compact", "segment.ms": "500", "min.cleanable.dirty.ratio": "0.01"}
 KINDS = (
-    numbered.Kind(topic="plain", partitions=2),
-    numbered.Kind(topic="tiny", burst=2, codec="none"),
-    numbered.Kind(topic="ledger", partitions=2, aborts=0.3, burst=8),
-    numbered.Kind(topic="cleaned", config=CLEANED, codec="zstd"),
-    numbered.Kind(topic="cut"),
+    Kind(topic="plain", partitions=2),
+    Kind(topic="tiny", burst=2, codec="none"),
+    Kind(topic="ledger", partitions=2, aborts=0.3, burst=8),
+    Kind(topic="cleaned", config=CLEANED, codec="zstd"),
+    Kind(topic="cut"),
 )
 MOVES_ON = 60
 WAITS_S = 300.0
@@ -45,11 +50,11 @@ WAITS_S = 300.0
 class World:
     """Two clusters, traffic on the one, `mm2 run` to the other."""
 
-    def __init__(self, folder: Path, pair: Sequence[cluster.Cluster], *, seed: int) -> None:
+    def __init__(self, folder: Path, pair: Sequence[SandboxCluster], *, seed: int) -> None:
         self.east, self.west = pair
         self.source, self.target = (each.client_properties() for each in pair)
         self.random = Random(seed)
-        self.traffic = numbered.Traffic(self.source, KINDS, seed=seed, pause_s=0.2)
+        self.traffic = Traffic(self.source, KINDS, seed=seed, pause_s=0.2)
         self.settings = mirror.settings(
             self.source,
             self.target,
@@ -60,22 +65,22 @@ class World:
             config_properties_exclude=["cleanup.policy"],
         )
         self._folder = folder
-        self._seen: dict[ids.TopicPartition, numbered.Places] = {}
-        self.runs: list[mirror.Mirror] = []
+        self._seen: dict[TopicPartition, Places] = {}
+        self.runs: list[Mirror] = []
 
     @property
-    def run(self) -> mirror.Mirror:
+    def run(self) -> Mirror:
         return self.runs[-1]
 
     def start(self) -> None:
         name = f"run-{len(self.runs) + 1}"
-        self.runs.append(mirror.Mirror(self._folder, self.settings, name=name))
+        self.runs.append(Mirror(self._folder, self.settings, name=name))
 
     def move_on(self) -> None:
         """Until records cross, and then for a random while."""
         before = max(0.0, self.run.records())
         self.run.await_records(before + MOVES_ON, WAITS_S)
-        polling.until(lambda: False, timeout_s=self.random.uniform(0.0, 2.0), interval_s=0.5)
+        clock.wait_until(lambda: False, timeout_s=self.random.uniform(0.0, 2.0), interval_s=0.5)
 
     # What happens
 
@@ -112,52 +117,50 @@ class World:
         if mirrored not in kafka.topics(self.target):
             return
         for number in range(kafka.partition_count(self.target, mirrored)):
-            place = ids.TopicPartition(topic, number)
+            place = TopicPartition(topic, number)
             held = numbered.places(self.target, mirrored, number)
             self._seen.setdefault(place, {}).update(held)
 
-    def read_map(self) -> offset_map.OffsetMap:
-        known = offset_map.OffsetMap()
-        for each in kafka.read_partition(self.target, naming.map_topic("east")):
+    def read_map(self) -> OffsetMap:
+        known = OffsetMap()
+        for each in kafka.read_partition(self.target, naming.offset_map_topic("east")):
             assert each.key is not None
             known.apply(each.key, each.value)
         known.check_invariants()
         return known
 
-    def judge(self, known: offset_map.OffsetMap) -> offset_oracle.Verdict:
+    def judge(self, known: OffsetMap) -> Verdict:
         """Of all offsets on both sides. What is written must be at rest."""
-        found = offset_oracle.Verdict()
+        found = Verdict()
         for writer in self.traffic.writers.values():
             self.note(writer.kind.topic)
             for number in range(writer.partitions):
-                found.add(self._judge(ids.TopicPartition(writer.kind.topic, number), known))
+                found.add(self._judge(TopicPartition(writer.kind.topic, number), known))
         return found
 
-    def _judge(
-        self, place: ids.TopicPartition, known: offset_map.OffsetMap
-    ) -> offset_oracle.Verdict:
+    def _judge(self, place: TopicPartition, known: OffsetMap) -> Verdict:
         written = self.traffic.writers[place.topic].written.get(place, {})
         gone = self._gone(place, written)
         _, source_end = kafka.offsets(self.source, place.topic, place.partition)
         _, target_end = kafka.offsets(self.target, f"east.{place.topic}", place.partition)
-        oracle = offset_oracle.Oracle(
+        oracle = Oracle(
             written, self._seen[place], source_end=source_end, target_end=target_end, gone=gone
         )
         assert oracle.copied > 0, place
         mine = known.partition(place)
-        ask = functools.partial(map_translation.translate, mine)
+        ask = functools.partial(translation.translate_to_target, mine)
         found = oracle.judge(ask, range(source_end + 1))
         # Between two eras, where the source lost records, it may be a bound.
-        few = ["Exact"] if len(mine.eras) == 1 else ["Exact", "Earlier"]
+        few = ["ExactOffset"] if len(mine.eras) == 1 else ["ExactOffset", "EarlierOffset"]
         assert set(found.outcomes) <= set(few), f"{place}: {found}"
-        ask_back = functools.partial(map_translation.translate_back, mine)
+        ask_back = functools.partial(translation.translate_to_source, mine)
         back = oracle.judge_back(ask_back, range(target_end + 1))
-        assert set(back.outcomes) <= {"Exact", "Earlier"}, f"{place}: {back}"
+        assert set(back.outcomes) <= {"ExactOffset", "EarlierOffset"}, f"{place}: {back}"
         found.add(back)
         assert not found.wrong, f"{place}: {found}"
         return found
 
-    def _gone(self, place: ids.TopicPartition, written: numbered.Places) -> set[int]:
+    def _gone(self, place: TopicPartition, written: Places) -> set[int]:
         """What the source's cleaner took.
 
         It may have been copied by one who was killed before he wrote it down, and the next one
@@ -181,14 +184,14 @@ class World:
             mine = known.partition(place)
             if not mine.begun or not places:
                 continue
-            oracle = offset_oracle.Oracle(
+            oracle = Oracle(
                 places,
                 self._seen.get(place, {}),
                 source_end=max(places) + 1,
                 target_end=kafka.offsets(self.target, f"east.{place.topic}", place.partition)[1],
                 gone=self._gone(place, places),
             )
-            ask = functools.partial(map_translation.translate, mine)
+            ask = functools.partial(translation.translate_to_target, mine)
             found = oracle.judge(ask, range(0, max(places) + 1, 5))
             seen = sorted(self._seen.get(place, {}).items())[:5]
             told = f"{mine.eras}, {list(mine.segments.items())[-5:]}, mirror: {seen}"
@@ -207,7 +210,7 @@ def everything(world: World) -> list[Callable[[], None]]:
     ]
 
 
-def live_through(world: World, happens: list[Callable[[], None]]) -> offset_oracle.Verdict:
+def live_through(world: World, happens: list[Callable[[], None]]) -> Verdict:
     """In random order."""
     world.random.shuffle(happens)
     world.traffic.create_topics()
@@ -229,7 +232,7 @@ def live_through(world: World, happens: list[Callable[[], None]]) -> offset_orac
 
 
 @pytest.fixture
-def world(tmp_path: Path, own_cluster: Callable[..., cluster.Cluster]) -> World:
+def world(tmp_path: Path, own_cluster: Callable[..., SandboxCluster]) -> World:
     seed = SystemRandom().randrange(1_000_000)
     print(f"seed {seed}")  # noqa: T201 - shown when it fails
     pair = [own_cluster(name, settings=EAGER_CLEANER) for name in ("east", "west")]
@@ -240,7 +243,7 @@ def test_every_offset_is_translated_to_its_place_and_back(world: World):
     """The short form; below it is as long as it takes."""
     found = live_through(world, [lambda: world.kill(world.cut), world.grow])
     print(found)  # noqa: T201
-    assert found.outcomes["Exact"] > 500
+    assert found.outcomes["ExactOffset"] > 500
 
 
 @pytest.mark.full
@@ -248,4 +251,4 @@ def test_every_offset_is_translated_to_its_place_and_back(world: World):
 def test_every_offset_after_many_kills(world: World):
     found = live_through(world, everything(world) * 6)
     print(found)  # noqa: T201
-    assert found.outcomes["Exact"] > 5_000
+    assert found.outcomes["ExactOffset"] > 5_000

@@ -9,21 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from mm2.sandbox import cluster
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import eventually, kafka, moved_groups
+from tests.support.moved_groups import Scene
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 
 @pytest.fixture
-def scene(tmp_path: Path, own_cluster: Callable[..., cluster.Cluster]) -> moved_groups.Scene:
-    return moved_groups.Scene(tmp_path, own_cluster)
+def scene(tmp_path: Path, own_cluster: Callable[..., SandboxCluster]) -> Scene:
+    return Scene(tmp_path, own_cluster)
 
 
 @pytest.mark.full
-def test_a_planned_move_loses_nothing_and_reads_nothing_again(
-    scene: moved_groups.Scene, tmp_path: Path
-):
+def test_a_planned_move_loses_nothing_and_reads_nothing_again(scene: Scene, tmp_path: Path):
     with scene.running, scene.writing, scene.here:
         scene.await_work()
         journal = tmp_path / "journal.jsonl"
@@ -49,7 +48,7 @@ def test_a_planned_move_loses_nothing_and_reads_nothing_again(
 
 
 @pytest.mark.full
-def test_a_frozen_twin_is_refused_when_it_thaws(scene: moved_groups.Scene):
+def test_a_frozen_twin_is_refused_when_it_thaws(scene: Scene):
     """It holds connections, an epoch, and records that it read before."""
     with scene.running, scene.writing:
         scene.here.start()
@@ -71,7 +70,7 @@ def test_a_frozen_twin_is_refused_when_it_thaws(scene: moved_groups.Scene):
     assert after == before
 
 
-def test_the_origin_is_killed_and_the_group_goes_on(scene: moved_groups.Scene):
+def test_the_origin_is_killed_and_the_group_goes_on(scene: Scene):
     with scene.running:
         with scene.writing, scene.here:
             scene.await_work()

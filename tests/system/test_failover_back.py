@@ -11,9 +11,13 @@ from typing import Any
 
 import pytest
 
-from mm2.sandbox import cluster
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from mm2.sandbox.traffic import applications
-from tests.support import both_ways, console_consumer, eventually, kafka, mirror
+from mm2.sandbox.traffic.applications import GroupConsumer, NumberProducer
+from tests.support import both_ways, eventually, kafka, mirror
+from tests.support.console_consumer import ConsoleConsumer
+from tests.support.kafka import Outgoing, Properties, Record
+from tests.support.mirror import Mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
 
@@ -30,25 +34,25 @@ class Workers:
     consumer."""
 
     def __init__(
-        self, folder: Path, sides: Mapping[str, kafka.Properties], group: str, *, java: bool
+        self, folder: Path, sides: Mapping[str, Properties], group: str, *, java: bool
     ) -> None:
         self.group = group
         self._folder = folder
         self._sides = sides
         self._java = java
-        self.shifts: list[applications.Reading | console_consumer.ConsoleConsumer] = []
+        self.shifts: list[GroupConsumer | ConsoleConsumer] = []
         for properties in sides.values():
-            applications.begin(properties, group, TOPIC, partitions=PARTITIONS)
+            applications.create_group_at_start(properties, group, TOPIC, partitions=PARTITIONS)
 
     def go(self, side: str, *topics: str) -> None:
         properties = self._sides[side]
         if self._java:
             folder = self._folder / f"{self.group}-{len(self.shifts)}"
             folder.mkdir()
-            made = console_consumer.ConsoleConsumer(folder, properties, self.group, *topics)
+            made = ConsoleConsumer(folder, properties, self.group, *topics)
             self.shifts.append(made.start())
         else:
-            reading = applications.Reading(properties, self.group, *topics)
+            reading = GroupConsumer(properties, self.group, *topics)
             reading.start()
             self.shifts.append(reading)
 
@@ -84,7 +88,7 @@ class Scene:
     """Two clusters, flows both ways, and applications that work now here and now there."""
 
     def __init__(
-        self, folder: Path, own_cluster: Callable[..., cluster.Cluster], **policy: Any
+        self, folder: Path, own_cluster: Callable[..., SandboxCluster], **policy: Any
     ) -> None:
         self.folder = folder
         self.east, self.west = own_cluster("east"), own_cluster("west")
@@ -106,18 +110,18 @@ class Scene:
         back = there | {"from": "west", "to": "east"}
         self.given = given | {"flows": [there, back]}
         self.mirrored = TOPIC if policy else f"east.{TOPIC}"
-        self.runs: list[mirror.Mirror] = []
+        self.runs: list[Mirror] = []
 
-    def run(self) -> mirror.Mirror:
+    def run(self) -> Mirror:
         """The flows, until this process ends or kills them."""
-        self.runs.append(mirror.Mirror(self.folder, self.given, name=f"run-{len(self.runs)}"))
+        self.runs.append(Mirror(self.folder, self.given, name=f"run-{len(self.runs)}"))
         return self.runs[-1]
 
     def workers(self, group: str, *, java: bool = False) -> Workers:
         return Workers(self.folder, self.sides, group, java=java)
 
-    def writing(self, side: str, first: int) -> applications.Writing:
-        return applications.Writing(self.sides[side], TOPIC, partitions=PARTITIONS, first=first)
+    def writing(self, side: str, first: int) -> NumberProducer:
+        return NumberProducer(self.sides[side], TOPIC, partitions=PARTITIONS, first=first)
 
     def is_known_by_checkpoints(self) -> bool:
         """Is there a group that could go to west if east were lost now?"""
@@ -128,7 +132,7 @@ class Scene:
     def move(
         self,
         *arguments: str,
-        writing: applications.Writing | None = None,
+        writing: NumberProducer | None = None,
         workers: Sequence[Workers] = (),
     ) -> dict[str, Any]:
         """Producers and consumers are stopped when it is asked for; the report."""
@@ -160,7 +164,7 @@ class Scene:
             self.sides["east"],
             TOPIC,
             [
-                kafka.Outgoing(key=None, value=str(each).encode(), partition=each % PARTITIONS)
+                Outgoing(key=None, value=str(each).encode(), partition=each % PARTITIONS)
                 for each in numbers
             ],
         )
@@ -173,7 +177,7 @@ class Scene:
 
 
 @pytest.fixture
-def make(tmp_path: Path, own_cluster: Callable[..., cluster.Cluster]) -> Iterator[Any]:
+def make(tmp_path: Path, own_cluster: Callable[..., SandboxCluster]) -> Iterator[Any]:
     made: list[Scene] = []
 
     def scene(**policy: Any) -> Scene:
@@ -273,11 +277,11 @@ def test_back_to_the_first_cluster_under_one_name(make: Callable[..., Scene], le
     assert twice <= report["read_again_max"] <= twice + 10 * PARTITIONS  # markers count as records
 
 
-def pairs(scene: Scene) -> list[dict[str, list[kafka.Record]]]:
+def pairs(scene: Scene) -> list[dict[str, list[Record]]]:
     return both_ways.committed(scene.sides, TOPIC, range(PARTITIONS))
 
 
-def both_hold_each_once(logs: dict[str, list[kafka.Record]]) -> bool:
+def both_hold_each_once(logs: dict[str, list[Record]]) -> bool:
     east, west = ([int(each.value or b"") for each in logs[side]] for side in ("east", "west"))
     return len(east) == len(set(east)) and sorted(east) == sorted(west)
 

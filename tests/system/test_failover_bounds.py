@@ -13,42 +13,33 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.base import ids
-from mm2.cluster import kafka_groups
-from mm2.core.offsets import checkpoints
-from mm2.sandbox import cluster, failures
-from tests.support import (
-    cluster_access,
-    eventually,
-    kafka,
-    mirror,
-    moved_groups,
-    other_groups,
-)
+from connect_runtime.base.ids import TopicPartition
+from mm2.kafka.consumer_groups import KafkaGroups
+from mm2.offsets.checkpoint_rules import OffsetAndMetadata
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from mm2.sandbox.sandbox_errors import SandboxError
+from tests.support import cluster_access, eventually, kafka, mirror, moved_groups, other_groups
+from tests.support.moved_groups import Scene
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 EARLY, LATE, WAIT_S = 50, 150, 60.0
-PLACES = [
-    ids.TopicPartition(moved_groups.TOPIC, number) for number in range(moved_groups.PARTITIONS)
-]
+PLACES = [TopicPartition(moved_groups.TOPIC, number) for number in range(moved_groups.PARTITIONS)]
 
 
 @pytest.fixture
-def scene(tmp_path: Path, own_cluster: Callable[..., cluster.Cluster]) -> moved_groups.Scene:
-    return moved_groups.Scene(tmp_path, own_cluster)
+def scene(tmp_path: Path, own_cluster: Callable[..., SandboxCluster]) -> Scene:
+    return Scene(tmp_path, own_cluster)
 
 
-def commit(at: cluster.Cluster, offset: int) -> None:
+def commit(at: SandboxCluster, offset: int) -> None:
     """The group's offset in every partition."""
-    groups = kafka_groups.KafkaGroups(
-        cluster_access.of(at), client_id="test-commit", clock=cluster_access.CLOCK
-    )
-    given = dict.fromkeys(PLACES, checkpoints.OffsetAndMetadata(offset=offset))
+    groups = KafkaGroups(cluster_access.of(at), client_id="test-commit", clock=cluster_access.CLOCK)
+    given = dict.fromkeys(PLACES, OffsetAndMetadata(offset=offset))
     with contextlib.closing(groups):
         assert groups.write({moved_groups.GROUP: given}, WAIT_S).failed == {}
 
 
-def on_terminal(scene: moved_groups.Scene, typed: str, *arguments: str) -> tuple[int, str]:
+def on_terminal(scene: Scene, typed: str, *arguments: str) -> tuple[int, str]:
     """The exit code and all that a person sees who types this when asked."""
     ours, theirs = pty.openpty()
     command = [*mirror.COMMAND, *moved_groups.MOVE, "--config", str(scene.running.settings_path)]
@@ -67,7 +58,7 @@ def on_terminal(scene: moved_groups.Scene, typed: str, *arguments: str) -> tuple
         return running.wait(WAIT_S), said.decode().replace("\r\n", "\n")
 
 
-def test_a_source_that_dies_after_the_last_checkpoint(scene: moved_groups.Scene):
+def test_a_source_that_dies_after_the_last_checkpoint(scene: Scene):
     journal = scene.folder / "journal.jsonl"
     with scene.running:
         with scene.writing:
@@ -136,7 +127,7 @@ def test_a_source_that_dies_after_the_last_checkpoint(scene: moved_groups.Scene)
         assert code == 1, said
         assert "this is not the name of the flow; nothing was changed" in said
         assert not journal.exists()
-        with pytest.raises(failures.SandboxError, match="stands nowhere"):
+        with pytest.raises(SandboxError, match="stands nowhere"):
             moved_groups.positions(scene.target)
         code, said = on_terminal(scene, "east->west", *execute)
         assert code == 0, said
@@ -153,7 +144,7 @@ def test_a_source_that_dies_after_the_last_checkpoint(scene: moved_groups.Scene)
     assert again <= held
 
 
-def translate(scene: moved_groups.Scene, *arguments: str) -> subprocess.CompletedProcess[str]:
+def translate(scene: Scene, *arguments: str) -> subprocess.CompletedProcess[str]:
     return mirror.mm2(
         *("offsets", "translate", "--flow", "east->west"),
         "--config",

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.system import clock
-from mm2.sandbox import cluster
+from connect_runtime.system.clock import SystemClock
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from mm2.sandbox.traffic import applications
 from tests.support import eventually, kafka, mirror
+from tests.support.kafka import Outgoing
+from tests.support.mirror import Mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
 
@@ -26,30 +28,30 @@ SINGLE = {
     "default.replication.factor": "1",
     "min.insync.replicas": "1",
 }
-CLOCK = clock.SystemClock()
+CLOCK = SystemClock()
 
 
 class Scene:
     """Three brokers that each alone have a part of a topic and some of the groups; all was
     mirrored, and every group has a checkpoint."""
 
-    def __init__(self, folder: Path, own_cluster: Callable[..., cluster.Cluster]) -> None:
+    def __init__(self, folder: Path, own_cluster: Callable[..., SandboxCluster]) -> None:
         self.east = own_cluster("east", brokers=3, settings=SINGLE)
         self.source = self.east.client_properties()
         self.target = own_cluster("west").client_properties()
         self.folder = folder
         kafka.create_topic(self.source, TOPIC, partitions=PARTITIONS, replication_factor=1)
         for name in GROUPS:
-            applications.begin(self.source, name, TOPIC, partitions=PARTITIONS)
+            applications.create_group_at_start(self.source, name, TOPIC, partitions=PARTITIONS)
         kafka.produce(
             self.source,
             TOPIC,
             [
-                kafka.Outgoing(value=str(number).encode(), partition=number % PARTITIONS)
+                Outgoing(value=str(number).encode(), partition=number % PARTITIONS)
                 for number in range(RECORDS)
             ],
         )
-        self.running = mirror.Mirror(
+        self.running = Mirror(
             folder,
             mirror.settings(
                 self.source,
@@ -96,7 +98,7 @@ def codes(found: dict[str, Any]) -> dict[str, list[str]]:
 @pytest.mark.full
 @pytest.mark.parametrize("frozen", [False, True])
 def test_what_a_dead_broker_alone_knew_is_told(
-    tmp_path: Path, own_cluster: Callable[..., cluster.Cluster], frozen: bool
+    tmp_path: Path, own_cluster: Callable[..., SandboxCluster], frozen: bool
 ):
     scene = Scene(tmp_path, own_cluster)
     with scene.running:
@@ -127,5 +129,5 @@ def test_what_a_dead_broker_alone_knew_is_told(
         report, _ = scene.mm2("--execute", "--journal", str(tmp_path / "journal.jsonl"))
         assert report["unmoved"] == []
     for name in GROUPS:
-        stands = applications.positions(scene.target, name, MIRROR, partitions=PARTITIONS)
+        stands = applications.read_group_offsets(scene.target, name, MIRROR, partitions=PARTITIONS)
         assert stands == dict.fromkeys(range(PARTITIONS), 1)  # behind the mark of a beginning

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from confluent_kafka import admin as library
 
-from connect_runtime.system import clock
-from mm2.sandbox import cluster
+from connect_runtime.system.clock import SystemClock
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from mm2.sandbox.traffic import applications
 from tests.support import eventually, kafka, mirror
+from tests.support.kafka import Outgoing
+from tests.support.mirror import Mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(500)]
 
@@ -24,7 +26,7 @@ LEADERS = (1, 3, 2)
 """Of the mirror's partitions; the one in the middle hangs, and leads nothing else."""
 HANGS = 3
 DEADLINE_S, LOOK_S, WAIT_S = 120.0, 15.0, 400.0
-CLOCK = clock.SystemClock()
+CLOCK = SystemClock()
 TWO = {
     "default.replication.factor": "2",
     "offsets.topic.replication.factor": "2",
@@ -38,7 +40,7 @@ class Scene:
     """All was mirrored, and the group has a checkpoint."""
 
     def __init__(
-        self, folder: Path, own_cluster: Callable[..., cluster.Cluster], *, session_ms: int
+        self, folder: Path, own_cluster: Callable[..., SandboxCluster], *, session_ms: int
     ) -> None:
         self.folder = folder
         self.west = own_cluster(
@@ -47,7 +49,7 @@ class Scene:
         self.source = own_cluster("east").client_properties()
         self.target = self.west.client_properties()
         kafka.create_topic(self.source, TOPIC, partitions=PARTITIONS)
-        applications.begin(self.source, GROUP, TOPIC, partitions=PARTITIONS)
+        applications.create_group_at_start(self.source, GROUP, TOPIC, partitions=PARTITIONS)
         self._create_mirror()
         self._make_no_more_there()
         given = mirror.settings(
@@ -59,7 +61,7 @@ class Scene:
             emit_checkpoints_interval_seconds=1,
             refresh_groups_interval_seconds=1,
         )
-        self.running = mirror.Mirror(folder, given)
+        self.running = Mirror(folder, given)
 
     def _create_mirror(self) -> None:
         kafka.create_topic(self.target, MIRROR, replicas=[[leader] for leader in LEADERS])
@@ -91,7 +93,7 @@ class Scene:
     def mirror_all(self) -> None:
         """And the plan says so."""
         records = [
-            kafka.Outgoing(value=str(number).encode(), partition=number % PARTITIONS)
+            Outgoing(value=str(number).encode(), partition=number % PARTITIONS)
             for number in range(RECORDS)
         ]
         kafka.produce(self.source, TOPIC, records)
@@ -108,7 +110,7 @@ def codes(found: dict[str, Any]) -> set[str]:
 @pytest.mark.full
 @pytest.mark.parametrize("session_ms", [9_000, 600_000], ids=["it is declared dead", "it leads on"])
 def test_a_broker_that_hangs_is_waited_for_no_longer_than_it_takes(
-    tmp_path: Path, own_cluster: Callable[..., cluster.Cluster], session_ms: int
+    tmp_path: Path, own_cluster: Callable[..., SandboxCluster], session_ms: int
 ):
     scene = Scene(tmp_path, own_cluster, session_ms=session_ms)
     with scene.running:
@@ -124,7 +126,7 @@ def test_a_broker_that_hangs_is_waited_for_no_longer_than_it_takes(
         told = (tmp_path / "told").read_text()
         assert report["unmoved"] == [], told
         assert took_s < WAIT_S / 2, told
-    stands = applications.positions(scene.target, GROUP, MIRROR, partitions=PARTITIONS)
+    stands = applications.read_group_offsets(scene.target, GROUP, MIRROR, partitions=PARTITIONS)
     assert stands == dict.fromkeys(range(PARTITIONS), 1)  # behind the mark of a beginning
     journal = [json.loads(line) for line in (tmp_path / "journal.jsonl").read_text().splitlines()]
     (fenced,) = (each for each in journal if each.get("step") == "fence" and "detail" in each)

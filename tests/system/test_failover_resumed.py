@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.base import amounts
-from mm2.sandbox import cluster
-from tests.support import eventually, mirror, moved_groups, standing_groups
+from connect_runtime.base import plurals
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.support import eventually, mirror, moved_groups
+from tests.support.moved_groups import Scene
+from tests.support.standing_groups import Groups, Stands
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
 
@@ -25,7 +27,7 @@ SLICE_S = 0.003
 """A command that is let go on for so long at a time is stopped amid what it does."""
 
 
-def until(scene: moved_groups.Scene, step: str, *arguments: str) -> str:
+def until(scene: Scene, step: str, *arguments: str) -> str:
     """Runs the command and kills it when it begins this step, "" never; what it said. Applications
     are stopped when that is asked for."""
     said = []
@@ -45,17 +47,17 @@ def until(scene: moved_groups.Scene, step: str, *arguments: str) -> str:
     return text
 
 
-def stands(scene: moved_groups.Scene) -> dict[int, int]:
+def stands(scene: Scene) -> dict[int, int]:
     return moved_groups.positions(scene.target)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("planned", [True, False])
 def test_a_move_that_is_killed_again_and_again_ends_as_an_undisturbed_one(
-    tmp_path: Path, own_cluster: Callable[..., cluster.Cluster], planned: bool
+    tmp_path: Path, own_cluster: Callable[..., SandboxCluster], planned: bool
 ):
     """And who consumes there already, before the last attempt, is not set back."""
-    scene = moved_groups.Scene(tmp_path, own_cluster)
+    scene = Scene(tmp_path, own_cluster)
     journal = ("--journal", str(tmp_path / "journal.jsonl"), "--settle", "1")
     kind = ("--planned",) if planned else ()
     with scene.running:
@@ -89,9 +91,7 @@ def test_a_move_that_is_killed_again_and_again_ends_as_an_undisturbed_one(
     assert lines[-1]["detail"]["unmoved"] == []
 
 
-def killed_amid(
-    moving: subprocess.Popen[str], groups: standing_groups.Groups
-) -> standing_groups.Stands:
+def killed_amid(moving: subprocess.Popen[str], groups: Groups) -> Stands:
     """Kills the command once some groups stand on the other cluster; where these stand then. It is
     let go on in slices."""
 
@@ -109,17 +109,17 @@ def killed_amid(
 
 
 def test_a_move_that_is_killed_behind_its_fences_and_amid_its_groups_ends_exactly(
-    tmp_path: Path, own_cluster: Callable[..., cluster.Cluster]
+    tmp_path: Path, own_cluster: Callable[..., SandboxCluster]
 ):
     """Five hundred groups, each at a place of its own: every one goes on with the very record that
     it would have read next."""
-    scene = moved_groups.Scene(tmp_path, own_cluster)
+    scene = Scene(tmp_path, own_cluster)
     path = tmp_path / "journal.jsonl"
     journal = ("--journal", str(path), "--settle", "1")
     with scene.running:
         with scene.writing, scene.here:
             scene.await_work()
-            groups = standing_groups.Groups(scene.source, scene.target, MANY)
+            groups = Groups(scene.source, scene.target, MANY)
             groups.commit(moved_groups.TOPIC, partitions=moved_groups.PARTITIONS)
             said = until(scene, "look-again", "--planned", "--execute", *journal)
             assert "VERIFIED fence: 3 markers of ours" in said
@@ -133,7 +133,7 @@ def test_a_move_that_is_killed_behind_its_fences_and_amid_its_groups_ends_exactl
             amid = killed_amid(moving, groups)
         assert 0 < len(amid) < MANY
         said = until(scene, "", "--resume", *journal)
-        positions = amounts.counted((MANY + 1) * moved_groups.PARTITIONS, "position")
+        positions = plurals.format_count((MANY + 1) * moved_groups.PARTITIONS, "position")
         assert f"VERIFIED verify: {positions}" in said
         stands = groups.stand()
         assert {name: stands[name] for name in amid} == amid
@@ -153,7 +153,7 @@ WAITS = "touch {folder}/asked; while [ ! -e {folder}/stopped ]; do sleep 0.1; do
 
 @pytest.mark.full
 def test_a_hook_that_fails_and_one_that_hangs_are_mended_and_gone_on_with(
-    tmp_path: Path, own_cluster: Callable[..., cluster.Cluster]
+    tmp_path: Path, own_cluster: Callable[..., SandboxCluster]
 ):
     script, start = tmp_path / "stop-producers.sh", tmp_path / "start-consumers.sh"
     start.write_text(FAILS)
@@ -161,7 +161,7 @@ def test_a_hook_that_fails_and_one_that_hangs_are_mended_and_gone_on_with(
         "stop-producers": {"command": ["sh", str(script)], "timeout.ms": 20_000},
         "start-consumers": {"command": ["sh", str(start)]},
     }
-    scene = moved_groups.Scene(tmp_path, own_cluster, hooks)
+    scene = Scene(tmp_path, own_cluster, hooks)
     path = tmp_path / "journal.jsonl"
     journal = ("--journal", str(path), "--settle", "1")
     with scene.running, scene.writing, scene.here:
@@ -212,7 +212,7 @@ def test_a_hook_that_fails_and_one_that_hangs_are_mended_and_gone_on_with(
     assert done["start-consumers"] == {"output": "start-consumers east west east->west"}
 
 
-def set_timeout(scene: moved_groups.Scene, hooks: dict[str, Any], timeout_ms: int) -> None:
+def set_timeout(scene: Scene, hooks: dict[str, Any], timeout_ms: int) -> None:
     path = scene.running.settings_path
     given = json.loads(path.read_text())
     given["hooks"] = hooks | {

@@ -9,20 +9,23 @@ from typing import Any
 
 import pytest
 
-from mm2.sandbox import cluster
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from mm2.sandbox.traffic import applications
 from tests.support import content, eventually, granted, kafka, mirror
+from tests.support.granted import Rights
+from tests.support.kafka import Properties
+from tests.support.mirror import Mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(400)]
 
 USER, TOPIC, GROUP = "mover", "orders", "billing"
 DEADLINE_S = 90.0
-READING: granted.Rights = {
+READING: Rights = {
     ("TOPIC", "*"): ("DESCRIBE", "READ"),
     ("GROUP", "*"): ("DESCRIBE",),
     ("BROKER", "kafka-cluster"): ("DESCRIBE",),
 }
-MOVING: granted.Rights = {
+MOVING: Rights = {
     ("TOPIC", "east."): ("WRITE",),
     ("TOPIC", "mm2-"): ("WRITE",),
     ("GROUP", "*"): ("READ",),
@@ -30,7 +33,7 @@ MOVING: granted.Rights = {
 }
 
 
-def settings(east: kafka.Properties, west: kafka.Properties) -> dict[str, Any]:
+def settings(east: Properties, west: Properties) -> dict[str, Any]:
     return mirror.settings(
         east,
         west,
@@ -51,12 +54,12 @@ def planned(path: Path, *arguments: str) -> dict[str, Any]:
 
 
 def test_missing_rights_are_told_before_anything_is_stopped(
-    tmp_path: Path, own_cluster: Callable[..., cluster.Cluster]
+    tmp_path: Path, own_cluster: Callable[..., SandboxCluster]
 ):
     east, west = (own_cluster(name, users=[USER]) for name in ("east", "west"))
     source, target = east.client_properties(), west.client_properties()
     kafka.create_topic(source, TOPIC)
-    applications.begin(source, GROUP, TOPIC, partitions=1)
+    applications.create_group_at_start(source, GROUP, TOPIC, partitions=1)
     kafka.produce(source, TOPIC, content.some())
     for each in (east, west):
         granted.allow(each, USER, READING)
@@ -65,7 +68,7 @@ def test_missing_rights_are_told_before_anything_is_stopped(
     theirs.write_text(
         json.dumps(settings(east.client_properties(USER), west.client_properties(USER)))
     )
-    with mirror.Mirror(tmp_path, settings(source, target)) as running:
+    with Mirror(tmp_path, settings(source, target)) as running:
         running.await_records(20, topic=TOPIC)
         eventually.eventually(
             lambda: planned(running.settings_path)["verdict"] == "go", DEADLINE_S, "all is there"

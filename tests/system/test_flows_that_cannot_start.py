@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.system import clock
-from mm2.app import exits
-from mm2.sandbox import ports
+from connect_runtime.system.clock import SystemClock
+from mm2 import exit_codes
+from mm2.sandbox import port_reservation
 from tests.support import client_certificates, eventually, kafka, mirror
+from tests.support.mirror import Mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
 
@@ -39,7 +40,7 @@ def logged_at(log: str, pattern: str) -> float:
 
 def test_each_cause_is_logged_at_once_and_named_at_the_end(tmp_path, east, own_cluster):
     west = own_cluster("west")
-    reserved, other = ports.reserve(), ports.reserve()
+    reserved, other = port_reservation.reserve_port(), port_reservation.reserve_port()
     closed, also = f"127.0.0.1:{reserved.port}", f"127.0.0.1:{other.port}"
     given = mirror.settings(east.client_properties(), west.client_properties(), topics="none")
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -102,7 +103,7 @@ def test_an_expired_certificate_is_named_as_what_it_is(tmp_path, east, own_clust
     file = tmp_path / "clusters.yaml"
     file.write_text(json.dumps(given, indent=1))
     done = mirror.mm2("run", file, "--metrics-port", "0")
-    assert done.returncode == exits.FAILED, done.stderr
+    assert done.returncode == exit_codes.FAILED, done.stderr
     cause = "unreachable since .*: TLS: the broker's certificate .*: certificate has expired"
     for flow, cluster in {"east->west": "source east", "north->south": "target south"}.items():
         assert re.search(f"^mm2: {flow}: {cluster} {cause}", done.stderr, re.MULTILINE), done.stderr
@@ -121,7 +122,7 @@ def test_while_a_cluster_is_away_that_is_shown_everywhere_and_gone_when_it_answe
         properties, west.client_properties(), topics="orders", spark={"engine": "inline"}
     )
     cause = f"connection refused ({away.bootstrap}), retrying; diagnose with: mm2 check"
-    with mirror.Mirror(tmp_path, given) as running:
+    with Mirror(tmp_path, given) as running:
         running.await_log(rf"WARNING \S+: east unreachable since \S+Z: {re.escape(cause)}")
 
         def status() -> dict[str, Any]:
@@ -144,7 +145,7 @@ def test_while_a_cluster_is_away_that_is_shown_everywhere_and_gone_when_it_answe
         eventually.eventually(lambda: '"status": "ok"' in ready(running), 60.0)
 
 
-def ready(running: mirror.Mirror) -> str:
+def ready(running: Mirror) -> str:
     """What /health/ready answers."""
     url = f"http://{running.metrics_address}/health/ready"
     try:
@@ -155,19 +156,19 @@ def ready(running: mirror.Mirror) -> str:
 
 
 def test_commands_that_ask_a_closed_port_say_so_and_give_up_soon(tmp_path, west):
-    closed = f"127.0.0.1:{ports.reserve().port}"
+    closed = f"127.0.0.1:{port_reservation.reserve_port().port}"
     given = mirror.settings({"bootstrap.servers": closed}, west.client_properties())
     file = tmp_path / "clusters.yaml"
     file.write_text(json.dumps(given, indent=1))
     cause = rf"east: connection refused \({closed}\)"
     done = mirror.mm2("probe", file)
-    assert done.returncode == exits.UNREACHABLE, done.stderr
+    assert done.returncode == exit_codes.UNREACHABLE, done.stderr
     assert re.search(rf"^{cause}; waiting up to \d s$", done.stderr, re.MULTILINE), done.stderr
     assert re.search(rf"^mm2: {cause}; diagnose with: mm2 check$", done.stderr, re.MULTILINE)
     assert "libraries" not in done.stderr, "no file is left behind"
     for command in ("lag", "status"):
         done = mirror.mm2(command, file, "--clusters")
-        assert done.returncode != exits.DONE
+        assert done.returncode != exit_codes.DONE
         assert re.search(rf"^{cause}; waiting up to \d s$", done.stderr, re.MULTILINE), done.stderr
         assert f"source east unreachable: connection refused ({closed})" in done.stdout
 
@@ -183,13 +184,13 @@ def test_a_node_whose_tasks_another_has_says_so_and_that_it_cannot_know(
         spark={"engine": "inline"},
         tasks_max=1,
     )
-    with mirror.Mirror(tmp_path, given) as first:
+    with Mirror(tmp_path, given) as first:
         first.await_log("east->west is RUNNING")
         file = tmp_path / "second.yaml"
         file.write_text(json.dumps(given, indent=1))
         options = ("--until-caught-up", "--timeout", "60", "--metrics-port", "0")
         done = mirror.mm2("run", file, *options)
-        assert done.returncode == exits.UNKNOWN, (done.stdout, done.stderr)
+        assert done.returncode == exit_codes.UNKNOWN, (done.stdout, done.stderr)
         told = r"  east->west: all 2 partitions are assigned to node \S+:\d+; nothing to replicate"
         assert re.search(told, done.stdout), done.stdout
         assert "no topic" not in done.stdout + done.stderr
@@ -202,8 +203,8 @@ def test_what_operators_do_is_logged_with_who_did_it_and_a_stop_can_be_resumed(
     given = mirror.settings(
         east.client_properties(), west.client_properties(), topics=name, spark={"engine": "inline"}
     )
-    since_ms = clock.SystemClock().wall_ms()
-    with mirror.Mirror(tmp_path, given) as running:
+    since_ms = SystemClock().wall_ms()
+    with Mirror(tmp_path, given) as running:
         running.await_log("east->west is RUNNING")
         config = ("--config", running.settings_path)
 
@@ -227,7 +228,7 @@ def test_what_operators_do_is_logged_with_who_did_it_and_a_stop_can_be_resumed(
             ("reload",): "reload",
         }.items():
             done = mirror.mm2(*arguments, *config)
-            assert done.returncode == exits.DONE, done.stderr
+            assert done.returncode == exit_codes.DONE, done.stderr
             running.await_log(rf"INFO \S+: {who}: {re.escape(logged)}\n")
             logged_by[logged] = re.findall(rf"({who}): {re.escape(logged)}\n", running.log)[-1]
         expected = {
@@ -259,7 +260,7 @@ def test_what_operators_do_is_logged_with_who_did_it_and_a_stop_can_be_resumed(
         why = mirror.mm2("why", name, *config)
         assert re.search(rf"{FLOW}: \S+Z operator .+: stop {FLOW}\n", why.stdout), why
         assert running.running, "a flow that can be resumed does not end the process"
-        assert mirror.mm2("resume", FLOW, *config).returncode == exits.DONE
+        assert mirror.mm2("resume", FLOW, *config).returncode == exit_codes.DONE
         eventually.eventually(
             lambda: running.log.rindex("is RUNNING") > running.log.rindex("is STOPPED"), 60.0
         )

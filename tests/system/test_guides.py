@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.support import guides, mirror
+from tests.support.guides import Block
 from tests.support.image import stand_in
+from tests.support.image.stand_in import CannotStandInError
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
@@ -34,7 +36,7 @@ def folder() -> Iterator[Path]:
     """Short paths: names of Unix sockets have 107 characters at most."""
     try:
         stand_in.check()
-    except stand_in.CannotStandInError as error:
+    except CannotStandInError as error:
         pytest.skip(f"no namespaces here, in which guides are followed: {error}")
     made = Path(tempfile.mkdtemp(prefix="guide-"))
     try:
@@ -47,7 +49,7 @@ def followed(text: str, folder: Path, timeout_s: float = FOLLOW_S) -> list[str]:
     return obeyed(guides.blocks(text), folder, timeout_s)
 
 
-def obeyed(asked: list[guides.Block], folder: Path, timeout_s: float = FOLLOW_S) -> list[str]:
+def obeyed(asked: list[Block], folder: Path, timeout_s: float = FOLLOW_S) -> list[str]:
     code, said = guides.follow(asked, folder=folder, timeout_s=timeout_s)
     return guides.wrong(asked, said, code)
 
@@ -132,9 +134,9 @@ def test_the_authors_guide_works_as_printed(folder: Path):
     made = made.replace("/data/shop.db", str(folder / "here" / "shop.db"))
     told = '{"name":"one of orders"}\n{"name":"one of people"}'
     asked = [
-        guides.Block(line=1, text=WORKER.format(source=source, sink=sink)),
-        guides.Block(line=2, text=made, prints='"name":"tables"'),
-        guides.Block(line=3, text=ARRIVED, prints=told),
+        Block(line=1, text=WORKER.format(source=source, sink=sink)),
+        Block(line=2, text=made, prints='"name":"tables"'),
+        Block(line=3, text=ARRIVED, prints=told),
     ]
     found = obeyed(asked, folder, timeout_s=180.0)
     assert not found, "\n\n".join(found)

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from tests.support import both_ways, kafka, mirror
+from tests.support.both_ways import Locals
+from tests.support.kafka import Properties
+from tests.support.mirror import Mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
@@ -19,7 +22,7 @@ RUN_S = 90.0
 """After so long it is killed, or stopped, and another one begins."""
 
 
-def settings(sides: dict[str, kafka.Properties], topic: str, **more: Any) -> dict[str, Any]:
+def settings(sides: dict[str, Properties], topic: str, **more: Any) -> dict[str, Any]:
     """Flows both ways; `more` as for `mirror.settings`."""
     given = mirror.settings(sides["east"], sides["west"], topics=[topic], **more)
     there = given["flows"][0] | KEEPS_NAMES
@@ -27,7 +30,7 @@ def settings(sides: dict[str, kafka.Properties], topic: str, **more: Any) -> dic
 
 
 @pytest.fixture
-def sides(east, west) -> dict[str, kafka.Properties]:
+def sides(east, west) -> dict[str, Properties]:
     return {"east": east.client_properties(), "west": west.client_properties()}
 
 
@@ -39,14 +42,14 @@ def name(sides, topic) -> str:
     return made
 
 
-def begun(sides: dict[str, kafka.Properties], name: str) -> list[both_ways.Locals]:
+def begun(sides: dict[str, Properties], name: str) -> list[Locals]:
     return [
-        both_ways.Locals(properties, name, home=home, partitions=PARTITIONS)
+        Locals(properties, name, home=home, partitions=PARTITIONS)
         for home, properties in sides.items()
     ]
 
 
-def await_equal(sides: dict[str, kafka.Properties], name: str, run: mirror.Mirror) -> None:
+def await_equal(sides: dict[str, Properties], name: str, run: Mirror) -> None:
     both_ways.await_equal(sides, name, PARTITIONS, told=lambda: run.tail)
 
 
@@ -56,12 +59,12 @@ def test_each_record_is_once_on_each_side_whoever_is_killed(tmp_path: Path, side
     with here, there:
         here.go_on(12)  # of every kind some stand there before anything is mirrored
         there.go_on(1)
-        with mirror.Mirror(tmp_path, given) as run:
+        with Mirror(tmp_path, given) as run:
             run.await_records(20, flow="east->west")
             run.await_records(20, flow="west->east")
             here.go_on(10)
             run.kill()
-        with mirror.Mirror(tmp_path, given, name="again") as run:
+        with Mirror(tmp_path, given, name="again") as run:
             run.await_records(10, flow="west->east")
             here.go_on(10)
             there.go_on(10)
@@ -77,10 +80,10 @@ def test_the_way_back_may_come_later(tmp_path: Path, sides, name):
     both = settings(sides, name, spark={"engine": "inline"})
     one_way = both | {"flows": both["flows"][:1]}
     here, there = begun(sides, name)
-    with here, there, mirror.Mirror(tmp_path, one_way) as first:
+    with here, there, Mirror(tmp_path, one_way) as first:
         first.await_records(20)
         back = both | {"flows": both["flows"][1:]}
-        with mirror.Mirror(tmp_path, back, name="back") as second:
+        with Mirror(tmp_path, back, name="back") as second:
             second.await_records(20)
             here.go_on(5)
             here.stop()
@@ -98,7 +101,7 @@ def test_ten_minutes_both_ways_on_spark(tmp_path: Path, sides, name):
         number = 0
         while mirror.CLOCK.now_s() < end_s:
             number += 1
-            with mirror.Mirror(tmp_path, given, name=f"run-{number}") as run:
+            with Mirror(tmp_path, given, name=f"run-{number}") as run:
                 run.await_records(50, START_S, flow="east->west")
                 until_s = mirror.CLOCK.now_s() + RUN_S
                 while mirror.CLOCK.now_s() < until_s:
@@ -107,7 +110,7 @@ def test_ten_minutes_both_ways_on_spark(tmp_path: Path, sides, name):
                     run.kill()
                 else:
                     assert run.stop() == 143
-        with mirror.Mirror(tmp_path, given, name="last") as run:
+        with Mirror(tmp_path, given, name="last") as run:
             run.await_records(1, START_S, flow="east->west")
             here.stop()
             there.stop()

@@ -20,9 +20,9 @@ from typing import Any
 
 import pytest
 
-from mm2.app import exits
-from mm2.core import commands
-from mm2.sandbox import cluster, ports
+from mm2 import exit_codes, operator_commands
+from mm2.sandbox import port_reservation
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import (
     client_certificates,
     content,
@@ -33,6 +33,8 @@ from tests.support import (
     mirror,
     operations,
 )
+from tests.support.incidents import Expectation
+from tests.support.mirror import Mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
@@ -40,24 +42,24 @@ WITHIN_S = 15.0
 SOON_S = 90.0
 COUNT = 20
 INLINE = {"engine": "inline"}
-HEALTHY = incidents.Expectation(health="healthy")
+HEALTHY = Expectation(health="healthy")
 
 
 @dataclass(kw_only=True)
 class Scene:
     """A flow of one topic with two partitions between clusters that the test may break."""
 
-    source: cluster.Cluster
-    target: cluster.Cluster
+    source: SandboxCluster
+    target: SandboxCluster
     topic: str
-    run: mirror.Mirror
+    run: Mirror
     happened_s: float = field(default_factory=mirror.CLOCK.now_s)
 
     def happens(self) -> None:
         """Now: what is expected next has to be said within `WITHIN_S`."""
         self.happened_s = mirror.CLOCK.now_s()
 
-    def expect(self, expected: incidents.Expectation, *, punctual: bool = False) -> None:
+    def expect(self, expected: Expectation, *, punctual: bool = False) -> None:
         """Wait until all surfaces agree with what is so. `punctual`: health and metrics do within
         `WITHIN_S` of the event."""
 
@@ -82,7 +84,7 @@ class Scene:
     def operate(self, *words: str) -> None:
         """An operator's command."""
         done = mirror.mm2(*words, "--config", self.run.settings_path)
-        assert done.returncode == exits.DONE, done.stdout + done.stderr
+        assert done.returncode == exit_codes.DONE, done.stdout + done.stderr
 
     def status(self) -> Mapping[str, Any]:
         """What `mm2 status --json` says of the flow."""
@@ -97,17 +99,17 @@ class Scene:
         """Run the command that `mm2 status` prints for what is stopped."""
         printed = mirror.mm2("status", self.run.settings_path).stdout
         line = next(each for each in printed.splitlines() if "halted since" in each)
-        program, *words = shlex.split(commands.found_in(line))
+        program, *words = shlex.split(operator_commands.extract_remedy(line))
         assert program == "mm2", line
         done = mirror.mm2(*words)
-        assert done.returncode == exits.DONE, done.stdout + done.stderr
+        assert done.returncode == exit_codes.DONE, done.stdout + done.stderr
 
 
 @contextlib.contextmanager
 def begun(
     folder: Path,
-    source: cluster.Cluster,
-    target: cluster.Cluster,
+    source: SandboxCluster,
+    target: SandboxCluster,
     topic: str,
     *,
     replicas: int = 1,
@@ -120,38 +122,38 @@ def begun(
     given = mirror.settings(
         client, target.client_properties(), topics=[topic], spark=INLINE, **flow
     )
-    with mirror.Mirror(folder, given) as run:
+    with Mirror(folder, given) as run:
         run.await_records(COUNT, topic=topic)
         yield Scene(source=source, target=target, topic=topic, run=run)
 
 
 @pytest.fixture
 def scene(
-    tmp_path: Path, own_cluster: Callable[..., cluster.Cluster], topic: Callable[..., str]
+    tmp_path: Path, own_cluster: Callable[..., SandboxCluster], topic: Callable[..., str]
 ) -> Iterator[Scene]:
     with begun(tmp_path, own_cluster("east"), own_cluster("west"), topic("orders")) as made:
         yield made
 
 
 SINCE = r"unreachable since \d\d:\d\d:\d\dZ: .*refused"
-SOURCE_LOST = incidents.Expectation(
+SOURCE_LOST = Expectation(
     health="unhealthy",
     reason=rf"source east {SINCE}",
     lag=None,
-    lag_code=exits.FAILED,
+    lag_code=exit_codes.FAILED,
     why=rf"waiting: source east broker 1 \(.*\) {SINCE}",
     failover=r"east does not answer .*\(origin-unreachable\)[\s\S]*verdict: NO-GO",
-    failover_code=exits.FAILED,
+    failover_code=exit_codes.FAILED,
     lost=frozenset({"source"}),
 )
-TARGET_LOST = incidents.Expectation(
+TARGET_LOST = Expectation(
     health="unhealthy",
     reason=rf"target west {SINCE}",
     lag=0,
-    lag_code=exits.FAILED,
+    lag_code=exit_codes.FAILED,
     why=rf"east->west is unhealthy: target west {SINCE}",
     failover="west: .*refused",
-    failover_code=exits.UNREACHABLE,
+    failover_code=exit_codes.UNREACHABLE,
     ready=False,
     lost=frozenset({"target"}),
 )
@@ -178,11 +180,9 @@ def test_a_dead_source_a_dead_target_and_both(scene: Scene):
 
 @pytest.mark.full
 @pytest.mark.parametrize(("side", "expected"), [("source", SOURCE_LOST), ("target", TARGET_LOST)])
-def test_a_cluster_that_dies_is_noticed_in_time(
-    scene: Scene, side: str, expected: incidents.Expectation
-):
+def test_a_cluster_that_dies_is_noticed_in_time(scene: Scene, side: str, expected: Expectation):
     """Also one whose broker only hangs."""
-    lost: cluster.Cluster = getattr(scene, side)
+    lost: SandboxCluster = getattr(scene, side)
     for end, again in ((lost.kill, lost.start), (lost.freeze, lost.thaw)):
         scene.expect(HEALTHY)
         end()
@@ -193,7 +193,7 @@ def test_a_cluster_that_dies_is_noticed_in_time(
     scene.expect(HEALTHY)
 
 
-def without_cause(expected: incidents.Expectation) -> incidents.Expectation:
+def without_cause(expected: Expectation) -> Expectation:
     """Of a broker that takes connections and says nothing there is no error."""
     return dataclasses.replace(
         expected,
@@ -204,32 +204,32 @@ def without_cause(expected: incidents.Expectation) -> incidents.Expectation:
     )
 
 
-PAUSED = incidents.Expectation(
+PAUSED = Expectation(
     health="suspended",
     state="PAUSED",
     reason="paused by an operator; resume with: mm2 resume 'east->west' --config ",
     lag=5,
-    lag_code=exits.FAILED,
+    lag_code=exit_codes.FAILED,
     why="paused: an operator paused the flow. Remedy: mm2 resume 'east->west' --config ",
     failover=r"RPO: 5 records[\s\S]*verdict: GO",
 )
-STOPPED = incidents.Expectation(
+STOPPED = Expectation(
     health="suspended",
     state="STOPPED",
     reason=r"stopped by failover or REST at .*Z; resume with: mm2 resume 'east->west' --config ",
     lag=5,
-    lag_code=exits.FAILED,
+    lag_code=exit_codes.FAILED,
     why="the flow is STOPPED",
     failover=r"RPO: 5 records[\s\S]*verdict: GO",
 )
-RECREATED = incidents.Expectation(
+RECREATED = Expectation(
     health="unhealthy",
     reason="1 partition halted",
     lag=None,
-    lag_code=exits.UNKNOWN,
+    lag_code=exit_codes.UNKNOWN,
     why=r"stopped: .*recreated.*mm2 topic reset 'east->west'",
     failover=r"verdict: NO-GO",
-    failover_code=exits.FAILED,
+    failover_code=exit_codes.FAILED,
 )
 
 
@@ -250,11 +250,11 @@ def test_what_operators_hold_back_and_a_recreated_topic(scene: Scene):
     scene.expect(HEALTHY)
 
 
-OVERTAKEN = incidents.Expectation(
+OVERTAKEN = Expectation(
     health="unhealthy",
     reason="1 partition halted",
     lag=2,
-    lag_code=exits.FAILED,
+    lag_code=exit_codes.FAILED,
     why=r"stopped: .*mm2 topic reset 'east->west'",
     failover=r"verdict: ",
 )
@@ -262,7 +262,7 @@ OVERTAKEN = incidents.Expectation(
 
 @pytest.mark.full
 def test_retention_that_overtook_a_paused_flow(
-    tmp_path: Path, own_cluster: Callable[..., cluster.Cluster], topic: Callable[..., str]
+    tmp_path: Path, own_cluster: Callable[..., SandboxCluster], topic: Callable[..., str]
 ):
     source, target = own_cluster("east"), own_cluster("west")
     with begun(tmp_path, source, target, topic("orders"), on_source_gap="fail") as scene:
@@ -277,14 +277,14 @@ def test_retention_that_overtook_a_paused_flow(
         scene.expect(HEALTHY)
 
 
-TRUNCATED = incidents.Expectation(
+TRUNCATED = Expectation(
     health="unhealthy",
     reason="1 partition halted",
     lag=None,
-    lag_code=exits.UNKNOWN,
+    lag_code=exit_codes.UNKNOWN,
     why=r"stopped: .*mm2 topic reset 'east->west'",
     failover=r"verdict: NO-GO",
-    failover_code=exits.FAILED,
+    failover_code=exit_codes.FAILED,
 )
 
 
@@ -305,7 +305,7 @@ def test_a_source_that_lost_records_that_were_replicated(scene: Scene):
 @pytest.mark.parametrize("side", ["east", "west"])
 def test_one_broker_of_three_is_no_incident_where_others_lead(
     tmp_path: Path,
-    own_cluster: Callable[..., cluster.Cluster],
+    own_cluster: Callable[..., SandboxCluster],
     topic: Callable[..., str],
     side: str,
 ):
@@ -330,7 +330,7 @@ def test_one_broker_of_three_is_no_incident_where_others_lead(
 @pytest.mark.full
 def test_a_full_disk_of_the_target(
     tmp_path: Path,
-    own_cluster: Callable[..., cluster.Cluster],
+    own_cluster: Callable[..., SandboxCluster],
     topic: Callable[..., str],
 ):
     source = own_cluster("east")
@@ -352,7 +352,7 @@ def test_a_full_disk_of_the_target(
         scene.expect(HEALTHY)
 
 
-def moved(target: cluster.Cluster, disk: Path) -> cluster.Cluster:
+def moved(target: SandboxCluster, disk: Path) -> SandboxCluster:
     disks.move_data(target, disk)
     return target
 
@@ -362,11 +362,11 @@ ELSEWHERE = dataclasses.replace(HEALTHY, why="unseen: .*only the process", elsew
 
 @pytest.mark.full
 def test_another_node_has_the_tasks(
-    tmp_path: Path, east: cluster.Cluster, west: cluster.Cluster, topic: Callable[..., str]
+    tmp_path: Path, east: SandboxCluster, west: SandboxCluster, topic: Callable[..., str]
 ):
     with begun(tmp_path, east, west, topic("orders"), tasks_max=1) as first:
         other = tmp_path / "other"
-        with mirror.Mirror(other, first.run.settings_path.read_text()) as run:
+        with Mirror(other, first.run.settings_path.read_text()) as run:
             second = dataclasses.replace(first, run=run)
             second.expect(ELSEWHERE)
         first.expect(HEALTHY)
@@ -375,38 +375,38 @@ def test_another_node_has_the_tasks(
 # What is wrong from the start
 
 
-def unstarted(**more: Any) -> incidents.Expectation:
+def unstarted(**more: Any) -> Expectation:
     given: dict[str, Any] = {
         "health": "unhealthy",
         "state": "PLANNING",
         "lag": None,
-        "lag_code": exits.FAILED,
+        "lag_code": exit_codes.FAILED,
         "ready": False,
         "failover": "",
-        "failover_code": exits.FAILED,
+        "failover_code": exit_codes.FAILED,
     }
-    return incidents.Expectation(**(given | more))
+    return Expectation(**(given | more))
 
 
 WRONG_PORT = unstarted(
     reason=r"source east unreachable since .*refused",
     why=r"the status of .* is unknown: source east unreachable: .*refused",
-    why_code=exits.UNREACHABLE,
+    why_code=exit_codes.UNREACHABLE,
     lost=frozenset({"source"}),
 )
 
 
 def test_a_wrong_port(
-    tmp_path: Path, east: cluster.Cluster, west: cluster.Cluster, topic: Callable[..., str]
+    tmp_path: Path, east: SandboxCluster, west: SandboxCluster, topic: Callable[..., str]
 ):
-    nowhere, name = ports.reserve(), topic("orders")
+    nowhere, name = port_reservation.reserve_port(), topic("orders")
     given = mirror.settings(
         {"bootstrap.servers": f"127.0.0.1:{nowhere.port}"},
         west.client_properties(),
         topics=[name],
         spark=INLINE,
     )
-    with mirror.Mirror(tmp_path, given) as run:
+    with Mirror(tmp_path, given) as run:
         scene = Scene(source=east, target=west, topic=name, run=run)
         scene.expect(WRONG_PORT)
     nowhere.release()
@@ -414,14 +414,14 @@ def test_a_wrong_port(
 
 REFUSED_BY_SOURCE = unstarted(
     state="FAILED",
-    why_code=exits.UNKNOWN,
+    why_code=exit_codes.UNKNOWN,
     lost=frozenset({"source"}),
 )
 
 
 @pytest.fixture
 def companion(
-    tmp_path: Path, east: cluster.Cluster, west: cluster.Cluster, topic: Callable[..., str]
+    tmp_path: Path, east: SandboxCluster, west: SandboxCluster, topic: Callable[..., str]
 ) -> Iterator[Callable[..., Scene]]:
     """Begins a run with a flow that is healthy, so that `mm2 run` goes on, and one that is not."""
     started = contextlib.ExitStack()
@@ -437,7 +437,7 @@ def companion(
         given["flows"].append(
             {"from": "north", "to": "south", "topics": "none", "replication.factor": 1}
         )
-        run = started.enter_context(mirror.Mirror(tmp_path, given))
+        run = started.enter_context(Mirror(tmp_path, given))
         return Scene(source=east, target=west, topic=name, run=run)
 
     yield begin
@@ -447,8 +447,8 @@ def companion(
 @pytest.mark.full
 def test_a_wrong_password(
     companion: Callable[..., Scene],
-    own_cluster: Callable[..., cluster.Cluster],
-    west: cluster.Cluster,
+    own_cluster: Callable[..., SandboxCluster],
+    west: SandboxCluster,
 ):
     secure = own_cluster("secure", users=["alice"])
     wrong = dict(secure.client_properties("alice"))
@@ -463,7 +463,7 @@ def test_a_wrong_password(
 
 @pytest.mark.full
 def test_an_expired_certificate(
-    companion: Callable[..., Scene], tmp_path: Path, west: cluster.Cluster
+    companion: Callable[..., Scene], tmp_path: Path, west: SandboxCluster
 ):
     with client_certificates.expired_listener(tmp_path) as expired:
         scene = companion(expired, west.client_properties())
@@ -482,8 +482,8 @@ NO_RIGHTS = unstarted(
 @pytest.mark.full
 def test_no_rights_on_the_target(
     companion: Callable[..., Scene],
-    own_cluster: Callable[..., cluster.Cluster],
-    east: cluster.Cluster,
+    own_cluster: Callable[..., SandboxCluster],
+    east: SandboxCluster,
 ):
     secure = own_cluster("secure", users=["alice"])
     scene = companion(east.client_properties(), secure.client_properties("alice"))
@@ -500,7 +500,7 @@ UNCREATABLE = unstarted(
 
 @pytest.mark.full
 def test_internal_topics_that_cannot_be_created(
-    companion: Callable[..., Scene], own_cluster: Callable[..., cluster.Cluster], east: Any
+    companion: Callable[..., Scene], own_cluster: Callable[..., SandboxCluster], east: Any
 ):
     target = own_cluster("west")
     scene = companion(east.client_properties(), target.client_properties(), replication_factor=3)

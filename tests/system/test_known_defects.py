@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import admin
 
-from connect_runtime.system import polling
-from tests.support import connect_workers, eventually, kafka, operations, scraped
+from connect_runtime.system import clock
+from tests.support import eventually, kafka, operations
+from tests.support.connect_workers import Group, Kind
+from tests.support.kafka import Outgoing
+from tests.support.scraped import Listener
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+
 
 pytestmark = [pytest.mark.full, pytest.mark.integration, pytest.mark.timeout(900)]
 
@@ -49,7 +53,7 @@ class World:
         }
 
     def write(self, topic: str, *values: str) -> None:
-        kafka.produce(self.source, topic, [kafka.Outgoing(value=each.encode()) for each in values])
+        kafka.produce(self.source, topic, [Outgoing(value=each.encode()) for each in values])
 
     def mirrored(self, topic: str) -> list[str]:
         found = kafka.read_partition(self.target, f"{self.alias}.{topic}")
@@ -66,17 +70,17 @@ class World:
 
 
 def test_what_people_do_to_topics_is_seen(
-    own_cluster: Callable[..., cluster.Cluster],
-    east: cluster.Cluster,
-    connect_group: Callable[..., connect_workers.Group],
+    own_cluster: Callable[..., SandboxCluster],
+    east: SandboxCluster,
+    connect_group: Callable[..., Group],
 ) -> None:
     west = own_cluster("careless", settings={"auto.create.topics.enable": "true"})
     world = World(dict(west.client_properties()), dict(east.client_properties()), alias="careless")
     for topic in (KEPT, GONE, AGAIN):
         kafka.create_topic(world.source, topic)
         world.write(topic, "one", "two", "three")
-    metrics = scraped.Listener()
-    worker = connect_group(settings=metrics.settings).start("one", connect_workers.Kind.OURS)
+    metrics = Listener()
+    worker = connect_group(settings=metrics.settings).start("one", Kind.OURS)
     worker.configure(NAME, world.mirroring(world.source))
     for topic in (KEPT, GONE, AGAIN):
         world.arrives(topic, "one", "two", "three", log=worker.log_text)
@@ -84,7 +88,7 @@ def test_what_people_do_to_topics_is_seen(
     # A topic that is deleted stays deleted, though its broker makes any that is asked for
     # (KAFKA-16561), and takes no other with it.
     operations.delete(world.source, GONE)
-    assert not polling.until(
+    assert not clock.wait_until(
         lambda: GONE in kafka.topics(world.source), timeout_s=WATCH_S, interval_s=0.5
     )
     world.write(KEPT, "four")
@@ -124,9 +128,9 @@ def reading(allowed_on: str) -> list[admin.AclBinding]:
 
 
 def test_a_right_that_is_taken_away_is_seen_and_holds_up_nobody_else(
-    own_cluster: Callable[..., cluster.Cluster],
-    east: cluster.Cluster,
-    connect_group: Callable[..., connect_workers.Group],
+    own_cluster: Callable[..., SandboxCluster],
+    east: SandboxCluster,
+    connect_group: Callable[..., Group],
 ) -> None:
     """KAFKA-17139: Java's task swallows it and is RUNNING while nothing flows."""
     west = own_cluster("guarded", users=[USER])
@@ -135,8 +139,8 @@ def test_a_right_that_is_taken_away_is_seen_and_holds_up_nobody_else(
         kafka.create_topic(world.source, topic)
         world.write(topic, "one", "two")
         kafka.create_acls(world.source, reading(topic))
-    metrics = scraped.Listener()
-    worker = connect_group(settings=metrics.settings).start("one", connect_workers.Kind.OURS)
+    metrics = Listener()
+    worker = connect_group(settings=metrics.settings).start("one", Kind.OURS)
     user = dict(west.client_properties(USER))
     worker.configure(NAME, {**world.mirroring(user), "offset-syncs.topic.location": "target"})
     for topic in (KEPT, GONE):

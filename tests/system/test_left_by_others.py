@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import content, kafka, mirror
+from tests.support.kafka import Properties
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
@@ -28,9 +29,7 @@ def test_a_secrets_file_that_has_moved_keeps_no_flow_from_starting(
     content.assert_mirrored(source, target, name)
 
 
-def run(
-    folder: Path, secrets: Path, source: kafka.Properties, target: kafka.Properties, name: str
-) -> str:
+def run(folder: Path, secrets: Path, source: Properties, target: Properties, name: str) -> str:
     """Until all is copied: what is told."""
     path = folder / "mm2.properties"
     path.write_text(

@@ -16,10 +16,14 @@ from typing import Any
 
 import pytest
 
-from mm2.sandbox import ports, proof, spark_cluster
-from mm2.sandbox.traffic import java_perf
-from tests.chaos.faults import mirror_processes as faults
+from mm2.sandbox import port_reservation, proof
+from mm2.sandbox.spark_cluster import SparkCluster, SparkClusterSpec
+from mm2.sandbox.traffic.producers import JavaPerfProducer
+from tests.chaos.faults import mirror_processes
+from tests.chaos.faults.mirror_processes import Kind
 from tests.support import eventually, kafka, mirror
+from tests.support.kafka import Properties
+from tests.support.mirror import Mirror
 
 pytestmark = pytest.mark.system
 
@@ -58,8 +62,8 @@ LOADS = [
 class Job:
     """What is to be copied from where to where."""
 
-    east: kafka.Properties
-    west: kafka.Properties
+    east: Properties
+    west: Properties
     topics: tuple[str, str]
     load: Load
 
@@ -68,7 +72,7 @@ class Job:
         counts = (self.load.kilobyte_records, 1_000), (self.load.small_records, 100)
         for topic, (records, size), codec in zip(self.topics, counts, ("none", "lz4"), strict=True):
             kafka.create_topic(self.east, topic, partitions=PARTITIONS)
-            tool = java_perf.PerfProducer(
+            tool = JavaPerfProducer(
                 self.east, topic, records=records, record_bytes=size, codec=codec
             )
             try:
@@ -83,7 +87,7 @@ class Job:
         return ("--until-caught-up", "--timeout", str(self.load.timeout_s))
 
     def assert_copied(self) -> None:
-        found = proof.compare(
+        found = proof.compare_topics(
             self.east, self.west, {topic: f"east.{topic}" for topic in self.topics}
         )
         assert found.equal, str(found)
@@ -108,13 +112,13 @@ def job(east, west, topic) -> Callable[[Load], Job]:
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[Callable[[], spark_cluster.SparkCluster]]:
+def spark() -> Iterator[Callable[[], SparkCluster]]:
     """Starts a standalone Spark cluster of two workers with four slots each."""
-    started: list[spark_cluster.SparkCluster] = []
+    started: list[SparkCluster] = []
 
-    def start() -> spark_cluster.SparkCluster:
-        spec = spark_cluster.SparkClusterSpec(workers=2, cores=4, secret=SECRET)
-        started.append(spark_cluster.SparkCluster(spec))
+    def start() -> SparkCluster:
+        spec = SparkClusterSpec(workers=2, cores=4, secret=SECRET)
+        started.append(SparkCluster(spec))
         return started[-1].start()
 
     try:
@@ -151,14 +155,14 @@ def _json(address: str) -> Any:
         return json.load(answer)
 
 
-def finished(run: mirror.Mirror, job: Job) -> None:
+def finished(run: Mirror, job: Job) -> None:
     """The run ends by itself, well, with everything copied."""
     assert run.wait(job.load.timeout_s + 60.0) == 0, run.tail
     assert "caught up" in run.log
     job.assert_copied()
 
 
-def await_share(run: mirror.Mirror, job: Job, share: float) -> float:
+def await_share(run: Mirror, job: Job, share: float) -> float:
     """Wait until this share of the records is copied; returns which share is."""
     run.await_records(share * job.load.records, job.load.timeout_s)
     return run.records() / job.load.records
@@ -179,7 +183,7 @@ def test_the_sandbox_and_one_command_copy_everything(tmp_path, topic, load):
             load=load,
         )
         job.fill()
-        with mirror.Mirror(tmp_path, job.settings(tasks_max=2), *job.arguments()) as run:
+        with Mirror(tmp_path, job.settings(tasks_max=2), *job.arguments()) as run:
             finished(run, job)
     finally:
         mirror.mm2("sandbox", "down", "--dir", folder)
@@ -189,10 +193,10 @@ def test_the_sandbox_and_one_command_copy_everything(tmp_path, topic, load):
 @pytest.mark.parametrize("load", LOADS)
 def test_a_spark_cluster_loses_a_worker_on_the_way(tmp_path, job, spark, load):
     job, cluster = job(load), spark()
-    ui = ports.reserve().port
+    ui = port_reservation.reserve_port().port
     given = job.settings(spark=cluster_settings(cluster.url, ui), tasks_max=4)
     slow = ("--throttle", f"{load.bytes // 50 // 1000}kB")
-    with mirror.Mirror(tmp_path, given, *job.arguments(), *slow) as run:
+    with Mirror(tmp_path, given, *job.arguments(), *slow) as run:
         share = await_share(run, job, 0.1)
         tasks = [f"east->west task {number}" for number in range(4)]
         assert running_jobs(ui) == tasks
@@ -210,15 +214,15 @@ def test_a_spark_cluster_loses_a_worker_on_the_way(tmp_path, job, spark, load):
 @pytest.mark.timeout(900)
 def test_a_killed_copy_process_interrupts_only_its_partitions(tmp_path, job):
     job = job(QUICK)
-    ui = ports.reserve().port
+    ui = port_reservation.reserve_port().port
     shown = {"ui": True, "conf": {"spark.ui.port": str(ui)}}
     given = job.settings(spark=shown, tasks_max=PARTITIONS)
-    with mirror.Mirror(tmp_path, given, *job.arguments(), "--throttle", "3MB") as run:
+    with Mirror(tmp_path, given, *job.arguments(), "--throttle", "3MB") as run:
         await_share(run, job, 0.1)
         assert running_jobs(ui) == [f"east->west task {number}" for number in range(PARTITIONS)]
         before = ends(job)
         assert run.records() < 0.8 * job.load.records
-        faults.kill(run, faults.Kind.COPY, Random(1))
+        mirror_processes.kill(run, Kind.COPY, Random(1))
         found = run.await_log(r"task (\d)\] .*; it is started again", 30.0)
         running: list[float] = []
 
@@ -259,7 +263,7 @@ def test_the_main_job_between_secure_clusters(tmp_path, own_cluster, topic):
         load=LITTLE,
     )
     job.fill()
-    with mirror.Mirror(tmp_path, job.settings(tasks_max=2), *job.arguments()) as run:
+    with Mirror(tmp_path, job.settings(tasks_max=2), *job.arguments()) as run:
         finished(run, job)
         for password in (*east.security.passwords.values(), *west.security.passwords.values()):
             assert password not in run.log

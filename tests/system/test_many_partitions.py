@@ -18,9 +18,12 @@ import confluent_kafka
 import pytest
 from confluent_kafka import admin
 
-from connect_runtime.system import clock
-from mm2.sandbox import cluster, jvm
+from connect_runtime.system.clock import SystemClock
+from mm2.sandbox import java_server, sandbox_cluster
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import eventually, kafka, mirror
+from tests.support.kafka import Properties
+from tests.support.mirror import Mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.full]
 
@@ -31,7 +34,7 @@ COPIES_PSS_BYTES = 600_000_000
 IDLE_SHARE = 0.05
 SETTLE_S = 12.0
 MEASURE_S = 20.0
-CLOCK = clock.SystemClock()
+CLOCK = SystemClock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +59,10 @@ def size(request: pytest.FixtureRequest) -> Size:
 
 
 @pytest.fixture(scope="module")
-def clusters(size: Size) -> Iterator[tuple[cluster.Cluster, cluster.Cluster]]:
-    east = cluster.Cluster("east", jvm=jvm.BENCH_FLAGS)
-    west = cluster.Cluster("west", jvm=jvm.BENCH_FLAGS)
-    cluster.start_all([east, west])
+def clusters(size: Size) -> Iterator[tuple[SandboxCluster, SandboxCluster]]:
+    east = SandboxCluster("east", jvm=java_server.BENCH_JVM_FLAGS)
+    west = SandboxCluster("west", jvm=java_server.BENCH_JVM_FLAGS)
+    sandbox_cluster.start_clusters([east, west])
     try:
         fill(east.client_properties(), size)
         yield east, west
@@ -68,7 +71,7 @@ def clusters(size: Size) -> Iterator[tuple[cluster.Cluster, cluster.Cluster]]:
         west.close()
 
 
-def fill(properties: kafka.Properties, size: Size) -> None:
+def fill(properties: Properties, size: Size) -> None:
     names = [f"many-{number:03}" for number in range(size.topics)]
     wanted = [admin.NewTopic(name, PARTITIONS, 1) for name in names]
     client = kafka.admin_client(properties)  # its futures fail when it is collected
@@ -86,7 +89,7 @@ def fill(properties: kafka.Properties, size: Size) -> None:
 def test_many_partitions_move_soon_in_little_memory_and_rest_cheaply(
     tmp_path: Path,
     size: Size,
-    clusters: tuple[cluster.Cluster, cluster.Cluster],
+    clusters: tuple[SandboxCluster, SandboxCluster],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     east, west = clusters
@@ -94,7 +97,7 @@ def test_many_partitions_move_soon_in_little_memory_and_rest_cheaply(
         east.client_properties(), west.client_properties(), topics="many-.*", tasks_max=TASKS
     )
     began_s = CLOCK.now_s()
-    with mirror.Mirror(tmp_path, given) as running:
+    with Mirror(tmp_path, given) as running:
         running.await_records(size.partitions, MOVING_S * 3)
         moving_s = CLOCK.now_s() - began_s
         copies = mirror.copy_processes(running.pid)

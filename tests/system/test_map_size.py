@@ -1,5 +1,5 @@
 """Bytes that the offset map takes per transaction, of real ones; see
-`tests/unit/mm2/core/offsets/test_map_upkeep_size.py` for what becomes of millions."""
+`tests/unit/mm2/offsets/test_map_upkeep_size.py` for what becomes of millions."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from collections.abc import Callable
 
 import pytest
 
-from connect_runtime.base import ids
-from connect_runtime.system import clock
-from mm2.core import naming
-from mm2.core.offsets import offset_map
-from mm2.formats import map_record
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.system.clock import SystemClock
+from mm2.formats import offset_map_records
+from mm2.offsets.offset_map import OffsetMap
+from mm2.topics import naming
 from tests.support import content, kafka, mirror
+from tests.support.kafka import Properties
+from tests.support.mirror import Mirror
 
-CLOCK = clock.SystemClock()
+CLOCK = SystemClock()
 BYTES_PER_MARKER = 2.3
 FIXED_BYTES = 400
 """Keys and heads of a map that holds little."""
@@ -46,7 +48,7 @@ def measured(tmp_path, east, west, name: str, enough: Callable[[int], bool]) -> 
     given = mirror.settings(source, target, topics=[name], spark={"engine": "inline"})
     producer = kafka.transactional_producer(source, f"size-{name}")
     count = 0
-    with mirror.Mirror(tmp_path, given) as run:
+    with Mirror(tmp_path, given) as run:
         while not enough(count):
             producer.begin_transaction()
             kafka.send(producer, name, content.some(2))
@@ -54,19 +56,19 @@ def measured(tmp_path, east, west, name: str, enough: Callable[[int], bool]) -> 
             count += 1
         run.await_records(2 * count, topic=name)
         assert run.stop(60.0) == 143
-    size = map_bytes(target, ids.TopicPartition(name, 0))
+    size = map_bytes(target, TopicPartition(name, 0))
     print(f"{count} transactions: {size} bytes, {size / count:.3f} each")  # noqa: T201
     assert size < count * BYTES_PER_MARKER + FIXED_BYTES
     return count
 
 
-def map_bytes(target: kafka.Properties, of: ids.TopicPartition) -> int:
-    known = offset_map.OffsetMap()
-    for each in kafka.read_partition(target, naming.map_topic("east")):
+def map_bytes(target: Properties, of: TopicPartition) -> int:
+    known = OffsetMap()
+    for each in kafka.read_partition(target, naming.offset_map_topic("east")):
         assert each.key is not None
         known.apply(each.key, each.value)
     return sum(
-        len(each.values[at]) + len(map_record.encode_key(each.key(at)))
+        len(each.values[at]) + len(offset_map_records.encode_key(each.key(at)))
         for each in known.partition(of).segments.owners
         for at in range(len(each))
     )

@@ -16,13 +16,19 @@ from typing import Any
 import pytest
 from prometheus_client import parser
 
-from connect_runtime.base import ids, metrics
-from connect_runtime.core.task import metric_groups, metric_names
-from mm2.app import drill_report, flow_plan
-from mm2.core import measures
-from mm2.formats import map_record
-from mm2.sandbox import cluster
-from tests.support import checkpoints, content, eventually, kafka, mirror, steady
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.base.metrics import Metric
+from connect_runtime.worker import metrics_registry
+from mm2.config import flow_plan
+from mm2.formats import offset_map_records
+from mm2.formats.offset_map_records import MapProducerKey
+from mm2.metrics import declarations
+from mm2.node import drill_report
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.support import checkpoints, content, eventually, kafka, mirror
+from tests.support.kafka import Outgoing
+from tests.support.mirror import Mirror
+from tests.support.steady import Steady
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
 
@@ -45,9 +51,9 @@ WHERE_IT_WAITS = {"mm2_source_loss_seconds"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    run: mirror.Mirror
-    source: cluster.Cluster
-    target: cluster.Cluster
+    run: Mirror
+    source: SandboxCluster
+    target: SandboxCluster
     orders: str
     group: str
 
@@ -84,14 +90,14 @@ class Scene:
 
 @pytest.fixture
 def scene(
-    tmp_path: Path, own_cluster: Callable[..., cluster.Cluster], topic: Callable[..., str]
+    tmp_path: Path, own_cluster: Callable[..., SandboxCluster], topic: Callable[..., str]
 ) -> Iterator[Scene]:
     source, target = own_cluster("east"), own_cluster("west")
     client = source.client_properties()
     orders = kafka.create_topic(client, topic("orders"), partitions=2)
     group = f"{orders}-billing"
     kafka.produce(client, orders, content.some(COUNT))
-    checkpoints.commit(client, group, {ids.TopicPartition(orders, 0): 20})
+    checkpoints.commit(client, group, {TopicPartition(orders, 0): 20})
     given = mirror.settings(
         client,
         target.client_properties(),
@@ -121,8 +127,10 @@ def scene(
     given["metrics"] = {"by": "partition"}
     given["health"] = {"replicating.within.seconds": WITHIN_S}
     given["drill"] = {"report": "drills.json"}
-    drill_report.note(tmp_path / "drills.json", FLOW, {}, passed=True, at_ms=round(DRILL_S * 1000))
-    with mirror.Mirror(tmp_path, given) as run:
+    drill_report.record_drill(
+        tmp_path / "drills.json", FLOW, {}, passed=True, at_ms=round(DRILL_S * 1000)
+    )
+    with Mirror(tmp_path, given) as run:
         yield Scene(run=run, source=source, target=target, orders=orders, group=group)
 
 
@@ -134,7 +142,7 @@ def test_all_is_measured_and_health_turns(scene: Scene):
     scene.run.await_records(COUNT, topic=scene.orders)
     scene.await_health("ready", 200)
     scene.await_health("replicating", 200)
-    with steady.Steady(scene.source.client_properties(), {scene.orders: 2}):
+    with Steady(scene.source.client_properties(), {scene.orders: 2}):
         all_is_measured(scene)
         javas_names_are_apart(scene)
     its_rest_server_has_health_too(scene)
@@ -152,7 +160,7 @@ def families(scene: Scene, path: str = "/metrics") -> dict[str, Any]:
     return {each.name: each for each in parser.text_string_to_metric_families(text)}
 
 
-def series(scene: Scene, metric: metrics.Metric, **labels: str) -> list[float]:
+def series(scene: Scene, metric: Metric, **labels: str) -> list[float]:
     name = metric.name.removesuffix("_total")
     family = families(scene)[name]
     return [
@@ -164,29 +172,39 @@ def series(scene: Scene, metric: metrics.Metric, **labels: str) -> list[float]:
 
 def tasks(scene: Scene) -> dict[str, float]:
     """How many there are, by state."""
-    found = families(scene)[measures.TASKS.name].samples
+    found = families(scene)[declarations.FLOW_TASKS.name].samples
     return {each.labels["state"]: each.value for each in found if each.value}
 
 
 def copied(scene: Scene) -> float:
     """So many partitions are copied just now."""
     phases = ("copying", "boundary")
-    return sum(sum(series(scene, measures.PARTITIONS, phase=each)) for each in phases)
+    return sum(sum(series(scene, declarations.FLOW_PARTITIONS, phase=each)) for each in phases)
 
 
 def all_is_measured(scene: Scene) -> None:
     """What has to be there is there, with values that can be; and nothing else is."""
-    wanted = [each for each in measures.ALL if each.name not in WHEN_IT_GOES_WRONG | WHERE_IT_WAITS]
+    wanted = [
+        each
+        for each in declarations.ALL_METRICS
+        if each.name not in WHEN_IT_GOES_WRONG | WHERE_IT_WAITS
+    ]
 
     def missing() -> list[str]:
         found = families(scene)
-        names = (each.name.removesuffix("_total") for each in (*wanted, *measures.BY_PARTITION))
+        names = (
+            each.name.removesuffix("_total") for each in (*wanted, *declarations.PARTITION_METRICS)
+        )
         return [name for name in names if not found[name].samples]
 
     eventually.eventually(lambda: not missing(), SOON_S, lambda: f"{missing()}\n{scene.run.tail}")
-    declared = {each.name: each for each in (*measures.ALL, *measures.BY_PARTITION)}
-    for group in metric_names.EVERY:
-        declared.update((each.name, each) for each in metric_groups.declared(group).values())
+    declared = {
+        each.name: each for each in (*declarations.ALL_METRICS, *declarations.PARTITION_METRICS)
+    }
+    for group in metrics_registry.ALL_GROUPS:
+        declared.update(
+            (each.name, each) for each in metrics_registry.declare_metrics(group).values()
+        )
     for name, family in families(scene).items():
         of_counter = name if family.type != "counter" else f"{name}_total"
         metric = declared[of_counter]
@@ -202,45 +220,47 @@ def all_is_measured(scene: Scene) -> None:
 def figures_are_sane(scene: Scene) -> None:
     one = {"flow": FLOW}
     orders = {**one, "topic": scene.orders}
-    assert series(scene, measures.FLOW_STATE, state="RUNNING", **one) == [1.0]
-    assert series(scene, measures.ENGINE_READY) == [1.0]
+    assert series(scene, declarations.FLOW_STATE, state="RUNNING", **one) == [1.0]
+    assert series(scene, declarations.ENGINE_READY) == [1.0]
     assert tasks(scene) == {"RUNNING": TASKS}
-    assert series(scene, measures.WANTED_PARTITIONS, **one) == [3.0]
+    assert series(scene, declarations.FLOW_EXPECTED_PARTITIONS, **one) == [3.0]
     assert copied(scene) == 3, "two of the topic, and that of heartbeats"
-    (records,) = series(scene, measures.RECORDS, **orders)
+    (records,) = series(scene, declarations.REPLICATED_RECORDS, **orders)
     assert records >= COUNT
-    (passed,) = series(scene, measures.BATCHES, path="passed", **orders)
+    (passed,) = series(scene, declarations.REPLICATED_BATCHES, path="passed", **orders)
     assert 0 < passed <= records
-    latency = families(scene)[measures.LATENCY.name]
+    latency = families(scene)[declarations.REPLICATION_LATENCY.name]
     (counted,) = [each.value for each in latency.samples if each.name.endswith("_count")]
     assert counted >= records
     (last,) = [each.value for each in latency.samples if each.labels.get("le") == "+Inf"]
     assert last == counted
-    assert series(scene, measures.DUPLICATES, **orders) == [0.0]
+    assert series(scene, declarations.DUPLICATES_REFUSED, **orders) == [0.0]
     for metric, most in (
-        (measures.CROSSING_AGE, 5.0),
-        (measures.HEARTBEAT_AGE, 10.0),
-        (measures.HEARTBEAT_ROUND_TRIP, 10.0),
-        (measures.GROUP_SYNC_AGE, 15.0),
-        (measures.CLOCK_SKEW, 0.5),
+        (declarations.LAST_REPLICATION_AGE, 5.0),
+        (declarations.HEARTBEAT_AGE, 10.0),
+        (declarations.HEARTBEAT_ROUND_TRIP, 10.0),
+        (declarations.GROUP_SYNC_AGE, 15.0),
+        (declarations.CLOCK_SKEW, 0.5),
     ):
         (value,) = series(scene, metric, **one)
         assert 0.0 <= value < most, metric.name
     eventually.eventually(  # the first rounds may be over before the group is known
-        lambda: series(scene, measures.SYNCED_GROUPS, **one) == [1.0],
+        lambda: series(scene, declarations.SYNCED_GROUPS, **one) == [1.0],
         SOON_S,
         lambda: f"a group with a checkpoint\n{scene.run.tail}",
     )
-    assert max(series(scene, measures.MAP_AGE, **one)) < 10.0
-    assert series(scene, measures.DRILL, **one) == [DRILL_S]
-    assert series(scene, measures.DRILLS_NOTED, **one) == [1.0]
-    (rebalances,) = series(scene, measures.REBALANCES, **one)
+    assert max(series(scene, declarations.OFFSET_MAP_AGE, **one)) < 10.0
+    assert series(scene, declarations.LAST_DRILL, **one) == [DRILL_S]
+    assert series(scene, declarations.DRILL_REPORT_CONFIGURED, **one) == [1.0]
+    (rebalances,) = series(scene, declarations.REBALANCES, **one)
     assert rebalances >= 1
-    assert series(scene, measures.REBALANCES, flow=BACK) != []
-    (used,), (free,) = (series(scene, measures.SLOTS, use=each) for each in ("used", "free"))
+    assert series(scene, declarations.REBALANCES, flow=BACK) != []
+    (used,), (free,) = (
+        series(scene, declarations.SPARK_SLOTS, use=each) for each in ("used", "free")
+    )
     assert used >= 1
     assert free > 0
-    assert len(series(scene, measures.PARTITION_LAG_RECORDS, **orders)) == 2
+    assert len(series(scene, declarations.PARTITION_LAG_RECORDS, **orders)) == 2
 
 
 def javas_names_are_apart(scene: Scene) -> None:
@@ -290,9 +310,9 @@ def its_rest_server_has_health_too(scene: Scene) -> None:
 
 def it_replicates_at_rest(scene: Scene) -> None:
     """Nobody writes, but for heartbeats, which cross."""
-    before = series(scene, measures.RECORDS, topic="heartbeats")
+    before = series(scene, declarations.REPLICATED_RECORDS, topic="heartbeats")
     eventually.eventually(
-        lambda: series(scene, measures.RECORDS, topic="heartbeats") > before, SOON_S
+        lambda: series(scene, declarations.REPLICATED_RECORDS, topic="heartbeats") > before, SOON_S
     )
     assert scene.health("replicating")[0] == 200
 
@@ -314,7 +334,9 @@ def what_is_frozen_does_not_replicate(scene: Scene) -> None:
         scene.source.thaw()
     scene.await_health("replicating", 200)
     eventually.eventually(
-        lambda: series(scene, measures.REACHABLE, flow=FLOW) == [1.0, 1.0], SOON_S, scene.run.tail
+        lambda: series(scene, declarations.CLUSTER_REACHABLE, flow=FLOW) == [1.0, 1.0],
+        SOON_S,
+        scene.run.tail,
     )
     assert scene.get("/health/replicating?flow=none")[0] == 404
 
@@ -324,14 +346,14 @@ def await_unreachable(scene: Scene) -> None:
 
     def said() -> bool:
         (finding,) = scene.health("replicating")[1]["findings"]
-        source = series(scene, measures.REACHABLE, flow=FLOW, side="source")
+        source = series(scene, declarations.CLUSTER_REACHABLE, flow=FLOW, side="source")
         started = finding["reason"].startswith("source east unreachable since ")
-        lags = series(scene, measures.LAG_RECORDS, flow=FLOW)
+        lags = series(scene, declarations.LAG_RECORDS, flow=FLOW)
         return started and source == [0.0] and lags == []
 
     eventually.eventually(said, SOON_S, lambda: f"{scene.health('replicating')}\n{scene.run.tail}")
-    assert series(scene, measures.REACHABLE, flow=FLOW, side="target") == [1.0]
-    assert series(scene, measures.HEALTHY, flow=FLOW) == [0.0]
+    assert series(scene, declarations.CLUSTER_REACHABLE, flow=FLOW, side="target") == [1.0]
+    assert series(scene, declarations.FLOW_HEALTHY, flow=FLOW) == [0.0]
 
 
 def what_is_paused_says_so(scene: Scene) -> None:
@@ -341,41 +363,46 @@ def what_is_paused_says_so(scene: Scene) -> None:
     way_on = f"mm2 resume '{FLOW}' --config {scene.run.settings_path}"
     assert finding["reason"] == f"paused by an operator; resume with: {way_on}"
     eventually.eventually(
-        lambda: series(scene, measures.HELD, flow=FLOW, by="paused") == [1.0], SOON_S
+        lambda: series(scene, declarations.FLOW_OVERRIDE, flow=FLOW, by="paused") == [1.0], SOON_S
     )
     assert scene.health("ready")[0] == 200
     scene.tell("resume")
     scene.await_health("replicating", 200)
-    eventually.eventually(lambda: series(scene, measures.HELD) == [], SOON_S)
+    eventually.eventually(lambda: series(scene, declarations.FLOW_OVERRIDE) == [], SOON_S)
 
 
 def heartbeats_that_are_paused_are_told_of(scene: Scene) -> None:
     """By the flow that leads back, which mirrors nothing itself."""
     back = "west->east"
-    scene.run.pause_connector(flow_plan.HEARTBEAT, flow=back)
-    held = {"flow": back, "connector": flow_plan.HEARTBEAT, "by": "paused"}
-    eventually.eventually(lambda: series(scene, measures.CONNECTOR_HELD, **held) == [1.0], SOON_S)
-    assert series(scene, measures.HELD) == []
+    scene.run.pause_connector(flow_plan.HEARTBEAT_CONNECTOR, flow=back)
+    held = {"flow": back, "connector": flow_plan.HEARTBEAT_CONNECTOR, "by": "paused"}
+    eventually.eventually(
+        lambda: series(scene, declarations.CONNECTOR_OVERRIDE, **held) == [1.0], SOON_S
+    )
+    assert series(scene, declarations.FLOW_OVERRIDE) == []
     scene.tell("resume", flow=back)
-    eventually.eventually(lambda: series(scene, measures.CONNECTOR_HELD) == [], SOON_S)
+    eventually.eventually(lambda: series(scene, declarations.CONNECTOR_OVERRIDE) == [], SOON_S)
 
 
 def a_partition_that_is_halted_is_counted_and_not_copied(scene: Scene) -> None:
     """The map has something of one partition that nobody can read; the others are copied."""
-    key = map_record.ProducerKey(topic=scene.orders, partition=0, producer_id=1)
-    spoil_the_map(scene, map_record.encode_key(key))
+    key = MapProducerKey(topic=scene.orders, partition=0, producer_id=1)
+    spoil_the_map(scene, offset_map_records.encode_key(key))
     scene.tell("restart", "--topic", scene.orders)
     eventually.eventually(
-        lambda: series(scene, measures.PARTITIONS, phase="stopped") == [1.0] and copied(scene) == 2,
+        lambda: (
+            series(scene, declarations.FLOW_PARTITIONS, phase="stopped") == [1.0]
+            and copied(scene) == 2
+        ),
         SOON_S,
         lambda: f"{copied(scene)} are copied\n{scene.run.tail}",
     )
     assert tasks(scene) == {"RUNNING": TASKS}
-    assert series(scene, measures.WANTED_PARTITIONS, flow=FLOW) == [3.0]
+    assert series(scene, declarations.FLOW_EXPECTED_PARTITIONS, flow=FLOW) == [3.0]
     assert scene.health("ready")[0] == 200, "a part of it runs"
     assert scene.await_health("replicating", 503)["findings"][0]["reason"] == "1 partition halted"
     halted = {"topic": scene.orders, "cause": "offset-map-unreadable"}
-    assert series(scene, measures.STOPPED, **halted) == [1.0]
+    assert series(scene, declarations.HALTED_PARTITIONS, **halted) == [1.0]
 
 
 def where_all_partitions_are_halted_nothing_replicates(scene: Scene) -> None:
@@ -387,27 +414,27 @@ def where_all_partitions_are_halted_nothing_replicates(scene: Scene) -> None:
         SOON_S,
         lambda: f"{scene.health('replicating')}\n{scene.run.tail}",
     )
-    assert series(scene, measures.HEALTHY, flow=FLOW) == [0.0]
-    (age_s,) = series(scene, measures.CROSSING_AGE, flow=FLOW)
+    assert series(scene, declarations.FLOW_HEALTHY, flow=FLOW) == [0.0]
+    (age_s,) = series(scene, declarations.LAST_REPLICATION_AGE, flow=FLOW)
     assert age_s > 0
     assert scene.health("live")[0] == 200
 
 
 def spoil_the_map(scene: Scene, key: bytes) -> None:
-    record = kafka.Outgoing(key=key, value=b"no value of ours")
+    record = Outgoing(key=key, value=b"no value of ours")
     kafka.produce(scene.target.client_properties(), "mm2-offset-map.east.internal", [record])
 
 
 def test_what_a_killed_node_had_copied_is_counted_and_not_copied_again(
-    tmp_path: Path, east: cluster.Cluster, west: cluster.Cluster, topic: Callable[..., str]
+    tmp_path: Path, east: SandboxCluster, west: SandboxCluster, topic: Callable[..., str]
 ):
     """Its main process, which stores anchors, stands still while its copies go on for a while:
     what they copied then is found again."""
     source, target = east.client_properties(), west.client_properties()
     orders = kafka.create_topic(source, topic("orders"), partitions=2)
     given = mirror.settings(source, target, topics=[orders])
-    with steady.Steady(source, {orders: 2}):
-        with mirror.Mirror(tmp_path, given, name="first") as run:
+    with Steady(source, {orders: 2}):
+        with Mirror(tmp_path, given, name="first") as run:
             run.await_records(200, topic=orders)
             assert run.figure("mm2_duplicates_refused_total", topic=orders) == 0
             run.signal(signal.SIGSTOP)
@@ -419,7 +446,7 @@ def test_what_a_killed_node_had_copied_is_counted_and_not_copied_again(
             )
             run.kill()
         given["spark"] = {"engine": "inline"}
-        with mirror.Mirror(tmp_path, given, name="second") as run:
+        with Mirror(tmp_path, given, name="second") as run:
             run.await_records(200, topic=orders)
             found = run.figure("mm2_duplicates_refused_total", topic=orders)
             assert found >= 20, run.tail

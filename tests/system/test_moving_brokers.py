@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.sandbox import ports
-from tests.support import content, doors, kafka, mirror, moving
+from mm2.sandbox import port_reservation
+from tests.support import content, kafka, mirror, moving
+from tests.support.doors import Door, Doors
+from tests.support.mirror import Mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(600)]
 
 
 def test_a_flow_finds_both_clusters_again_at_other_addresses(tmp_path, own_cluster, topic):
     east, west = own_cluster("here"), own_cluster("yonder")
-    by_door = {doors.Door(int(each.bootstrap.rpartition(":")[2])): each for each in (east, west)}
-    reserved = [ports.reserve() for _ in by_door]
+    by_door = {Door(int(each.bootstrap.rpartition(":")[2])): each for each in (east, west)}
+    reserved = [port_reservation.reserve_port() for _ in by_door]
     source, target = (
         {"bootstrap.servers": door.address, "security.protocol": "PLAINTEXT"} for door in by_door
     )
-    with doors.Doors(*by_door):
+    with Doors(*by_door):
         name = kafka.create_topic(east.client_properties(), topic())
         kafka.produce(east.client_properties(), name, content.some(400))
         given = mirror.settings(source, target, topics=[name], spark={"engine": "inline"})
-        with mirror.Mirror(tmp_path, given) as running:
+        with Mirror(tmp_path, given) as running:
             running.await_records(400)
             for (door, each), port in zip(by_door.items(), reserved, strict=True):
                 moving.restart_elsewhere(each, port.port)

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from connect_runtime.wire.codec import versions
+from connect_runtime.protocol import api_versions
 from tests.support import content, kafka, mirror, newer_broker
 
 pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(300)]
@@ -43,8 +43,8 @@ def test_unknown_tagged_fields_change_nothing(tmp_path, east, west, topic):
         status, log = mirror.run_to_end(tmp_path, given, "--until-caught-up")
         assert status == 0, log
         for side in (source, target):
-            assert side.tagged[versions.API_VERSIONS_KEY]
-            assert side.tagged[versions.API_KEYS["metadata"]]
-        assert source.tagged[versions.FETCH_KEY]
-        assert target.tagged[versions.PRODUCE_KEY]
+            assert side.tagged[api_versions.API_VERSIONS_KEY]
+            assert side.tagged[api_versions.API_KEYS["metadata"]]
+        assert source.tagged[api_versions.FETCH_KEY]
+        assert target.tagged[api_versions.PRODUCE_KEY]
     content.assert_mirrored(plain, west.client_properties(), name)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.sandbox import cluster, ports
+from mm2.sandbox import port_reservation
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import content, issuer, kafka, mirror
+from tests.support.mirror import Mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(600)]
 
@@ -16,11 +18,11 @@ ENGINES = ["inline", "spark"]
 def test_a_source_with_short_tokens_is_mirrored_and_no_output_holds_one(
     tmp_path, west, topic, engine
 ):
-    inner = ports.reserve()
+    inner = port_reservation.reserve_port()
     listeners = {1: [issuer.plain_listener(inner.port)]}
     with (
         issuer.running() as found,
-        cluster.Cluster("tokens", listeners=listeners, **issuer.trusting(found)) as east,
+        SandboxCluster("tokens", listeners=listeners, **issuer.trusting(found)) as east,
     ):
         found.life_s = 4.0
         plain = {"bootstrap.servers": east.bootstrap_of("INNER")}
@@ -30,7 +32,7 @@ def test_a_source_with_short_tokens_is_mirrored_and_no_output_holds_one(
         given = mirror.settings(
             source, west.client_properties(), topics=[name], spark={"engine": engine}
         )
-        with mirror.Mirror(tmp_path, given) as running:
+        with Mirror(tmp_path, given) as running:
             running.await_records(500)
             before = found.asked
             sent = 500

@@ -16,13 +16,23 @@ from typing import Any, Self
 
 import pytest
 
-from connect_runtime.base import ids
-from mm2.formats import receipt
-from mm2.sandbox import clients, cluster, comparison, log_reader, proof, receipted_proof
-from mm2.sandbox.traffic.odd import desk, odd_traffic, settings
+from connect_runtime.base.ids import TopicPartition
+from mm2.formats.incident_records import IncidentKind
+from mm2.sandbox import proof
+from mm2.sandbox.copy_comparison import TopicsComparison
+from mm2.sandbox.log_reader import ConsumerLogReader
+from mm2.sandbox.proof import SourceSnapshot
+from mm2.sandbox.sandbox_clients import SandboxClients
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from mm2.sandbox.traffic.edge_cases import edge_case_topics
+from mm2.sandbox.traffic.edge_cases.edge_case_topics import WrittenTopic
+from mm2.sandbox.traffic.edge_cases.topic_writers import ConfigAlterer, TrafficSize
 from tests.chaos.checks import anchors
-from tests.chaos.faults import mirror_processes as faults
+from tests.chaos.faults import mirror_processes
+from tests.chaos.faults.mirror_processes import Kind
 from tests.support import content, eventually, kafka, mirror, operations
+from tests.support.kafka import Outgoing, Properties
+from tests.support.mirror import Mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
@@ -38,26 +48,28 @@ FORGETFUL = {"producer.id.expiration.ms": "4000", "producer.id.expiration.check.
 class Odd:
     """Odd topics on a source, and the flow that mirrors them."""
 
-    source: kafka.Properties
-    target: kafka.Properties
+    source: Properties
+    target: Properties
     folder: Path
-    written: tuple[odd_traffic.Written, ...]
+    written: tuple[WrittenTopic, ...]
     settings: dict[str, Any]
-    runs: list[mirror.Mirror] = field(default_factory=list)
+    runs: list[Mirror] = field(default_factory=list)
 
     @classmethod
     def write(
         cls,
         folder: Path,
-        pair: tuple[cluster.Cluster, cluster.Cluster],
+        pair: tuple[SandboxCluster, SandboxCluster],
         *,
         version: str = NEWEST,
         prefix: str = "odd-",
-        size: desk.Size = desk.Size.QUICK,
+        size: TrafficSize = TrafficSize.QUICK,
         **flow: Any,
     ) -> Self:
         source, target = (each.client_properties() for each in pair)
-        written = odd_traffic.write(source, kafka_version=version, prefix=prefix, size=size)
+        written = edge_case_topics.write_topics(
+            source, kafka_version=version, prefix=prefix, size=size
+        )
         names = [each.name for each in written]
         return cls(
             source=source,
@@ -71,10 +83,10 @@ class Odd:
     def records(self) -> int:
         return sum(each.records for each in self.written)
 
-    def start(self) -> mirror.Mirror:
+    def start(self) -> Mirror:
         """One more `mm2 run` of the flow, slowly."""
         name = f"run-{len(self.runs) + 1}"
-        self.runs.append(mirror.Mirror(self.folder, self.settings, *SLOWLY, name=name))
+        self.runs.append(Mirror(self.folder, self.settings, *SLOWLY, name=name))
         return self.runs[-1]
 
     def killed(self, share: float) -> float:
@@ -88,7 +100,7 @@ class Odd:
             run.kill()
         return copied
 
-    def move(self, run: mirror.Mirror, share: float) -> None:
+    def move(self, run: Mirror, share: float) -> None:
         """Until a run has copied such a share of all records, or all that was left."""
         eventually.eventually(
             lambda: run.records() >= self.records * share or self.is_through(run),
@@ -97,7 +109,7 @@ class Odd:
         )
         assert run.running, run.tail
 
-    def is_through(self, run: mirror.Mirror) -> bool:
+    def is_through(self, run: Mirror) -> bool:
         """Nothing is left of any topic; until all of them were looked at nobody knows."""
         known = run.metrics().get("mm2_replication_lag_records", [])
         return len(known) == len(self.written) and not any(left for _, left in known)
@@ -109,13 +121,13 @@ class Odd:
 
 
 def assert_mirrored(odd: Odd) -> None:
-    found = proof.compare(
+    found = proof.compare_topics(
         odd.source,
         odd.target,
         {each.name: f"east.{each.name}" for each in odd.written},
         restamped={each.name for each in odd.written if each.restamped},
     )
-    stated = "\n".join(map(str, receipted_proof.receipts(odd.target, "east")))
+    stated = "\n".join(map(str, proof.read_incidents(odd.target, "east")))
     assert found.equal, f"{found}\n{stated or 'no receipts'}"
     for each in odd.written:
         there = [part for part in found.partitions if part.source.topic == each.name]
@@ -129,12 +141,12 @@ def test_every_oddity_is_mirrored_exactly_though_the_mirror_is_killed(tmp_path, 
 
 
 @pytest.fixture
-def pair(own_cluster) -> Callable[..., tuple[cluster.Cluster, cluster.Cluster]]:
+def pair(own_cluster) -> Callable[..., tuple[SandboxCluster, SandboxCluster]]:
     """Starts a source and a target of these releases."""
 
     def start(
         of: str = NEWEST, to: str = NEWEST, **target: Any
-    ) -> tuple[cluster.Cluster, cluster.Cluster]:
+    ) -> tuple[SandboxCluster, SandboxCluster]:
         return (
             own_cluster("east", kafka_version=of),
             own_cluster("west", kafka_version=to, **target),
@@ -161,13 +173,13 @@ def test_between_all_releases(tmp_path, pair, of, to):
 @pytest.mark.kafka_versions("2.8")
 @pytest.mark.parametrize("of", ["2.8", NEWEST])
 def test_a_lot_of_each_on_spark_with_every_kind_of_process_killed(tmp_path, pair, of):
-    odd = Odd.write(tmp_path, pair(of), version=of, size=desk.Size.FULL)
+    odd = Odd.write(tmp_path, pair(of), version=of, size=TrafficSize.FULL)
     rng = Random(5)
-    for number, kind in enumerate(faults.Kind):
+    for number, kind in enumerate(Kind):
         with odd.start() as run:
             odd.move(run, 0.02 * (1 + number))
-            faults.kill(run, kind, rng)
-            if kind not in faults.ENDS_THE_RUN:
+            mirror_processes.kill(run, kind, rng)
+            if kind not in mirror_processes.ENDS_THE_RUN:
                 odd.move(run, 0.3)
             run.kill()
     odd.finish()
@@ -198,7 +210,7 @@ def wake_a_twin(odd: Odd) -> None:
             )
 
 
-def running_tasks(run: mirror.Mirror) -> float:
+def running_tasks(run: Mirror) -> float:
     return run.figure("mm2_flow_tasks", state="RUNNING")
 
 
@@ -218,30 +230,30 @@ CAREFUL = {"log.cleaner.min.cleanable.ratio": "1"}
 """Nothing is so dirty that it would be cleaned."""
 EAGER = {"log.cleaner.min.cleanable.ratio": "0.01", "log.cleaner.backoff.ms": "100"}
 ROUNDS, KEYS, TRIES = 6, 4_000, 5
-CHANGING = ids.TopicPartition("east.changing", 0)
+CHANGING = TopicPartition("east.changing", 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changing:
     """A topic of which a part is copied, and then taken away from the source."""
 
-    source: kafka.Properties
-    target: kafka.Properties
+    source: Properties
+    target: Properties
     settings: dict[str, Any]
-    before: receipted_proof.Snapshot
+    before: SourceSnapshot
 
-    def compared(self, *, compacted: bool) -> comparison.Comparison:
-        return receipted_proof.compare(
+    def compared(self, *, compacted: bool) -> TopicsComparison:
+        return proof.compare_with_incidents(
             self.source,
             self.target,
             {"changing": "east.changing"},
             before=self.before,
-            receipts=receipted_proof.receipts(self.target, "east"),
+            receipts=proof.read_incidents(self.target, "east"),
             compacted=compacted,
         )
 
 
-def half_copied(folder: Path, own_cluster: Callable[..., cluster.Cluster], policy: str) -> Changing:
+def half_copied(folder: Path, own_cluster: Callable[..., SandboxCluster], policy: str) -> Changing:
     """The copy was killed so soon after its last records that they are written down nowhere."""
     east, west = (own_cluster(name, settings=CAREFUL) for name in ("east", "west"))
     source, target = east.client_properties(), west.client_properties()
@@ -252,23 +264,23 @@ def half_copied(folder: Path, own_cluster: Callable[..., cluster.Cluster], polic
         stamp = now_ms - 1_000 * (ROUNDS - number)
         some = content.some(KEYS, bytes_each=180 + 9 * number, timestamp=stamp)
         kafka.produce(source, "changing", some, batch_num_messages=50)
-    kafka.produce(source, "changing", [kafka.Outgoing(key=b"end", value=b"end")])
+    kafka.produce(source, "changing", [Outgoing(key=b"end", value=b"end")])
     given = mirror.settings(source, target, topics=["changing"], spark=INLINE)
     killed_with_a_tail(folder, given, west)
     return Changing(
         source=source,
         target=target,
         settings=given,
-        before=receipted_proof.snapshot(source, ["changing"]),
+        before=proof.take_snapshot(source, ["changing"]),
     )
 
 
-def killed_with_a_tail(folder: Path, given: dict[str, Any], west: cluster.Cluster) -> None:
+def killed_with_a_tail(folder: Path, given: dict[str, Any], west: SandboxCluster) -> None:
     """It writes down about every second what it has copied: the first try may come too late."""
-    place = ids.TopicPartition("changing", 0)
-    with log_reader.LogReader(west.client_properties(), alias="west") as reader:
+    place = TopicPartition("changing", 0)
+    with ConsumerLogReader(west.client_properties(), alias="west") as reader:
         for number in range(TRIES):
-            with mirror.Mirror(folder, given, "--throttle", "600kB", name=f"run-{number}") as run:
+            with Mirror(folder, given, "--throttle", "600kB", name=f"run-{number}") as run:
                 await_growth(reader, run)
                 run.kill()
             if anchors.uncovered(west, [place]):
@@ -276,7 +288,7 @@ def killed_with_a_tail(folder: Path, given: dict[str, Any], west: cluster.Cluste
     raise AssertionError(f"killed {TRIES} times, it had always written down all that was copied")
 
 
-def await_growth(reader: log_reader.LogReader, run: mirror.Mirror) -> None:
+def await_growth(reader: ConsumerLogReader, run: Mirror) -> None:
     """Until the mirror has more than a marker more than it has now; seen at once."""
     before = end_of(reader, CHANGING)
     eventually.eventually(
@@ -287,7 +299,7 @@ def await_growth(reader: log_reader.LogReader, run: mirror.Mirror) -> None:
     )
 
 
-def end_of(reader: log_reader.LogReader, partition: ids.TopicPartition) -> int:
+def end_of(reader: ConsumerLogReader, partition: TopicPartition) -> int:
     return reader.bounds(partition)[1] if reader.partitions(partition.topic) else 0
 
 
@@ -295,15 +307,15 @@ def end_of(reader: log_reader.LogReader, partition: ids.TopicPartition) -> int:
 def test_the_cleaner_ran_between_copy_and_take_over(tmp_path, own_cluster):
     changing = half_copied(tmp_path, own_cluster, "compact")
     source = changing.source
-    settings.Settings(clients.Clients(source, alias="east")).change_brokers(EAGER)
+    ConfigAlterer(SandboxClients(source, alias="east")).change_brokers(EAGER)
     eventually.eventually(
         lambda: len(kafka.read_partition(source, "changing")) == KEYS + 1, 120.0, "it is cleaned"
     )
     mirror.catch_up(tmp_path, changing.settings)
     found = changing.compared(compacted=True)
     assert found.equal, str(found)
-    stated = receipted_proof.receipts(changing.target, "east")
-    assert {each.kind for each in stated} >= {receipt.ReceiptKind.NOT_PAIRED}
+    stated = proof.read_incidents(changing.target, "east")
+    assert {each.kind for each in stated} >= {IncidentKind.NOT_PAIRED}
 
 
 @pytest.mark.full
@@ -315,5 +327,5 @@ def test_retention_ran_between_copy_and_take_over(tmp_path, own_cluster):
     mirror.catch_up(tmp_path, changing.settings)
     found = changing.compared(compacted=False)
     assert found.equal, str(found)
-    stated = receipted_proof.receipts(changing.target, "east")
-    assert {each.kind for each in stated} >= {receipt.ReceiptKind.SOURCE_GONE}
+    stated = proof.read_incidents(changing.target, "east")
+    assert {each.kind for each in stated} >= {IncidentKind.SOURCE_GONE}

@@ -11,19 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from connect_runtime.base import ids
-from mm2.core import naming
-from mm2.core.offsets import map_translation, offset_map
-from mm2.formats import map_record
-from tests.interop import dedicated_nodes
-from tests.support import eventually, kafka, mirror, numbered, offset_oracle
+from connect_runtime.base.ids import TopicPartition
+from mm2.formats import offset_map_records
+from mm2.offsets import translation
+from mm2.offsets.offset_map import OffsetMap, PartitionMap
+from mm2.topics import naming
+from tests.interop.dedicated_nodes import Kind, Node
+from tests.support import eventually, kafka, mirror, numbered
+from tests.support.kafka import Outgoing
+from tests.support.mirror import Mirror
+from tests.support.numbered import Traffic
+from tests.support.offset_oracle import Oracle, Verdict
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
 
-MAP = naming.map_topic("east")
+MAP = naming.offset_map_topic("east")
 WAIT_S = 120.0
 
 
@@ -33,13 +39,13 @@ class World:
     def __init__(
         self,
         folder: Path,
-        pair: Sequence[cluster.Cluster],
+        pair: Sequence[SandboxCluster],
         kinds: Sequence[numbered.Kind],
         **flow: Any,
     ) -> None:
         self.folder = folder
         self.source, self.target = (each.client_properties() for each in pair)
-        self.traffic = numbered.Traffic(self.source, kinds, seed=7, pause_s=0.02)
+        self.traffic = Traffic(self.source, kinds, seed=7, pause_s=0.02)
         self.topics = [each.topic for each in kinds]
         self.settings = mirror.settings(
             self.source, self.target, topics=self.topics, spark={"engine": "inline"}, **flow
@@ -76,24 +82,28 @@ class World:
         """The map loses all that it knows of our topics."""
         records = kafka.read_partition(self.target, MAP)
         keys = {each.key for each in records if each.key is not None}
-        ours = [each for each in sorted(keys) if map_record.decode_key(each).topic in self.topics]
+        ours = [
+            each
+            for each in sorted(keys)
+            if offset_map_records.decode_key(each).topic in self.topics
+        ]
         assert ours
-        kafka.produce(self.target, MAP, [kafka.Outgoing(key=each, value=None) for each in ours])
+        kafka.produce(self.target, MAP, [Outgoing(key=each, value=None) for each in ours])
 
-    def read_map(self) -> offset_map.OffsetMap:
-        known = offset_map.OffsetMap()
+    def read_map(self) -> OffsetMap:
+        known = OffsetMap()
         for each in kafka.read_partition(self.target, MAP):
             assert each.key is not None
             known.apply(each.key, each.value)
         known.check_invariants()
         return known
 
-    def places(self) -> list[ids.TopicPartition]:
+    def places(self) -> list[TopicPartition]:
         return sorted(place for writer in self.traffic.writers.values() for place in writer.written)
 
-    def judge(self) -> tuple[offset_oracle.Verdict, offset_oracle.Verdict]:
+    def judge(self) -> tuple[Verdict, Verdict]:
         """Of all offsets of the source, and of the mirror. What is written must be at rest."""
-        found, back = offset_oracle.Verdict(), offset_oracle.Verdict()
+        found, back = Verdict(), Verdict()
         known = self.read_map()
         for place in self.places():
             there, here = self._judge(place, known.partition(place))
@@ -103,15 +113,13 @@ class World:
         assert not back.wrong, str(back)
         return found, back
 
-    def _judge(
-        self, place: ids.TopicPartition, mine: offset_map.PartitionMap
-    ) -> tuple[offset_oracle.Verdict, offset_oracle.Verdict]:
+    def _judge(self, place: TopicPartition, mine: PartitionMap) -> tuple[Verdict, Verdict]:
         written = self.traffic.writers[place.topic].written[place]
         there = numbered.places(self.target, f"east.{place.topic}", place.partition)
         here = numbered.places(self.source, place.topic, place.partition)
         _, source_end = kafka.offsets(self.source, place.topic, place.partition)
         _, target_end = kafka.offsets(self.target, f"east.{place.topic}", place.partition)
-        oracle = offset_oracle.Oracle(
+        oracle = Oracle(
             written,
             there,
             source_end=source_end,
@@ -119,8 +127,8 @@ class World:
             gone=written.keys() - here.keys(),
         )
         assert oracle.copied > 0, place
-        ask = functools.partial(map_translation.translate, mine)
-        ask_back = functools.partial(map_translation.translate_back, mine)
+        ask = functools.partial(translation.translate_to_target, mine)
+        ask_back = functools.partial(translation.translate_to_source, mine)
         return (
             oracle.judge(ask, range(source_end + 1)),
             oracle.judge_back(ask_back, range(target_end + 1)),
@@ -134,7 +142,7 @@ class World:
 
 
 def test_a_map_that_is_lost_is_made_anew_and_copying_goes_on(
-    tmp_path: Path, east: cluster.Cluster, west: cluster.Cluster, topic: Callable[..., str]
+    tmp_path: Path, east: SandboxCluster, west: SandboxCluster, topic: Callable[..., str]
 ) -> None:
     kinds = (
         numbered.Kind(topic=topic("plain"), partitions=2),
@@ -149,20 +157,20 @@ def test_a_map_that_is_lost_is_made_anew_and_copying_goes_on(
     assert {each["made_anew"] for each in found} == {"lost"}
     assert sum(each["matched"] for each in found) == world.written
     assert {(each["unsure"], each["behind"]) for each in found} == {(0, 0)}
-    assert [set(each.outcomes) for each in world.judge()] == [{"Exact"}, {"Exact"}]
+    assert [set(each.outcomes) for each in world.judge()] == [{"ExactOffset"}, {"ExactOffset"}]
     world.write(200)
     world.catch_up()
-    assert [set(each.outcomes) for each in world.judge()] == [{"Exact"}, {"Exact"}]
+    assert [set(each.outcomes) for each in world.judge()] == [{"ExactOffset"}, {"ExactOffset"}]
     world.each_once()
 
 
 def test_nothing_is_made_anew_while_the_flow_runs(
-    tmp_path: Path, east: cluster.Cluster, west: cluster.Cluster, topic: Callable[..., str]
+    tmp_path: Path, east: SandboxCluster, west: SandboxCluster, topic: Callable[..., str]
 ) -> None:
     world = World(tmp_path, (east, west), (numbered.Kind(topic=topic("plain")),))
     world.traffic.create_topics()
     world.write(100)
-    with mirror.Mirror(tmp_path, world.settings) as run:
+    with Mirror(tmp_path, world.settings) as run:
         run.await_records(world.written)
         assert {each["made_anew"] for each in world.rebuild("--engine", "inline")} == {"known"}
         world.forget()
@@ -181,7 +189,7 @@ CLEANED = {"cleanup.policy": "compact", "segment.ms": "500", "min.cleanable.dirt
 @pytest.mark.full
 @pytest.mark.timeout(1200)
 def test_a_lost_map_of_topics_that_are_cleaned(
-    tmp_path: Path, own_cluster: Callable[..., cluster.Cluster]
+    tmp_path: Path, own_cluster: Callable[..., SandboxCluster]
 ) -> None:
     """What the cleaners took on either side is told apart from what is there, or has a bound.
 
@@ -203,7 +211,7 @@ def test_a_lost_map_of_topics_that_are_cleaned(
     found = world.rebuild("--engine", "spark", "--all-differ")
     assert {each["made_anew"] for each in found} == {"lost"}
     outcomes = world.judge()[0].outcomes
-    assert outcomes["Exact"] > 10_000, outcomes
+    assert outcomes["ExactOffset"] > 10_000, outcomes
     world.write(2_000)
     world.catch_up()
     world.judge()
@@ -246,7 +254,7 @@ def all_there(world: World) -> bool:
 @pytest.mark.full
 @pytest.mark.timeout(1200)
 def test_what_java_had_copied_is_added_to_the_map(
-    tmp_path: Path, own_cluster: Callable[..., cluster.Cluster]
+    tmp_path: Path, own_cluster: Callable[..., SandboxCluster]
 ) -> None:
     """Java is killed once, and copies some of it again; its offset syncs are few."""
     world = World(
@@ -261,7 +269,7 @@ def test_what_java_had_copied_is_added_to_the_map(
     properties = java_properties(world)
     for name in ("killed", "stopped"):
         world.write(1_500)
-        node = dedicated_nodes.Node(dedicated_nodes.Kind.JAVA, properties, tmp_path, name)
+        node = Node(Kind.JAVA, properties, tmp_path, name)
         try:
             eventually.eventually(
                 functools.partial(all_there, world), 2 * WAIT_S, node.log, interval_s=1.0
@@ -278,5 +286,5 @@ def test_what_java_had_copied_is_added_to_the_map(
     assert {each["made_anew"] for each in found} == {"before"}
     after = world.judge()[0].outcomes  # the way back is not known of what stands there twice
     assert after["too old"] < 10, after
-    assert after["Exact"] > known_before["Exact"] + 500, (known_before, after)
+    assert after["ExactOffset"] > known_before["ExactOffset"] + 500, (known_before, after)
     assert {each["made_anew"] for each in world.rebuild("--engine", "inline")} == {"rebuilt"}

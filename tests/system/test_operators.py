@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.system import polling
-from mm2.sandbox import cluster
-from tests.support import content, eventually, kafka, mirror, own_classes, steady
+from connect_runtime.system import clock
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.support import content, eventually, kafka, mirror, own_classes
+from tests.support.kafka import Outgoing, Properties
+from tests.support.mirror import Mirror
+from tests.support.steady import Steady
 
 pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(420)]
 
@@ -30,7 +33,7 @@ LIFTED_S = 15.0
 class Nodes:
     """Every `mm2 run` of one flow; who is asked changes with each command."""
 
-    def __init__(self, *runs: mirror.Mirror) -> None:
+    def __init__(self, *runs: Mirror) -> None:
         self.runs = list(runs)
         self._asked = 0
 
@@ -68,59 +71,57 @@ class Nodes:
 
 
 @pytest.fixture
-def target(own_cluster: Callable[..., cluster.Cluster]) -> kafka.Properties:
+def target(own_cluster: Callable[..., SandboxCluster]) -> Properties:
     """What is said to a flow stays in its group's topics: no others are to find it there."""
     return own_cluster("west").client_properties()
 
 
 @pytest.fixture
-def names(east: cluster.Cluster, topic: Callable[..., str]) -> list[str]:
+def names(east: SandboxCluster, topic: Callable[..., str]) -> list[str]:
     source = east.client_properties()
     return [kafka.create_topic(source, topic(label), partitions=2) for label in ("a", "b")]
 
 
-def settings(
-    source: kafka.Properties, target: kafka.Properties, names: Sequence[str]
-) -> dict[str, Any]:
+def settings(source: Properties, target: Properties, names: Sequence[str]) -> dict[str, Any]:
     return mirror.settings(source, target, topics=list(names), tasks_max=2, spark=INLINE)
 
 
 @contextmanager
 def two_nodes(folder: Path, given: Mapping[str, Any]) -> Iterator[Nodes]:
     with (
-        mirror.Mirror(folder, given, name="one") as one,
-        mirror.Mirror(folder, given, name="two") as two,
+        Mirror(folder, given, name="one") as one,
+        Mirror(folder, given, name="two") as two,
     ):
         for each in (one, two):
             await_figure(each, 2, "mm2_flow_partitions")
         yield Nodes(one, two)
 
 
-def await_figure(run: mirror.Mirror, value: float, metric: str, **labels: str) -> None:
+def await_figure(run: Mirror, value: float, metric: str, **labels: str) -> None:
     eventually.eventually(
         lambda: run.figure(metric, **labels) == value, DEADLINE_S, lambda: run.tail
     )
 
 
-def ends(client: kafka.Properties, names: Sequence[str]) -> list[int]:
+def ends(client: Properties, names: Sequence[str]) -> list[int]:
     return [
         kafka.offsets(client, f"east.{name}", number)[1] for name in names for number in range(2)
     ]
 
 
-def await_still(client: kafka.Properties, names: Sequence[str]) -> None:
+def await_still(client: Properties, names: Sequence[str]) -> None:
     """Until mirrors have stood still for a while."""
 
     def still() -> bool:
         before = ends(client, names)
-        return not polling.until(
+        return not clock.wait_until(
             lambda: ends(client, names) != before, timeout_s=STILL_S, interval_s=0.5
         )
 
     eventually.eventually(still, DEADLINE_S, lambda: f"{ends(client, names)}")
 
 
-def await_more(client: kafka.Properties, names: Sequence[str], told: Callable[[], str]) -> None:
+def await_more(client: Properties, names: Sequence[str], told: Callable[[], str]) -> None:
     """Until each partition of these mirrors has more than now."""
     before = ends(client, names)
     eventually.eventually(
@@ -128,7 +129,7 @@ def await_more(client: kafka.Properties, names: Sequence[str], told: Callable[[]
     )
 
 
-def await_equal(source: kafka.Properties, target: kafka.Properties, names: Sequence[str]) -> None:
+def await_equal(source: Properties, target: Properties, names: Sequence[str]) -> None:
     """Nobody writes any more."""
 
     def equal() -> bool:
@@ -139,11 +140,11 @@ def await_equal(source: kafka.Properties, target: kafka.Properties, names: Seque
 
 
 def test_what_is_said_to_any_node_is_done_on_all(
-    tmp_path: Path, east: cluster.Cluster, target: kafka.Properties, names: list[str]
+    tmp_path: Path, east: SandboxCluster, target: Properties, names: list[str]
 ) -> None:
     source, (one, other) = east.client_properties(), names
     with (
-        steady.Steady(source, dict.fromkeys(names, 2)) as traffic,
+        Steady(source, dict.fromkeys(names, 2)) as traffic,
         two_nodes(tmp_path, settings(source, target, names)) as nodes,
     ):
         await_more(target, names, nodes.tail)
@@ -154,7 +155,7 @@ def test_what_is_said_to_any_node_is_done_on_all(
         await_still(target, [one])
         await_more(target, [other], nodes.tail)
         large = [
-            kafka.Outgoing(value=b"large" * (LARGE_BYTES // 5), partition=number % 2)
+            Outgoing(value=b"large" * (LARGE_BYTES // 5), partition=number % 2)
             for number in range(LARGE)
         ]
         kafka.produce(source, one, large, compression_type="none", batch_size=12_000)
@@ -190,7 +191,7 @@ def test_what_is_said_to_any_node_is_done_on_all(
         for each in nodes.runs:
             assert each.stop() == 143, each.tail
         given = settings(source, target, names)
-        with mirror.Mirror(tmp_path, given, name="again") as again:
+        with Mirror(tmp_path, given, name="again") as again:
             nodes = Nodes(again)
             await_figure(again, 1, "mm2_flow_state", state="RUNNING")
             await_still(target, names)
@@ -201,7 +202,7 @@ def test_what_is_said_to_any_node_is_done_on_all(
 
 
 def test_what_fails_is_begun_again_and_given_up_in_the_end(
-    tmp_path: Path, east: cluster.Cluster, target: kafka.Properties, names: list[str]
+    tmp_path: Path, east: SandboxCluster, target: Properties, names: list[str]
 ) -> None:
     source, mood = east.client_properties(), tmp_path / "bad mood"
     given = settings(source, target, names)
@@ -211,8 +212,8 @@ def test_what_fails_is_begun_again_and_given_up_in_the_end(
         "moody.file": str(mood),
     }
     with (
-        steady.Steady(source, dict.fromkeys(names, 2)) as traffic,
-        mirror.Mirror(tmp_path, given) as run,
+        Steady(source, dict.fromkeys(names, 2)) as traffic,
+        Mirror(tmp_path, given) as run,
     ):
         nodes = Nodes(run)
         run.await_records(1, topic=names[1])

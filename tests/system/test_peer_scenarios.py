@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from mm2.formats import map_record
-from tests.support import checkpoints, connect_workers, eventually, kafka
+from mm2.formats import offset_map_records
+from mm2.formats.offset_map_records import EraKey
+from tests.support import checkpoints, eventually, kafka
+from tests.support.connect_workers import Group, Kind, Worker
+from tests.support.kafka import Outgoing
 
 if TYPE_CHECKING:
-    from mm2.sandbox import cluster
+    from mm2.sandbox.sandbox_cluster import SandboxCluster
+
 
 pytestmark = [pytest.mark.full, pytest.mark.integration, pytest.mark.timeout(900)]
 
@@ -26,9 +30,7 @@ _UNIQUE = itertools.count(1)
 class Mirrored:
     """A flow of its own on a worker of its own; values are numbers, each written once."""
 
-    def __init__(
-        self, source: cluster.Cluster, target: cluster.Cluster, worker: connect_workers.Worker
-    ) -> None:
+    def __init__(self, source: SandboxCluster, target: SandboxCluster, worker: Worker) -> None:
         self.source, self.target = dict(source.client_properties()), target.client_properties()
         self.worker = worker
         number = next(_UNIQUE)
@@ -52,7 +54,7 @@ class Mirrored:
         return full
 
     def write(self, topic: str, *numbers: int) -> None:
-        kafka.produce(self.source, topic, [kafka.Outgoing(value=b"%d" % each) for each in numbers])
+        kafka.produce(self.source, topic, [Outgoing(value=b"%d" % each) for each in numbers])
 
     def configure(self, **more: str) -> None:
         """`more`: `_` for `.`; returns once its one task runs."""
@@ -81,7 +83,7 @@ class Mirrored:
         topic = f"mm2-offset-map.{self.aliases[0]}.internal"
         eventually.eventually(
             lambda: any(
-                isinstance(map_record.decode_key(each.key or b""), map_record.EraKey)
+                isinstance(offset_map_records.decode_key(each.key or b""), EraKey)
                 for each in kafka.read_partition(self.target, topic)
             ),
             WAIT_S,
@@ -92,11 +94,11 @@ class Mirrored:
 
 @pytest.fixture
 def mirrored(
-    west: cluster.Cluster,
-    east: cluster.Cluster,
-    connect_group: Callable[..., connect_workers.Group],
+    west: SandboxCluster,
+    east: SandboxCluster,
+    connect_group: Callable[..., Group],
 ) -> Mirrored:
-    return Mirrored(west, east, connect_group().start("one", connect_workers.Kind.OURS))
+    return Mirrored(west, east, connect_group().start("one", Kind.OURS))
 
 
 def test_from_latest_on_only_what_comes_later_is_mirrored(mirrored: Mirrored) -> None:

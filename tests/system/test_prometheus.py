@@ -15,19 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from mm2.app import drill_report, flow_plan
-from mm2.sandbox import cluster
-from tests.support import (
-    beats,
-    content,
-    eventually,
-    kafka,
-    mirror,
-    operations,
-    prometheus,
-    questions,
-    steady,
-)
+from mm2.config import flow_plan
+from mm2.node import drill_report
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.support import beats, content, eventually, kafka, mirror, operations, questions
+from tests.support.beats import Beats
+from tests.support.mirror import Mirror
+from tests.support.prometheus import Prometheus
+from tests.support.steady import Steady
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
 
@@ -53,7 +48,7 @@ STANDSTILL_S = 40
 class Scene:
     """Two clusters of its own, one flow, traffic, and Prometheus."""
 
-    def __init__(self, folder: Path, east: cluster.Cluster, west: cluster.Cluster) -> None:
+    def __init__(self, folder: Path, east: SandboxCluster, west: SandboxCluster) -> None:
         self.folder, self.east = folder, east
         self.source, self.target = east.client_properties(), west.client_properties()
         self.answered: set[str] = set()
@@ -70,7 +65,7 @@ class Scene:
             throttle_topics=[f"{LATE}=2kB"],
         )
         report = self.folder / "drill.json"
-        drill_report.note(report, FLOW, {}, passed=True, at_ms=mirror.CLOCK.wall_ms())
+        drill_report.record_drill(report, FLOW, {}, passed=True, at_ms=mirror.CLOCK.wall_ms())
         return given | {"drill": {"report": str(report)}}
 
     def fill(self) -> None:
@@ -85,14 +80,14 @@ class Scene:
 
     def start(self, stack: contextlib.ExitStack) -> None:
         self.fill()
-        self.traffic = steady.Steady(self.source, {PLAIN: 2, STAMPED: 1}, each=1)
-        self.beats = beats.Beats(self.source, home="east")
+        self.traffic = Steady(self.source, {PLAIN: 2, STAMPED: 1}, each=1)
+        self.beats = Beats(self.source, home="east")
         stack.enter_context(self.traffic)
         stack.enter_context(self.beats)
-        self.run = stack.enter_context(mirror.Mirror(self.folder / "run", self.settings()))
+        self.run = stack.enter_context(Mirror(self.folder / "run", self.settings()))
         folder = self.folder / "prometheus"
         at = [self.run.metrics_address]
-        self.server = stack.enter_context(prometheus.Prometheus(folder, at, factor=FACTOR))
+        self.server = stack.enter_context(Prometheus(folder, at, factor=FACTOR))
 
     def tell(self, command: str) -> None:
         """An operator does, by a command of mm2."""
@@ -114,7 +109,7 @@ class Scene:
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     with contextlib.ExitStack() as stack:
-        east, west = (stack.enter_context(cluster.Cluster(name)) for name in ("east", "west"))
+        east, west = (stack.enter_context(SandboxCluster(name)) for name in ("east", "west"))
         made = Scene(tmp_path_factory.mktemp("observed"), east, west)
         stack.callback(east.thaw)
         made.start(stack)
@@ -159,8 +154,8 @@ def test_a_flow_that_an_operator_pauses_wakes_nobody(scene: Scene):
     """Nor do its checkpoints, which are paused over REST."""
     assert not set(STANDSTILL) & scene.server.firing().keys()
     scene.tell("pause")
-    scene.run.pause_connector(flow_plan.CHECKPOINT)
-    held = f'flow="{FLOW}", connector="{flow_plan.CHECKPOINT}", by="paused"'
+    scene.run.pause_connector(flow_plan.CHECKPOINT_CONNECTOR)
+    held = f'flow="{FLOW}", connector="{flow_plan.CHECKPOINT_CONNECTOR}", by="paused"'
     scene.await_answer(f"mm2_connector_held{{{held}}} == 1")
     scene.await_answer(f'mm2_flow_held{{flow="{FLOW}", by="paused"}} == 1')
     scene.await_answer(f"mm2_flow_crossing_age_seconds > {STANDSTILL_S}")
@@ -195,7 +190,7 @@ def test_a_frozen_source_pages_once_until_it_thaws(scene: Scene):
     assert scene.server.ask(f'mm2_flow_healthy{{flow="{FLOW}"}} == 0')
     assert scene.server.ask(f'mm2:flow:ready{{flow="{FLOW}"}} == 0')
     scene.east.thaw()
-    with beats.Beats(scene.source, home="east"):
+    with Beats(scene.source, home="east"):
         scene.server.await_quiet("Mm2ClusterUnreachable", SOON_S)
 
 

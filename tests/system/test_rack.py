@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.sandbox import cluster, ports
-from tests.support import content, doors, eventually, kafka, mirror
+from mm2.sandbox import port_reservation
+from mm2.sandbox.sandbox_cluster import ClusterListener, SandboxCluster
+from tests.support import content, eventually, kafka, mirror
+from tests.support.doors import Door, Doors
+from tests.support.kafka import Outgoing, Properties
+from tests.support.mirror import Mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(600)]
 
@@ -15,10 +19,10 @@ SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 RECORD_BYTES = 1000
 
 
-def behind_doors(own_cluster) -> tuple[cluster.Cluster, dict[int, doors.Door]]:
+def behind_doors(own_cluster) -> tuple[SandboxCluster, dict[int, Door]]:
     """Three brokers in a rack each, which clients reach through a door each."""
-    inner = {node: ports.reserve() for node in RACKS}
-    found = {node: doors.Door(inner[node].port) for node in RACKS}
+    inner = {node: port_reservation.reserve_port() for node in RACKS}
+    found = {node: Door(inner[node].port) for node in RACKS}
     running = own_cluster(
         "racks",
         brokers=3,
@@ -26,7 +30,7 @@ def behind_doors(own_cluster) -> tuple[cluster.Cluster, dict[int, doors.Door]]:
         broker_settings={node: {"broker.rack": rack} for node, rack in RACKS.items()},
         listeners={
             node: [
-                cluster.Listener(
+                ClusterListener(
                     name=LISTENER, port=inner[node].port, advertised=found[node].address
                 )
             ]
@@ -36,7 +40,7 @@ def behind_doors(own_cluster) -> tuple[cluster.Cluster, dict[int, doors.Door]]:
     return running, found
 
 
-def led_by_the_first(properties: kafka.Properties, name: str) -> str:
+def led_by_the_first(properties: Properties, name: str) -> str:
     """A topic of one partition with replicas on all brokers."""
     return kafka.create_topic(properties, name, replicas=[[1, 2, 3]])
 
@@ -47,7 +51,7 @@ def test_the_near_replica_is_read_and_the_leader_when_it_is_gone(
     east, by_node = behind_doors(own_cluster)
     source, target = east.client_properties(), west.client_properties()
     name = led_by_the_first(source, topic())
-    with doors.Doors(*by_node.values()):
+    with Doors(*by_node.values()):
         given = mirror.settings(
             {
                 **source,
@@ -58,8 +62,8 @@ def test_the_near_replica_is_read_and_the_leader_when_it_is_gone(
             topics=[name],
             spark={"engine": "inline"},
         )
-        with mirror.Mirror(tmp_path, given) as running:
-            first = [kafka.Outgoing(value=bytes(RECORD_BYTES)) for _ in range(5_000)]
+        with Mirror(tmp_path, given) as running:
+            first = [Outgoing(value=bytes(RECORD_BYTES)) for _ in range(5_000)]
             kafka.produce(source, name, first)
             running.await_records(len(first))
             near, leader, other = (by_node[node].sent_bytes for node in (2, 1, 3))
@@ -74,7 +78,7 @@ def test_the_near_replica_is_read_and_the_leader_when_it_is_gone(
             read = by_node[2].sent_bytes
 
             def near_again() -> bool:
-                kafka.produce(source, name, [kafka.Outgoing(value=bytes(RECORD_BYTES))])
+                kafka.produce(source, name, [Outgoing(value=bytes(RECORD_BYTES))])
                 return by_node[2].sent_bytes > read + 20 * RECORD_BYTES
 
             eventually.eventually(near_again, 60.0, "the near replica is read again")

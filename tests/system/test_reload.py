@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.system import threads
-from mm2.app import exits
-from mm2.sandbox import cluster
+from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from mm2 import exit_codes
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import eventually, kafka, mirror
+from tests.support.kafka import Outgoing, Properties
+from tests.support.mirror import Mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
 
@@ -28,7 +30,7 @@ LIFTED_S = 10.0
 class Operator:
     """Somebody who edits the file of a running process and tells it so."""
 
-    def __init__(self, running: mirror.Mirror, given: Mapping[str, Any]) -> None:
+    def __init__(self, running: Mirror, given: Mapping[str, Any]) -> None:
         self.running = running
         self.given = json.loads(json.dumps(given))
         self._before: dict[int, int] = {}
@@ -58,7 +60,7 @@ class Operator:
 
 
 @contextmanager
-def traffic(properties: kafka.Properties, topics: list[str]) -> Iterator[None]:
+def traffic(properties: Properties, topics: list[str]) -> Iterator[None]:
     """A few records to both partitions of each topic, again and again."""
 
     def write(stop: threading.Event) -> None:
@@ -66,15 +68,15 @@ def traffic(properties: kafka.Properties, topics: list[str]) -> Iterator[None]:
         while not stop.is_set():
             for topic in topics:
                 records = [
-                    kafka.Outgoing(value=f"{number}-{each}".encode(), partition=each % 2)
+                    Outgoing(value=f"{number}-{each}".encode(), partition=each % 2)
                     for each in range(20)
                 ]
                 kafka.produce(properties, topic, records)
             number += 1
             stop.wait(0.05)
 
-    failures: list[threads.UnaskedEnd] = []
-    owned = threads.Threads(on_unasked_end=failures.append)
+    failures: list[ThreadDied] = []
+    owned = ThreadGroup(on_unasked_end=failures.append)
     owned.start("traffic", write)
     try:
         yield
@@ -83,7 +85,7 @@ def traffic(properties: kafka.Properties, topics: list[str]) -> Iterator[None]:
     assert failures == []
 
 
-def must_be_equal(source: kafka.Properties, target: kafka.Properties, topic: str) -> None:
+def must_be_equal(source: Properties, target: Properties, topic: str) -> None:
     """Every record of the source's topic is on the mirror once, in order."""
     for partition in range(2):
         before = kafka.read_partition(source, topic, partition)
@@ -96,7 +98,7 @@ def must_be_equal(source: kafka.Properties, target: kafka.Properties, topic: str
 
 
 @pytest.fixture
-def names(east: cluster.Cluster, topic: Any) -> list[str]:
+def names(east: SandboxCluster, topic: Any) -> list[str]:
     """Three topics of two partitions; the first comes first by name."""
     found = sorted(topic(label) for label in ("a", "b", "c"))
     for name in found:
@@ -105,13 +107,13 @@ def names(east: cluster.Cluster, topic: Any) -> list[str]:
 
 
 def test_only_what_changed_is_started_and_stopped(
-    tmp_path: Path, east: cluster.Cluster, west: cluster.Cluster, names: list[str]
+    tmp_path: Path, east: SandboxCluster, west: SandboxCluster, names: list[str]
 ):
     source, target = east.client_properties(), west.client_properties()
     first, second, third = names
     inline = {"engine": "inline"}
     given = mirror.settings(source, target, topics=[first, second], tasks_max=4, spark=inline)
-    with mirror.Mirror(tmp_path, given) as running:
+    with Mirror(tmp_path, given) as running:
         operator = Operator(running, given)
         with traffic(source, names):
             change_topics(operator, names)
@@ -124,11 +126,11 @@ def test_only_what_changed_is_started_and_stopped(
             must_be_equal(source, target, name)
         assert count(target, second) == ended
     done = mirror.mm2("reload", running.settings_path)
-    assert done.returncode == exits.UNREACHABLE
+    assert done.returncode == exit_codes.UNREACHABLE
     assert "no process runs" in done.stderr
 
 
-def count(target: kafka.Properties, topic: str) -> int:
+def count(target: Properties, topic: str) -> int:
     return sum(map(len, kafka.read_topic(target, f"east.{topic}").values()))
 
 
@@ -201,16 +203,16 @@ def change_a_cluster(operator: Operator, topic: str) -> None:
 
 
 def test_budgets_are_followed_live(
-    tmp_path: Path, east: cluster.Cluster, west: cluster.Cluster, names: list[str]
+    tmp_path: Path, east: SandboxCluster, west: SandboxCluster, names: list[str]
 ):
     source, target = east.client_properties(), west.client_properties()
     slow, fast, _ = names
     given = mirror.settings(
         source, target, topics=[slow, fast], tasks_max=2, spark={"engine": "inline"}
     )
-    with mirror.Mirror(tmp_path, given) as running:
+    with Mirror(tmp_path, given) as running:
         operator = Operator(running, given)
-        kafka.produce(source, slow, [kafka.Outgoing(value=b"first")])
+        kafka.produce(source, slow, [Outgoing(value=b"first")])
         running.await_records(1, topic=slow)
         operator.begin_counting()
         flow = operator.given["flows"][0]
@@ -219,7 +221,7 @@ def test_budgets_are_followed_live(
         started_s = mirror.CLOCK.now_s()
         for name, count in ((slow, SLOW_RECORDS), (fast, 60)):
             payload = [
-                kafka.Outgoing(value=bytes([number]) * 10_000, partition=number % 2)
+                Outgoing(value=bytes([number]) * 10_000, partition=number % 2)
                 for number in range(count)
             ]
             kafka.produce(source, name, payload, compression_type="none", batch_size=12_000)
@@ -240,7 +242,7 @@ def test_budgets_are_followed_live(
 @pytest.mark.full
 @pytest.mark.timeout(420)
 def test_of_two_nodes_the_one_that_does_not_lead_says_which_does(
-    tmp_path: Path, own_cluster: Any, names: list[str], east: cluster.Cluster
+    tmp_path: Path, own_cluster: Any, names: list[str], east: SandboxCluster
 ):
     """Each has a file of its own; what the other has to write is not said to be in force."""
     source, target = east.client_properties(), own_cluster("west").client_properties()
@@ -248,11 +250,11 @@ def test_of_two_nodes_the_one_that_does_not_lead_says_which_does(
     inline = {"engine": "inline"}
     given = mirror.settings(source, target, topics=[first], tasks_max=2, spark=inline)
     with (
-        mirror.Mirror(tmp_path, given, name="one") as one,
-        mirror.Mirror(tmp_path, given, name="two") as two,
+        Mirror(tmp_path, given, name="one") as one,
+        Mirror(tmp_path, given, name="two") as two,
     ):
         nodes = [Operator(each, given) for each in (one, two)]
-        kafka.produce(source, first, [kafka.Outgoing(value=b"x", partition=p) for p in (0, 1)])
+        kafka.produce(source, first, [Outgoing(value=b"x", partition=p) for p in (0, 1)])
         for run in (one, two):
             run.await_figure("mm2_flow_partitions", 1, 2 * DEADLINE_S)
         for each in nodes:
@@ -264,5 +266,5 @@ def test_of_two_nodes_the_one_that_does_not_lead_says_which_does(
         if led[0] is not None:
             assert "they differ in MirrorSourceConnector: topics" in told[0]
             assert nodes[0].reload() == "nothing has changed\n"
-        kafka.produce(source, second, [kafka.Outgoing(value=b"x", partition=p) for p in (0, 1)])
+        kafka.produce(source, second, [Outgoing(value=b"x", partition=p) for p in (0, 1)])
         eventually.eventually(lambda: count(target, second) == 2, 2 * DEADLINE_S)

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from mm2.app import exits
-from mm2.core import commands
-from mm2.formats import map_record, record_sets
-from mm2.sandbox import cluster
+from mm2 import exit_codes, operator_commands
+from mm2.formats import offset_map_records, record_sets
+from mm2.formats.offset_map_records import EraKey, NewEraRequestKey
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import (
     content,
     eventually,
@@ -27,6 +27,9 @@ from tests.support import (
     operations,
     own_classes,
 )
+from tests.support.granted import Rights
+from tests.support.kafka import Outgoing, Properties
+from tests.support.mirror import Mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
@@ -37,21 +40,19 @@ POISON = b"poison"
 
 
 @pytest.fixture
-def pair(own_cluster: Any) -> tuple[cluster.Cluster, cluster.Cluster]:
+def pair(own_cluster: Any) -> tuple[SandboxCluster, SandboxCluster]:
     return own_cluster("east"), own_cluster("west")
 
 
-def settings(
-    east: kafka.Properties, west: kafka.Properties, *topics: str, **more: Any
-) -> dict[str, Any]:
+def settings(east: Properties, west: Properties, *topics: str, **more: Any) -> dict[str, Any]:
     return mirror.settings(east, west, topics=[*topics], spark=INLINE, **more)
 
 
-def sent(west: kafka.Properties, topic: str) -> list[bytes | None]:
+def sent(west: Properties, topic: str) -> list[bytes | None]:
     return [each.value for each in kafka.read_partition(west, f"east.{topic}")]
 
 
-def await_values(west: kafka.Properties, topic: str, values: list[bytes]) -> None:
+def await_values(west: Properties, topic: str, values: list[bytes]) -> None:
     """Until the end of the mirror topic is these."""
     eventually.eventually(
         lambda: sent(west, topic)[-len(values) :] == values,
@@ -61,9 +62,9 @@ def await_values(west: kafka.Properties, topic: str, values: list[bytes]) -> Non
     )
 
 
-def replicates(east: kafka.Properties, west: kafka.Properties, topic: str) -> None:
+def replicates(east: Properties, west: Properties, topic: str) -> None:
     """What is produced from now on arrives."""
-    kafka.produce(east, topic, [kafka.Outgoing(value=b"after the remedy")])
+    kafka.produce(east, topic, [Outgoing(value=b"after the remedy")])
     await_values(west, topic, [b"after the remedy"])
 
 
@@ -72,7 +73,7 @@ def test_a_source_that_lost_its_log_is_replicated_again(tmp_path, pair):
     east, west = (each.client_properties() for each in pair)
     kafka.create_topic(east, "orders")
     kafka.produce(east, "orders", content.some(30))
-    with mirror.Mirror(tmp_path, settings(east, west, "orders")) as run:
+    with Mirror(tmp_path, settings(east, west, "orders")) as run:
         run.await_records(30, topic="orders")
         lose_log(pair[0], "orders")
         kafka.produce(east, "orders", content.some(5))
@@ -84,7 +85,7 @@ def test_a_source_that_lost_its_log_is_replicated_again(tmp_path, pair):
         assert run.stop() == 143
 
 
-def lose_log(side: cluster.Cluster, topic: str) -> None:
+def lose_log(side: SandboxCluster, topic: str) -> None:
     side.stop()
     shutil.rmtree(side.brokers[1].folder / "data" / f"{topic}-0")
     side.start()
@@ -95,7 +96,7 @@ def test_the_decision_holds_when_nobody_runs_the_flow_and_while_it_is_paused(tmp
     """And a second node that this machine knows nothing of restarts its tasks, too."""
     east, west = (each.client_properties() for each in pair)
     kafka.create_topic(east, "orders")
-    kafka.produce(east, "orders", [kafka.Outgoing(value=b"one"), kafka.Outgoing(value=b"two")])
+    kafka.produce(east, "orders", [Outgoing(value=b"one"), Outgoing(value=b"two")])
     given = settings(east, west, "orders")
     mirror.catch_up(tmp_path, given)
     path = tmp_path / "catch-up.yaml"
@@ -105,11 +106,11 @@ def test_the_decision_holds_when_nobody_runs_the_flow_and_while_it_is_paused(tmp
     assert "orders-0: replicated up to source offset 2; begins again" in done.stdout
     assert "no process runs east->west" in done.stdout
     assert f"mm2 run --config {path}" in done.stdout
-    with mirror.Mirror(tmp_path, given) as run:
+    with Mirror(tmp_path, given) as run:
         await_values(west, "orders", [b"one", b"two"] * 2)
         # The file of another name: no process here runs it, the flow's group has a node.
         done = mirror.mm2(*reset, "earliest")
-        assert done.returncode == exits.UNKNOWN, done.stdout + done.stderr
+        assert done.returncode == exit_codes.UNKNOWN, done.stdout + done.stderr
         assert "restarted all tasks" in done.stdout
         begun = (
             r"^orders-0: began again at source offset 0; its state is known on node \S+:\d+ only: "
@@ -132,9 +133,9 @@ def test_the_decision_holds_when_nobody_runs_the_flow_and_while_it_is_paused(tmp
         assert run.stop() == 143
 
 
-def more(east: kafka.Properties, west: kafka.Properties) -> bool:
+def more(east: Properties, west: Properties) -> bool:
     """Produce one more; has any of them arrived?"""
-    kafka.produce(east, "orders", [kafka.Outgoing(value=b"more")])
+    kafka.produce(east, "orders", [Outgoing(value=b"more")])
     return b"more" in sent(west, "orders")
 
 
@@ -162,7 +163,7 @@ def test_what_the_target_rejects_is_allowed_or_skipped(tmp_path, own_cluster):
     kafka.produce(west, "east.not-empty", content.some(3))
     topics = ("large", "skipped", "long", "future", "appended", "restamped", "not-empty")
     given = settings(east, west, *topics, sync_topic_configs_enabled=False)
-    with mirror.Mirror(tmp_path, given) as run:
+    with Mirror(tmp_path, given) as run:
         for topic in ("large", "skipped", "long", "future", "restamped"):
             run.await_records(5, topic=topic)
         large = content.some(1, bytes_each=3_000_000)
@@ -214,10 +215,10 @@ def test_a_record_that_a_transform_fails_on_is_skipped(tmp_path, pair):
         transforms_picky_type=f"{own_classes.NAME}:Picky",
         transforms_picky_poison=POISON.decode(),
     )
-    with mirror.Mirror(tmp_path, given) as run:
+    with Mirror(tmp_path, given) as run:
         values = [b"one", POISON, b"two"]
         for each in values:
-            kafka.produce(east, "orders", [kafka.Outgoing(value=each)])
+            kafka.produce(east, "orders", [Outgoing(value=each)])
         obeying.obey(obeying.remedy_of(run, "orders", "transform-failed"), folder=tmp_path)
         await_values(west, "orders", [b"one", b"two"])
         replicates(east, west, "orders")
@@ -233,7 +234,7 @@ def test_a_mirror_that_cannot_be_read_is_appended_to(tmp_path, pair):
     kafka.create_topic(west, "east.orders")
     kafka.produce(west, "east.orders", content.some(5))
     damage_last_batch(pair[1], "east.orders")
-    with mirror.Mirror(tmp_path, settings(east, west, "orders")) as run:
+    with Mirror(tmp_path, settings(east, west, "orders")) as run:
         obeying.obey(obeying.remedy_of(run, "orders", "tail-does-not-pair"), folder=tmp_path)
         run.await_records(5, topic="orders")
         kafka.produce(east, "orders", content.some(2))
@@ -242,14 +243,14 @@ def test_a_mirror_that_cannot_be_read_is_appended_to(tmp_path, pair):
         assert run.stop() == 143
 
 
-def damage_last_batch(side: cluster.Cluster, topic: str) -> None:
+def damage_last_batch(side: SandboxCluster, topic: str) -> None:
     """Flip a bit in the last batch of records on the stopped broker's disk."""
     side.stop()
     log = side.brokers[1].folder / "data" / f"{topic}-0" / "00000000000000000000.log"
     data = bytearray(log.read_bytes())
     found = [
         (header, bytes(batch))
-        for header, batch in record_sets.batches(memoryview(bytes(data)))
+        for header, batch in record_sets.iter_batches(memoryview(bytes(data)))
         if not header.is_control
     ]
     header, batch = found[-1]
@@ -275,13 +276,13 @@ def test_rights_that_are_printed_are_all_that_is_lacking(tmp_path, own_cluster):
         "unreadable",
         "unwritable",
     )
-    with mirror.Mirror(tmp_path, given) as run:
+    with Mirror(tmp_path, given) as run:
         for topic, code, side in (
             ("unreadable", "refused-by-source", source),
             ("unwritable", "refused-by-target", target),
         ):
             lines = "".join(f"{key}={value}\n" for key, value in side.items())
-            (tmp_path / commands.ADMIN_PROPERTIES).write_text(lines)
+            (tmp_path / operator_commands.ADMIN_PROPERTIES_PLACEHOLDER).write_text(lines)
             obeying.obey(obeying.remedy_of(run, topic, code), folder=tmp_path)
             eventually.eventually(
                 functools.partial(has_all, target, topic),
@@ -292,18 +293,18 @@ def test_rights_that_are_printed_are_all_that_is_lacking(tmp_path, own_cluster):
         assert run.stop() == 143
 
 
-def has_all(target: kafka.Properties, topic: str) -> bool:
+def has_all(target: Properties, topic: str) -> bool:
     return len(kafka.read_partition(target, f"east.{topic}")) == 5
 
 
-ON_SOURCE: granted.Rights = {
+ON_SOURCE: Rights = {
     ("TOPIC", "un"): ("DESCRIBE", "DESCRIBE_CONFIGS"),
     ("TOPIC", "unwritable"): ("READ",),
     ("TOPIC", "mm2-offset-syncs.west.internal"): ("CREATE", "DESCRIBE", "READ", "WRITE"),
     ("GROUP", "*"): ("DESCRIBE",),
     ("BROKER", "kafka-cluster"): ("DESCRIBE",),
 }
-ON_TARGET: granted.Rights = {
+ON_TARGET: Rights = {
     ("TOPIC", "east."): (
         "CREATE",
         "ALTER",
@@ -321,7 +322,7 @@ ON_TARGET: granted.Rights = {
 }
 
 
-def await_halted(run: mirror.Mirror, *topics: str) -> None:
+def await_halted(run: Mirror, *topics: str) -> None:
     """These and no others; metrics are a little late, and each topic is tried again at times."""
     eventually.eventually(
         lambda: {topic for topic, _ in run.stopped()} == set(topics),
@@ -330,11 +331,11 @@ def await_halted(run: mirror.Mirror, *topics: str) -> None:
     )
 
 
-def eras_of(target: kafka.Properties) -> dict[str, bytes]:
+def eras_of(target: Properties) -> dict[str, bytes]:
     """The keys of eras in the offset map, by topic."""
     keys = [each.key for each in kafka.read_partition(target, "mm2-offset-map.east.internal")]
-    named = [(map_record.decode_key(key), key) for key in keys if key]
-    return {name.topic: key for name, key in named if isinstance(name, map_record.EraKey)}
+    named = [(offset_map_records.decode_key(key), key) for key in keys if key]
+    return {name.topic: key for name, key in named if isinstance(name, EraKey)}
 
 
 @pytest.mark.full
@@ -345,22 +346,22 @@ def test_a_record_of_the_map_that_nobody_can_read_is_skipped(tmp_path, pair):
     topics = ("orders", "payments", "returns", "stock")
     for topic in topics:
         kafka.create_topic(east, topic)
-        kafka.produce(east, topic, [kafka.Outgoing(value=b"before")])
+        kafka.produce(east, topic, [Outgoing(value=b"before")])
     given = settings(east, west, *topics)
     mirror.catch_up(tmp_path, given)
     eras = eras_of(west)
-    named = map_record.encode_key(map_record.RequestKey(topic="payments", partition=0))
+    named = offset_map_records.encode_key(NewEraRequestKey(topic="payments", partition=0))
     kafka.produce(
         west,
         "mm2-offset-map.east.internal",
         [
-            kafka.Outgoing(key=b"\x01\x03garbage", value=b"?"),
-            kafka.Outgoing(key=named, value=b"?"),
-            kafka.Outgoing(key=eras["returns"], value=b"?"),
-            kafka.Outgoing(key=eras["stock"], value=None),
+            Outgoing(key=b"\x01\x03garbage", value=b"?"),
+            Outgoing(key=named, value=b"?"),
+            Outgoing(key=eras["returns"], value=b"?"),
+            Outgoing(key=eras["stock"], value=None),
         ],
     )
-    with mirror.Mirror(tmp_path, given) as run:
+    with Mirror(tmp_path, given) as run:
         for topic in topics:
             run.await_stopped(topic, "offset-map-unreadable", SOON_S)
         obeying.obey(obeying.remedy_of(run, "orders", "offset-map-unreadable"), folder=tmp_path)

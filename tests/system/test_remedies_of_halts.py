@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from confluent_kafka import admin
 
-from connect_runtime.wire.codec import produce
-from mm2.core import commands
+from connect_runtime.protocol.produce import ProduceBatch
+from mm2 import operator_commands
 from mm2.formats import record_sets
-from mm2.sandbox import cluster, jvm
+from mm2.sandbox import java_server
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.fakes import batches
+from tests.fakes.batches import Record, Stamp
 from tests.support import (
-    connect_workers,
     content,
     eventually,
     granted,
@@ -28,8 +29,12 @@ from tests.support import (
     old_authorizer,
     operations,
     source_connectors,
-    wire,
 )
+from tests.support.connect_workers import Kind, Mode, Worker
+from tests.support.granted import Rights
+from tests.support.kafka import Outgoing, Properties
+from tests.support.mirror import Mirror
+from tests.support.wire import Driver
 
 pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(900)]
 
@@ -38,17 +43,13 @@ USER = "mirror"
 AGAIN = b"after the remedy"
 
 
-def settings(
-    east: kafka.Properties, west: kafka.Properties, *topics: str, **more: Any
-) -> dict[str, Any]:
+def settings(east: Properties, west: Properties, *topics: str, **more: Any) -> dict[str, Any]:
     return mirror.settings(east, west, topics=[*topics], spark={"engine": "inline"}, **more)
 
 
-def replicates(
-    east: kafka.Properties, west: kafka.Properties, topic: str, *, remote_topic: str = ""
-) -> None:
+def replicates(east: Properties, west: Properties, topic: str, *, remote_topic: str = "") -> None:
     """What is produced from now on arrives."""
-    kafka.produce(east, topic, [kafka.Outgoing(value=AGAIN)])
+    kafka.produce(east, topic, [Outgoing(value=AGAIN)])
     remote_topic = remote_topic or f"east.{topic}"
     eventually.eventually(
         lambda: [e.value for e in kafka.read_partition(west, remote_topic)][-1:] == [AGAIN],
@@ -58,7 +59,7 @@ def replicates(
     )
 
 
-def all_replicate(run: mirror.Mirror) -> None:
+def all_replicate(run: Mirror) -> None:
     """Figures follow soon."""
     eventually.eventually(lambda: run.stopped() == set(), SOON_S, lambda: f"{run.stopped()}")
 
@@ -77,10 +78,10 @@ def test_two_owners_of_one_flow_are_told_until_one_of_them_is_stopped(
         "emit.heartbeats.enabled": "false",
         "mm2.engine": "inline",
     }
-    with mirror.Mirror(tmp_path, settings(east, west, "orders")) as run:
+    with Mirror(tmp_path, settings(east, west, "orders")) as run:
         kafka.produce(east, "orders", content.some(3))
         run.await_records(3, topic="orders")
-        other = connect_group(west).start("other", connect_workers.Kind.OURS)
+        other = connect_group(west).start("other", Kind.OURS)
         other.configure("copies", connector)
         remedy = remedy_while_producing(east, lambda: run.log)
         assert remedy.startswith("mm2 restart 'east->west' --topic orders ")
@@ -89,7 +90,9 @@ def test_two_owners_of_one_flow_are_told_until_one_of_them_is_stopped(
         replicates(east, west, "orders")
         with standalone(tmp_path, west, connector) as alone:
             remedy = remedy_while_producing(east, alone.log_text)
-            assert remedy.startswith(f"curl -f -X POST '{commands.WORKER}/connectors/copies/")
+            assert remedy.startswith(
+                f"curl -f -X POST '{operator_commands.WORKER_URL_PLACEHOLDER}/connectors/copies/"
+            )
             assert run.stop() == 143
             obeying.obey(remedy, folder=tmp_path, worker=alone.url)
             replicates(east, west, "orders")
@@ -97,26 +100,24 @@ def test_two_owners_of_one_flow_are_told_until_one_of_them_is_stopped(
     assert kafka.differences(sent, there) == []
 
 
-def remedy_while_producing(east: kafka.Properties, log: Callable[[], str]) -> str:
+def remedy_while_producing(east: Properties, log: Callable[[], str]) -> str:
     """Owners notice only when they write that they are fenced."""
 
     def halted() -> str:
         kafka.produce(east, "orders", content.some(1))
         found = re.search(r"\[fenced-by-another-owner\] .*", log())
-        return commands.found_in(found[0]) if found else ""
+        return operator_commands.extract_remedy(found[0]) if found else ""
 
     return eventually.eventually(halted, SOON_S, log, interval_s=0.5)
 
 
-def standalone(
-    folder: Path, west: kafka.Properties, connector: dict[str, str]
-) -> connect_workers.Worker:
-    return connect_workers.Worker(
-        connect_workers.Kind.OURS,
+def standalone(folder: Path, west: Properties, connector: dict[str, str]) -> Worker:
+    return Worker(
+        Kind.OURS,
         {**west, "offset.storage.file.filename": str(folder / "offsets")},
         folder=folder,
         name="alone",
-        mode=connect_workers.Mode.STANDALONE,
+        mode=Mode.STANDALONE,
         connectors=[connector],
     )
 
@@ -134,7 +135,7 @@ def test_what_stands_on_the_mirror_and_not_on_the_source_is_left_behind(
         kafka.create_topic(east, topic)
         kafka.produce(east, topic, content.some(10))
     given = settings(east, west, "opened", "tail", "stranger")
-    with mirror.Mirror(tmp_path, given) as run:
+    with Mirror(tmp_path, given) as run:
         for topic in ("opened", "tail", "stranger"):
             run.await_records(10, topic=topic)
         leave_open(west, "east.opened")
@@ -156,7 +157,7 @@ def test_what_stands_on_the_mirror_and_not_on_the_source_is_left_behind(
         assert run.stop() == 143
     write_late(west, "east.tail")
     kafka.produce(west, "east.stranger", content.some(3))
-    with mirror.Mirror(tmp_path, given, name="second") as run:
+    with Mirror(tmp_path, given, name="second") as run:
         for topic, why in (
             ("tail", "what this flow wrote last does not match tail-0: the source ends at 10"),
             ("stranger", "what MirrorMaker 2 wrote last does not match stranger-0"),
@@ -170,7 +171,7 @@ def test_what_stands_on_the_mirror_and_not_on_the_source_is_left_behind(
         assert run.stop() == 143
 
 
-def leave_open(target: kafka.Properties, topic: str) -> None:
+def leave_open(target: Properties, topic: str) -> None:
     """A transaction that its producer abandons."""
     producer = kafka.transactional_producer(target, "abandoned", transaction_timeout_ms=600_000)
     producer.begin_transaction()
@@ -178,25 +179,25 @@ def leave_open(target: kafka.Properties, topic: str) -> None:
     kafka.flush(producer)
 
 
-def write_late(target: kafka.Properties, topic: str) -> None:
+def write_late(target: Properties, topic: str) -> None:
     """A batch of the mirror's last writer, of records that no map tells of."""
-    with wire.Driver(target) as driver:
+    with Driver(target) as driver:
         driver.leader(topic)
-        headers = [each for each, _ in record_sets.batches(driver.fetch(topic).records)]
+        headers = [each for each, _ in record_sets.iter_batches(driver.fetch(topic).records)]
         last = headers[-1]
         written = sum(
             each.record_count
             for each in headers
             if not each.is_control and each.producer_epoch == last.producer_epoch
         )
-        stamp = batches.Stamp(
+        stamp = Stamp(
             producer_id=last.producer_id,
             producer_epoch=last.producer_epoch,
             base_sequence=written,
         )
-        late = [batches.Record(value=b"late", timestamp=driver.clock.wall_ms()) for _ in range(3)]
+        late = [Record(value=b"late", timestamp=driver.clock.wall_ms()) for _ in range(3)]
         held = memoryview(bytearray(batches.data(late, stamp)))
-        (answer,) = driver.produce([produce.ProduceBatch(topic, driver.topic_id(topic), 0, held)])
+        (answer,) = driver.produce([ProduceBatch(topic, driver.topic_id(topic), 0, held)])
         assert answer.error_code == 0
 
 
@@ -217,7 +218,7 @@ def test_rights_that_are_taken_away_or_never_given(tmp_path: Path, own_cluster: 
         delivery="transactional",
         replication_policy_class="IdentityReplicationPolicy",
     )
-    with mirror.Mirror(tmp_path, given) as run:
+    with Mirror(tmp_path, given) as run:
         remedy = obeying.remedy_in_log(run, "orders", "opposite-flow-unreadable", SOON_S)
         as_administrator(tmp_path, east)
         obeying.obey(remedy, folder=tmp_path)
@@ -237,7 +238,7 @@ def test_rights_that_are_taken_away_or_never_given(tmp_path: Path, own_cluster: 
     assert kafka.differences(sent, there) == []
 
 
-def deny_transactional_ids(properties: kafka.Properties) -> None:
+def deny_transactional_ids(properties: Properties) -> None:
     anything: Any = None
     every = admin.AclBindingFilter(
         admin.ResourceType.TRANSACTIONAL_ID,
@@ -252,7 +253,7 @@ def deny_transactional_ids(properties: kafka.Properties) -> None:
 
 
 def test_brokers_that_judge_as_before_2_8_want_a_right_to_producer_ids(
-    tmp_path: Path, own_cluster: Any, east: cluster.Cluster, topic: Any
+    tmp_path: Path, own_cluster: Any, east: SandboxCluster, topic: Any
 ):
     source, name = east.client_properties(), topic()
     kafka.create_topic(source, name)
@@ -260,13 +261,13 @@ def test_brokers_that_judge_as_before_2_8_want_a_right_to_producer_ids(
     side = own_cluster(
         "west",
         users=[USER],
-        jvm=(*jvm.TEST_FLAGS, *old_authorizer.flags(tmp_path)),
+        jvm=(*java_server.TEST_JVM_FLAGS, *old_authorizer.flags(tmp_path)),
         settings={"authorizer.class.name": old_authorizer.NAME},
     )
     west = side.client_properties()
     granted.allow(side, USER, {**ON_TARGET, ("TOPIC", "east."): ON_TARGET["TOPIC", "orders"]})
     given = settings(source, side.client_properties(USER), name, delivery="at-least-once")
-    with mirror.Mirror(tmp_path, given) as run:
+    with Mirror(tmp_path, given) as run:
         remedy = obeying.remedy_in_log(run, name, "refused-by-target", SOON_S)
         assert "--operation IdempotentWrite --cluster" in remedy
         as_administrator(tmp_path, west)
@@ -276,18 +277,18 @@ def test_brokers_that_judge_as_before_2_8_want_a_right_to_producer_ids(
         assert run.stop() == 143
 
 
-def as_administrator(folder: Path, properties: kafka.Properties) -> None:
+def as_administrator(folder: Path, properties: Properties) -> None:
     lines = "".join(f"{key}={value}\n" for key, value in properties.items())
-    (folder / commands.ADMIN_PROPERTIES).write_text(lines)
+    (folder / operator_commands.ADMIN_PROPERTIES_PLACEHOLDER).write_text(lines)
 
 
-ON_SOURCE: granted.Rights = {
+ON_SOURCE: Rights = {
     ("TOPIC", "orders"): ("DESCRIBE", "DESCRIBE_CONFIGS", "READ"),
     ("TOPIC", "mm2-offset-syncs.west.internal"): ("CREATE", "DESCRIBE", "READ", "WRITE"),
     ("GROUP", "*"): ("DESCRIBE",),
     ("BROKER", "kafka-cluster"): ("DESCRIBE",),
 }
-ON_TARGET: granted.Rights = {
+ON_TARGET: Rights = {
     ("TOPIC", "orders"): (
         *("CREATE", "ALTER", "ALTER_CONFIGS", "DESCRIBE", "DESCRIBE_CONFIGS"),
         *("READ", "WRITE"),
@@ -320,7 +321,7 @@ def test_topics_without_ids_that_go_and_come_back(tmp_path: Path, own_cluster: A
         refresh_topics_interval_seconds=3600,
         replication_factor=-1,
     )
-    with mirror.Mirror(tmp_path, given) as run:
+    with Mirror(tmp_path, given) as run:
         for topic in ("away", "another"):
             run.await_records(10, SOON_S, topic=topic)
         operations.delete(east, "away")
@@ -341,7 +342,7 @@ def test_topics_without_ids_that_go_and_come_back(tmp_path: Path, own_cluster: A
     assert kafka.differences(sent, there[-len(sent) :]) == []
 
 
-def move_leader(side: cluster.Cluster, topic: str) -> None:
+def move_leader(side: SandboxCluster, topic: str) -> None:
     """From broker 1 to broker 2: what is written from now on has a leader epoch that a new topic
     of the name lacks."""
     properties = side.client_properties()

@@ -17,10 +17,14 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import admin
 
-from mm2.cluster import flow_log
-from mm2.core import commands
-from mm2.sandbox import artefacts, cluster, jvm
+from mm2 import operator_commands
+from mm2.kafka import client_interfaces
+from mm2.sandbox import java_server, kafka_jars
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import content, eventually, granted, kafka, mirror, obeying, operations
+from tests.support.granted import Rights
+from tests.support.kafka import Outgoing, Properties
+from tests.support.mirror import Mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(600)]
 
@@ -29,19 +33,17 @@ SOON_S = 180.0
 
 
 @pytest.fixture
-def pair(own_cluster: Any) -> tuple[cluster.Cluster, cluster.Cluster]:
+def pair(own_cluster: Any) -> tuple[SandboxCluster, SandboxCluster]:
     return own_cluster("east"), own_cluster("west")
 
 
-def settings(
-    east: kafka.Properties, west: kafka.Properties, *topics: str, **more: Any
-) -> dict[str, Any]:
+def settings(east: Properties, west: Properties, *topics: str, **more: Any) -> dict[str, Any]:
     return mirror.settings(east, west, topics=[*topics], spark=INLINE, **more)
 
 
-def replicates(east: kafka.Properties, west: kafka.Properties, topic: str, value: bytes) -> None:
+def replicates(east: Properties, west: Properties, topic: str, value: bytes) -> None:
     """What is produced from now on arrives."""
-    kafka.produce(east, topic, [kafka.Outgoing(value=value)], message_max_bytes=2_000_000)
+    kafka.produce(east, topic, [Outgoing(value=value)], message_max_bytes=2_000_000)
 
     def last() -> list[bytes | None]:
         return [each.value for each in kafka.read_partition(west, f"east.{topic}")][-1:]
@@ -49,11 +51,11 @@ def replicates(east: kafka.Properties, west: kafka.Properties, topic: str, value
     eventually.eventually(lambda: last() == [value], SOON_S, lambda: f"{topic}: {last()!r}")
 
 
-def status(run: mirror.Mirror) -> str:
+def status(run: Mirror) -> str:
     return mirror.mm2("status", "--config", run.settings_path).stdout
 
 
-def line_of(run: mirror.Mirror, pattern: str) -> str:
+def line_of(run: Mirror, pattern: str) -> str:
     """The line of `mm2 status` that holds a match, once there is one."""
     found: list[str] = []
 
@@ -65,7 +67,7 @@ def line_of(run: mirror.Mirror, pattern: str) -> str:
     return found[0]
 
 
-def await_gone(run: mirror.Mirror, pattern: str) -> None:
+def await_gone(run: Mirror, pattern: str) -> None:
     """Until `mm2 status` has no match."""
     eventually.eventually(
         lambda: not re.search(pattern, status(run)),
@@ -80,19 +82,19 @@ def test_topics_of_the_flow_that_were_made_otherwise_are_mended(tmp_path, pair):
     cleanup.policy."""
     east, west = (each.client_properties() for each in pair)
     kafka.create_topic(east, "orders")
-    ours = sorted(flow_log.topic_names("east").values())
+    ours = sorted(client_interfaces.name_flow_log_topics("east").values())
     kafka.create_topic(west, ours[0], partitions=2)
     given = settings(east, west, "orders")
-    with mirror.Mirror(tmp_path, given) as run:
+    with Mirror(tmp_path, given) as run:
         line = line_of(run, f"{re.escape(ours[0])}.*it has 2 partitions")
-        obeying.obey(commands.found_in(line), folder=tmp_path)
+        obeying.obey(operator_commands.extract_remedy(line), folder=tmp_path)
         replicates(east, west, "orders", b"first")
         await_gone(run, "Remedy")
         assert run.stop() == 143
     operations.configure(west, ours[1], {"cleanup.policy": "delete"})
-    with mirror.Mirror(tmp_path, given) as run:
+    with Mirror(tmp_path, given) as run:
         line = line_of(run, f"{re.escape(ours[1])}.*cleanup.policy is delete")
-        obeying.obey(commands.found_in(line), folder=tmp_path)
+        obeying.obey(operator_commands.extract_remedy(line), folder=tmp_path)
         replicates(east, west, "orders", b"second")
         await_gone(run, "Remedy")
         assert run.stop() == 143
@@ -116,27 +118,31 @@ def test_what_a_right_is_lacking_for_is_done_once_it_is_granted(tmp_path, own_cl
         sync_topic_configs_interval_seconds=2,
         refresh_topics_interval_seconds=2,
     )
-    with mirror.Mirror(tmp_path, given) as run:
+    with Mirror(tmp_path, given) as run:
         run.await_records(5)
 
-        def allow(on: cluster.Cluster, line: str) -> None:
+        def allow(on: SandboxCluster, line: str) -> None:
             lines = "".join(f"{key}={value}\n" for key, value in on.client_properties().items())
-            (tmp_path / commands.ADMIN_PROPERTIES).write_text(lines)
-            obeying.obey(commands.found_in(line), folder=tmp_path)
+            (tmp_path / operator_commands.ADMIN_PROPERTIES_PLACEHOLDER).write_text(lines)
+            obeying.obey(operator_commands.extract_remedy(line), folder=tmp_path)
 
         unread = line_of(run, "the target's .* may not be read")
         unseen = line_of(run, "the source topic's settings may not be read")
         unfenced = line_of(run, "replicated at least once")
         logged = run.await_log(r"so zombie writers cannot be fenced: .*")[0]
         told = mirror.mm2("why", "--config", run.settings_path, "orders").stdout
-        (why,) = [line for line in told.splitlines() if commands.TO_GO_ON in line]
-        assert commands.found_in(why) == commands.found_in(logged) == commands.found_in(unfenced)
+        (why,) = [line for line in told.splitlines() if operator_commands.REMEDY_PREFIX in line]
+        assert (
+            operator_commands.extract_remedy(why)
+            == operator_commands.extract_remedy(logged)
+            == operator_commands.extract_remedy(unfenced)
+        )
         allow(east, run.await_log(r"reading ACLs: .*")[0])
         allow(west, run.await_log(r"copying ACLs: .*")[0])
         allow(west, unread)
         allow(east, unseen)
         allow(west, why)
-        await_gone(run, commands.TO_GO_ON)
+        await_gone(run, operator_commands.REMEDY_PREFIX)
         replicates(source, target, "orders", b"once")
         assert "Remedy" not in mirror.mm2("why", "--config", run.settings_path, "orders").stdout
         eventually.eventually(lambda: "User:reader" in readers(target, "east.orders"), SOON_S)
@@ -158,7 +164,7 @@ READER = admin.AclBinding(
 )
 
 
-def readers(properties: kafka.Properties, topic: str) -> list[str]:
+def readers(properties: Properties, topic: str) -> list[str]:
     """Whose ACLs of the topic there are."""
     wanted = admin.AclBindingFilter(
         admin.ResourceType.TOPIC,
@@ -174,12 +180,12 @@ def readers(properties: kafka.Properties, topic: str) -> list[str]:
     return [each.principal for each in found]
 
 
-ON_SOURCE: granted.Rights = {
+ON_SOURCE: Rights = {
     ("TOPIC", "orders"): ("DESCRIBE", "READ"),
     ("TOPIC", "mm2-offset-syncs.west.internal"): ("CREATE", "DESCRIBE", "READ", "WRITE"),
     ("GROUP", "*"): ("DESCRIBE",),
 }
-ON_TARGET: granted.Rights = {
+ON_TARGET: Rights = {
     ("TOPIC", "east."): (
         *("CREATE", "ALTER", "ALTER_CONFIGS", "DESCRIBE", "DESCRIBE_CONFIGS"),
         *("READ", "WRITE"),
@@ -205,23 +211,23 @@ def test_what_is_warned_of_is_over_once_its_remedy_is_typed(tmp_path, pair):
         sync_topic_configs_enabled=False,
         emit_checkpoints_interval_seconds=1,
     )
-    with mirror.Mirror(tmp_path, given) as run:
+    with Mirror(tmp_path, given) as run:
         config = ("--config", run.settings_path)
         for topic in ("orders", "aging"):
             replicates(east, west, topic, b"before")
         for setting in OTHERWISE:
             line = line_of(run, f"warning: .*orders.*{re.escape(setting)} is ")
-            obeying.obey(commands.found_in(line), folder=tmp_path)
-        await_gone(run, commands.TO_GO_ON)
+            obeying.obey(operator_commands.extract_remedy(line), folder=tmp_path)
+        await_gone(run, operator_commands.REMEDY_PREFIX)
         replicates(east, west, "orders", random.Random(1).randbytes(1_500_000))
 
         run.pause_connector("MirrorCheckpointConnector")
         line = line_of(run, "MirrorCheckpointConnector is paused, by an operator")
-        obeying.obey(commands.found_in(line), folder=tmp_path)
+        obeying.obey(operator_commands.extract_remedy(line), folder=tmp_path)
         await_gone(run, "MirrorCheckpointConnector")
 
         assert mirror.mm2("pause", "east->west", *config, "--topic", "aging").returncode == 0
-        old = kafka.Outgoing(value=b"old", timestamp=mirror.CLOCK.wall_ms() - DAY_MS * 8 // 10)
+        old = Outgoing(value=b"old", timestamp=mirror.CLOCK.wall_ms() - DAY_MS * 8 // 10)
         warned = re.compile(r"aging-0: the source deletes what is not copied yet in .*")
 
         def produce_until_warned() -> bool:
@@ -232,12 +238,12 @@ def test_what_is_warned_of_is_over_once_its_remedy_is_typed(tmp_path, pair):
 
         eventually.eventually(produce_until_warned, SOON_S, lambda: run.tail, interval_s=2.0)
         line = warned.findall(run.log)[0]
-        obeying.obey(commands.found_in(line), folder=tmp_path)
+        obeying.obey(operator_commands.extract_remedy(line), folder=tmp_path)
         run.await_log("aging: what waits is in time again")
         assert operations.settings(east, "aging")["retention.ms"] == str(2 * DAY_MS)
         told = mirror.mm2("why", *config, "aging").stdout
-        (line,) = [line for line in told.splitlines() if commands.TO_GO_ON in line]
-        obeying.obey(commands.found_in(line), folder=tmp_path)
+        (line,) = [line for line in told.splitlines() if operator_commands.REMEDY_PREFIX in line]
+        obeying.obey(operator_commands.extract_remedy(line), folder=tmp_path)
         replicates(east, west, "aging", b"after")
         sent = [each.value for each in kafka.read_partition(east, "aging")]
         assert [each.value for each in kafka.read_partition(west, "east.aging")] == sent
@@ -260,7 +266,7 @@ def test_a_topic_that_is_gone_is_left_out(tmp_path, pair):
     for topic in ("orders", "old"):
         kafka.create_topic(east, topic)
     given = settings(east, west, "orders", "old")
-    with mirror.Mirror(tmp_path, given) as run:
+    with Mirror(tmp_path, given) as run:
         for topic in ("orders", "old"):
             replicates(east, west, topic, b"before")
         operations.delete(east, "old")
@@ -268,7 +274,7 @@ def test_a_topic_that_is_gone_is_left_out(tmp_path, pair):
         given["flows"][0]["topics.exclude"] = ["old"]
         run.settings_path.write_text(json.dumps(given, indent=1))
         obeying.obey(remedy, folder=tmp_path)
-        await_gone(run, commands.TO_GO_ON)
+        await_gone(run, operator_commands.REMEDY_PREFIX)
         assert run.stopped() == set()
         replicates(east, west, "orders", b"after")
         assert run.stop() == 143
@@ -282,14 +288,14 @@ def test_a_target_that_lacks_a_codec_is_given_another(tmp_path, own_cluster):
     ).client_properties()
     east = own_cluster("east").client_properties()
     kafka.create_topic(east, "orders")
-    with mirror.Mirror(tmp_path, settings(east, west, "orders")) as run:
+    with Mirror(tmp_path, settings(east, west, "orders")) as run:
         replicates(east, west, "orders", b"before")
         kafka.produce(east, "orders", content.some(50), compression_type="zstd")
         remedy = obeying.remedy_of(run, "orders", "refused-by-target")
         obeying.obey(remedy, folder=tmp_path)
         replicates(east, west, "orders", b"after")
         assert len(kafka.read_partition(west, "east.orders")) == 52
-        await_gone(run, commands.TO_GO_ON)
+        await_gone(run, operator_commands.REMEDY_PREFIX)
         assert run.stop() == 143
 
 
@@ -320,16 +326,20 @@ def test_a_mirror_topic_that_a_policy_forbids_is_made_once_it_may_be(
         pytest.skip("no javac to compile a policy with")
     allowed, source = tmp_path / "allowed", tmp_path / "NoMirrors.java"
     source.write_text(POLICY.replace("ALLOWED", str(allowed)))
-    jars = artefacts.jars(artefacts.KAFKA)
+    jars = kafka_jars.ensure_jars(kafka_jars.KAFKA_JARS)
     subprocess.run([compiler, "-cp", f"{jars}/*", "-d", tmp_path, source], check=True, timeout=100)
     east = own_cluster("east").client_properties()
-    monkeypatch.setattr(jvm, "command", functools.partial(jvm.command, classes=[tmp_path]))
+    monkeypatch.setattr(
+        java_server,
+        "make_java_command",
+        functools.partial(java_server.make_java_command, classes=[tmp_path]),
+    )
     policy = {"create.topic.policy.class.name": "NoMirrors"}
     west = own_cluster("west", settings=policy).client_properties()
     for topic in ("orders", "users"):
         kafka.create_topic(east, topic)
     given = settings(east, west, "orders", "users")
-    with mirror.Mirror(tmp_path, given) as run:
+    with Mirror(tmp_path, given) as run:
         remedy = obeying.remedy_of(run, "orders", "topic-refused")
         line = line_of(run, r"halted .*users-0: \[topic-refused\]")
         reload = re.search(r"topics\.exclude \((mm2 reload .*?)\)", line)
@@ -340,5 +350,5 @@ def test_a_mirror_topic_that_a_policy_forbids_is_made_once_it_may_be(
         allowed.touch()
         obeying.obey(remedy, folder=tmp_path)
         replicates(east, west, "orders", b"allowed")
-        await_gone(run, commands.TO_GO_ON)
+        await_gone(run, operator_commands.REMEDY_PREFIX)
         assert run.stop() == 143

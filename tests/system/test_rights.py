@@ -7,17 +7,19 @@ from typing import Any
 import pytest
 
 from tests.support import content, eventually, granted, kafka, mirror, operations
+from tests.support.granted import Rights
+from tests.support.mirror import Mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(600)]
 
 USER = "mirror"
-ON_SOURCE: granted.Rights = {
+ON_SOURCE: Rights = {
     ("TOPIC", "orders"): ("DESCRIBE", "DESCRIBE_CONFIGS", "READ"),
     ("TOPIC", "mm2-offset-syncs.west.internal"): ("CREATE", "DESCRIBE", "READ", "WRITE"),
     ("GROUP", "*"): ("DESCRIBE",),
     ("BROKER", "kafka-cluster"): ("DESCRIBE",),
 }
-ON_TARGET: granted.Rights = {
+ON_TARGET: Rights = {
     ("TOPIC", "east."): (
         *("CREATE", "ALTER", "ALTER_CONFIGS", "DESCRIBE", "DESCRIBE_CONFIGS"),
         *("READ", "WRITE"),
@@ -48,7 +50,7 @@ def test_a_flow_is_fenced_grows_and_follows_settings_with_no_more_than_these(
         refresh_topics_interval_seconds=1,
         sync_topic_configs_interval_seconds=1,
     )
-    with mirror.Mirror(tmp_path, given) as run:
+    with Mirror(tmp_path, given) as run:
         run.await_records(20, topic="orders")
         operations.grow(source, "orders", 2)
         operations.configure(source, "orders", {"retention.ms": "77000000"})

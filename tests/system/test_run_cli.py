@@ -15,14 +15,16 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.system import clock
-from mm2.sandbox import ports
+from connect_runtime.system.clock import SystemClock
+from mm2.sandbox import port_reservation
 from tests.support import eventually, kafka, mirror
+from tests.support.kafka import Outgoing, Properties
+from tests.support.mirror import Mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-NOW_S = clock.SystemClock().now_s
+NOW_S = SystemClock().now_s
 STOP_LIMIT_S = 4.5
 """3 s are promised on a machine of its own; other tests share this one."""
 INLINE = {"engine": "inline"}
@@ -50,12 +52,12 @@ def write(folder: Path, given: Mapping[str, Any]) -> Path:
     return path
 
 
-def fill(properties: kafka.Properties, topic: str, *, partitions: int, records: int = 40) -> None:
+def fill(properties: Properties, topic: str, *, partitions: int, records: int = 40) -> None:
     """Records of every codec in every partition, with and without keys, values and headers."""
     kafka.create_topic(properties, topic, partitions=partitions)
     for codec in CODECS:
         outgoing = [
-            kafka.Outgoing(
+            Outgoing(
                 value=None if number % 7 == 0 else f"{codec} {number} ".encode() * 50,
                 key=None if number % 3 == 0 else f"key-{number}".encode(),
                 headers=(("codec", codec.encode()), ("none", None)) if number % 2 else (),
@@ -66,9 +68,7 @@ def fill(properties: kafka.Properties, topic: str, *, partitions: int, records: 
         kafka.produce(properties, topic, outgoing, compression_type=codec)
 
 
-def must_be_equal(
-    east: kafka.Properties, west: kafka.Properties, topic: str, *, records: int
-) -> None:
+def must_be_equal(east: Properties, west: Properties, topic: str, *, records: int) -> None:
     source = kafka.read_topic(east, topic, isolation="read_committed")
     target = kafka.read_topic(west, f"east.{topic}", isolation="read_committed")
     assert sum(map(len, source.values())) == records
@@ -82,7 +82,7 @@ def test_topics_of_every_codec_are_copied_until_caught_up(east, west, topic, tmp
     first, second = topic("first"), topic("second")
     fill(source, first, partitions=3)
     fill(source, second, partitions=1)
-    late = [kafka.Outgoing(value=b"committed"), kafka.Outgoing(value=b"too")]
+    late = [Outgoing(value=b"committed"), Outgoing(value=b"too")]
     for commit in (True, False, True):
         kafka.produce_transaction(
             source, second, late, transactional_id=f"{second}-{commit}", commit=commit
@@ -115,7 +115,7 @@ def test_a_cluster_that_cannot_be_reached_is_told_and_others_go_on(east, west, t
     name = topic()
     fill(source, name, partitions=1, records=10)
     given = mirror.settings(east.client_properties(), west.client_properties(), topics=[name])
-    reserved = ports.reserve()
+    reserved = port_reservation.reserve_port()
     given["clusters"]["north"] = {"bootstrap.servers": f"127.0.0.1:{reserved.port}"}
     given["flows"].append({"from": "north", "to": "west", "replication.factor": 1})
     done = mm2("run", write(tmp_path, given), "--until-caught-up", "--timeout", "90")
@@ -175,7 +175,7 @@ def test_a_signal_stops_in_order_and_the_next_run_goes_on_exactly(
     name = topic()
     fill(source, name, partitions=2)
     given = mirror.settings(east.client_properties(), west.client_properties(), topics=[name])
-    with mirror.Mirror(tmp_path, given) as running:
+    with Mirror(tmp_path, given) as running:
         eventually.eventually(
             lambda: running.figure("mm2_replicated_records_total", topic=name) == 200, 90.0
         )
@@ -187,7 +187,7 @@ def test_a_signal_stops_in_order_and_the_next_run_goes_on_exactly(
         took_s = NOW_S() - asked_s
     assert took_s < STOP_LIMIT_S, running.tail
     assert "stopping: what is in flight" in running.log
-    kafka.produce(source, name, [kafka.Outgoing(value=b"afterwards")])
+    kafka.produce(source, name, [Outgoing(value=b"afterwards")])
     path = write(tmp_path, given | {"spark": INLINE})  # how it goes on does not depend on Spark
     done = mm2("run", path, "--until-caught-up", "--timeout", "90")
     assert done.returncode == 0, done.stderr

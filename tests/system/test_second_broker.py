@@ -6,7 +6,10 @@ from random import Random
 
 import pytest
 
-from tests.support import content, eventually, kafka, mirror, second_brokers
+from tests.support import content, eventually, kafka, mirror
+from tests.support.kafka import Properties
+from tests.support.mirror import Mirror
+from tests.support.second_brokers import SecondCluster
 
 pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(1200)]
 
@@ -22,19 +25,19 @@ ON_TARGET = [("produce", code) for code in (5, 6, 7, 19, 20, 56, 74)] + [
 @pytest.fixture
 def clusters(tmp_path):
     with (
-        second_brokers.SecondCluster(tmp_path / "east", brokers=NODES) as east,
-        second_brokers.SecondCluster(tmp_path / "west", brokers=NODES) as west,
+        SecondCluster(tmp_path / "east", brokers=NODES) as east,
+        SecondCluster(tmp_path / "west", brokers=NODES) as west,
     ):
         yield east, west
 
 
-def move_leaders(side: second_brokers.SecondCluster, topic: str, *, by: int) -> None:
+def move_leaders(side: SecondCluster, topic: str, *, by: int) -> None:
     """What is asked but once is asked again where leaders move."""
     for partition in range(PARTITIONS):
         side.move(topic, partition, node=by % NODES)
 
 
-def await_landed(target: kafka.Properties, topic: str, count: int, running: mirror.Mirror) -> None:
+def await_landed(target: Properties, topic: str, count: int, running: Mirror) -> None:
     """Counted in the log: what was stored though its answer said otherwise, nobody counted."""
 
     def landed() -> int:
@@ -54,7 +57,7 @@ def test_nothing_is_lost_and_nothing_doubled_whatever_brokers_answer(tmp_path, c
     kafka.create_topic(source, name, partitions=PARTITIONS, replication_factor=1)
     given = mirror.settings(source, target, topics=[name], spark={"engine": "inline"})
     rng, sent = Random(11), 0
-    with mirror.Mirror(tmp_path, given) as running:
+    with Mirror(tmp_path, given) as running:
 
         def more() -> None:
             nonlocal sent

@@ -9,10 +9,15 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from mm2.core import commands
-from mm2.formats import receipt
-from mm2.sandbox import cluster, receipted_proof
-from tests.support import content, eventually, kafka, mirror, obeying, operations, steady
+from mm2 import operator_commands
+from mm2.formats.incident_records import IncidentKind
+from mm2.sandbox import proof
+from mm2.sandbox.proof import SourceSnapshot
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.support import content, eventually, kafka, mirror, obeying, operations
+from tests.support.kafka import Properties
+from tests.support.mirror import Mirror
+from tests.support.steady import Steady
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
@@ -26,7 +31,7 @@ SOON_S = 90.0
 class Gap:
     """A backlog that is copied slowly, traffic behind it, and most of it deleted meanwhile."""
 
-    def __init__(self, folder: Path, source: kafka.Properties, target: kafka.Properties) -> None:
+    def __init__(self, folder: Path, source: Properties, target: Properties) -> None:
         self.folder = folder
         self.source, self.target = source, target
 
@@ -34,25 +39,23 @@ class Gap:
         inline = {"engine": "inline"}
         return mirror.settings(self.source, self.target, topics=[name], spark=inline, **more)
 
-    def fill(self, name: str) -> receipted_proof.Snapshot:
+    def fill(self, name: str) -> SourceSnapshot:
         """What the source held before anything was deleted."""
         config = kafka.client_config(self.source, linger_ms=5000)
         producer = confluent_kafka.Producer(config)
         for _ in range(BACKLOG // BATCH):
             kafka.send(producer, name, content.some(BATCH, bytes_each=1000))
             kafka.flush(producer)
-        return receipted_proof.snapshot(self.source, [name])
+        return proof.take_snapshot(self.source, [name])
 
-    def overtake(self, run: mirror.Mirror, name: str) -> None:
+    def overtake(self, run: Mirror, name: str) -> None:
         run.await_records(BATCH, topic=name)
         operations.delete_records(self.source, name, KEPT_FROM)
         assert run.records(topic=name) < KEPT_FROM
 
-    def assert_equal(
-        self, name: str, before: receipted_proof.Snapshot, kind: receipt.ReceiptKind
-    ) -> None:
+    def assert_equal(self, name: str, before: SourceSnapshot, kind: IncidentKind) -> None:
         """But for what the one receipt says was lost."""
-        found = receipted_proof.receipts(self.target, "east")
+        found = proof.read_incidents(self.target, "east")
         (stated,) = [each for each in found if each.topic == name]
         assert stated.kind is kind
         assert stated.source is not None
@@ -60,7 +63,7 @@ class Gap:
         lost = stated.source[1] - stated.source[0]
 
         def equal() -> bool:
-            result = receipted_proof.compare(
+            result = proof.compare_with_incidents(
                 self.source,
                 self.target,
                 {name: f"east.{name}"},
@@ -76,7 +79,7 @@ class Gap:
 
 
 @pytest.fixture
-def gap(tmp_path: Path, east: cluster.Cluster, west: cluster.Cluster) -> Gap:
+def gap(tmp_path: Path, east: SandboxCluster, west: SandboxCluster) -> Gap:
     return Gap(tmp_path, east.client_properties(), west.client_properties())
 
 
@@ -85,8 +88,8 @@ def test_what_the_source_deleted_too_early_is_stated_and_the_copy_goes_on(gap: G
     before = gap.fill(name)
     given = gap.settings(name, throttle_topics=[f"{re.escape(name)}=30kB"])
     with (
-        mirror.Mirror(gap.folder, given) as run,
-        steady.Steady(gap.source, {name: 1}) as traffic,
+        Mirror(gap.folder, given) as run,
+        Steady(gap.source, {name: 1}) as traffic,
     ):
         gap.overtake(run, name)
         run.await_log(
@@ -97,7 +100,7 @@ def test_what_the_source_deleted_too_early_is_stated_and_the_copy_goes_on(gap: G
         labels = {"topic": name, "kind": "source-gone"}
         eventually.eventually(lambda: run.figure("mm2_receipts_total", **labels) == 1, SOON_S)
         traffic.stop()
-        gap.assert_equal(name, before, receipt.ReceiptKind.SOURCE_GONE)
+        gap.assert_equal(name, before, IncidentKind.SOURCE_GONE)
         assert run.stopped() == set()
         listed = mirror.mm2("receipts", run.settings_path, "--topic", name, "--exit-code")
         assert listed.returncode == 1, listed.stdout + listed.stderr
@@ -111,7 +114,7 @@ def test_a_gap_that_halts_a_partition_is_skipped_by_its_remedy(gap: Gap, topic: 
     before = gap.fill(name)
     slow = gap.settings(name, throttle_topics=[f"{re.escape(name)}=30kB"], on_source_gap="fail")
     named = ("--config", gap.folder / "run.yaml", "--topic", name)
-    with steady.Steady(gap.source, {name: 1}) as traffic, mirror.Mirror(gap.folder, slow) as run:
+    with Steady(gap.source, {name: 1}) as traffic, Mirror(gap.folder, slow) as run:
         gap.overtake(run, name)
         run.await_stopped(name, "source-gap", SOON_S)
         line = run.await_log(
@@ -122,11 +125,11 @@ def test_a_gap_that_halts_a_partition_is_skipped_by_its_remedy(gap: Gap, topic: 
         assert told.returncode == 1, told.stdout + told.stderr
         assert re.search(rf": {name}-0: \[source-gap\] .*on\.source\.gap is fail", told.stdout)
         assert mirror.mm2("throttle", mirror.FLOW, "none", *named).returncode == 0
-        said = obeying.obey(commands.found_in(line[0]), folder=gap.folder)
+        said = obeying.obey(operator_commands.extract_remedy(line[0]), folder=gap.folder)
         assert f"{name}-0: replicating again from source offset {KEPT_FROM}" in said
         run.await_log(rf"receipt new-era-requested: {name}-0, source offsets", SOON_S)
         traffic.go_on()
         traffic.stop()
-        gap.assert_equal(name, before, receipt.ReceiptKind.NEW_ERA_REQUESTED)
+        gap.assert_equal(name, before, IncidentKind.NEW_ERA_REQUESTED)
         assert run.stopped() == set()
         assert run.stop() == 143

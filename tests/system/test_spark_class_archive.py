@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.system import clock
-from mm2.pipeline import engine
-from mm2.pipeline.spark import class_archive, jvm
-from mm2.pipeline.spark import engine as spark_engine
-from mm2.pipeline.spark import settings as spark_settings
+from connect_runtime.system.clock import SystemClock
+from mm2.copier.engine import EngineState
+from mm2.copier.spark import jvm
+from mm2.copier.spark.engine import SparkEngine
+from mm2.copier.spark.settings import SparkSettings
 from tests.support import eventually
 
 pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(900)]
@@ -25,17 +25,15 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def started() -> spark_engine.SparkEngine:
+def started() -> SparkEngine:
     # What the JVM itself takes no archive for, it says.
     conf = {"spark.driver.extraJavaOptions": "-Xshare:on"}
-    made = spark_engine.SparkEngine(
-        spark_settings.SparkSettings(conf=conf), now=clock.SystemClock(), archive_after_s=0.0
-    )
+    made = SparkEngine(SparkSettings(conf=conf), now=SystemClock(), archive_after_s=0.0)
     made.open()
     eventually.eventually(
-        lambda: made.state is not engine.EngineState.STARTING, WAIT_S, lambda: str(made.failure)
+        lambda: made.state is not EngineState.STARTING, WAIT_S, lambda: str(made.failure)
     )
-    assert made.state is engine.EngineState.READY, made.failure
+    assert made.state is EngineState.READY, made.failure
     return made
 
 
@@ -52,7 +50,7 @@ def test_the_first_writes_what_the_next_begins_with(cache: Path):
     try:
         pid = second.jvm_pid
         assert str(path) in Path(f"/proc/{pid}/maps").read_text(), "the JVM has mapped it"
-        assert second.state is engine.EngineState.READY
+        assert second.state is EngineState.READY
     finally:
         second.stop(5.0)
     assert path.stat().st_mtime_ns == before, "nobody writes it again"
@@ -62,11 +60,11 @@ def test_the_first_writes_what_the_next_begins_with(cache: Path):
 def test_who_has_an_archive_keeps_it(
     cache: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    option = f"{class_archive.OPTION}{cache / 'mine.jsa'}"
+    option = f"{jvm.SHARED_ARCHIVE_OPTION}{cache / 'mine.jsa'}"
     conf = {"spark.driver.extraJavaOptions": option} if where == "conf" else {}
     if where == "environment":
         monkeypatch.setenv("SPARK_SUBMIT_OPTS", option)
-    machine = jvm.launch(spark_settings.SparkSettings(conf=conf))
+    machine = jvm.launch_jvm(SparkSettings(conf=conf))
     try:
         assert machine.archive is None
     finally:

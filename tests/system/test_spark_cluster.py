@@ -7,17 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.system import clock, processes
-from mm2.pipeline import channel_certificate, control_server, engine
-from mm2.pipeline.spark import engine as spark_engine
-from mm2.pipeline.spark import settings as spark_settings
+from connect_runtime.system import processes
+from connect_runtime.system.clock import SystemClock
+from mm2.copier import control_server
+from mm2.copier.engine import CopyState, SlotUsage
+from mm2.copier.spark.engine import SparkEngine
+from mm2.copier.spark.settings import SparkSettings
 from mm2.sandbox import spark_cluster
+from mm2.sandbox.spark_cluster import SparkCluster, SparkClusterSpec
 from tests.support import copies, eventually, spark_processes
+from tests.support.copies import Starter
 from tests.system import standin_copies
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
-CLOCK = clock.SystemClock()
+CLOCK = SystemClock()
 SECRET = "the-secret-of-this-cluster"
 ENTRY = "standin_copies:echo"
 STANDIN = Path(standin_copies.__file__)
@@ -34,14 +38,14 @@ CONF = {
 
 @pytest.fixture(scope="module")
 def cluster():
-    spec = spark_cluster.SparkClusterSpec(workers=2, cores=2, memory="4g", secret=SECRET)
-    with spark_cluster.SparkCluster(spec) as running:
+    spec = SparkClusterSpec(workers=2, cores=2, memory="4g", secret=SECRET)
+    with SparkCluster(spec) as running:
         yield running
 
 
 @pytest.fixture
 def server():
-    tls, fingerprint = channel_certificate.server_context(host="127.0.0.1", wall_ms=CLOCK.wall_ms())
+    tls, fingerprint = control_server.create_tls_context(host="127.0.0.1", wall_ms=CLOCK.wall_ms())
     listening = control_server.listen_tls(
         CLOCK,
         tls=tls,
@@ -74,7 +78,7 @@ def test_processes_share_a_cluster_and_leave_it_when_they_die(cluster):
         assert others["slots"] == [2, 2, 0, 0]
         one.kill()
         left = [seen["jvm"], *seen["pids"]]
-        eventually.eventually(lambda: not any(map(processes.alive, left)), 30.0)
+        eventually.eventually(lambda: not any(map(processes.is_alive, left)), 30.0)
         assert spark_processes.answer(other, "look")["states"] == ["RUNNING", "RUNNING"]
     eventually.eventually(
         lambda: not any(worker.executor_pids() for worker in cluster.workers),
@@ -92,19 +96,17 @@ def describe(cluster) -> list[str]:
 @pytest.mark.full
 def test_a_lost_worker_takes_its_own_copies_only(cluster, server):
     given = settings_for(cluster)
-    spark = spark_engine.SparkEngine(
-        spark_settings.SparkSettings(
-            master=given["master"], conf=given["conf"], py_files=(STANDIN,), ui=True
-        ),
+    spark = SparkEngine(
+        SparkSettings(master=given["master"], conf=given["conf"], py_files=(STANDIN,), ui=True),
         now=CLOCK,
     )
     spark.open()
-    start = copies.Starter(spark, server)
+    start = Starter(spark, server)
     try:
         started = [start(ENTRY) for _ in range(4)]
         described = [copy.message(240.0) for copy in started]
-        eventually.eventually(copies.all_in(started, engine.CopyState.RUNNING), 30.0)
-        assert spark.slots() == engine.SlotView(total=4, used=4, waiting=0)
+        eventually.eventually(copies.all_in(started, CopyState.RUNNING), 30.0)
+        assert spark.slots() == SlotUsage(total=4, used=4, waiting=0)
         check_code_and_secrets(described)
         check_loss_of_a_worker(cluster, start, [each["parent"] for each in described])
     finally:
@@ -122,7 +124,9 @@ def check_code_and_secrets(described):
 def check_loss_of_a_worker(cluster, start, daemons):
     victim = cluster.workers[-1]
     its_daemons = {
-        child for executor in victim.executor_pids() for child in spark_cluster.children(executor)
+        child
+        for executor in victim.executor_pids()
+        for child in spark_cluster.list_child_pids(executor)
     }
     lost = [copy for copy, pid in zip(start.started, daemons, strict=True) if pid in its_daemons]
     kept = [copy for copy in start.started if copy not in lost]
@@ -133,14 +137,14 @@ def check_loss_of_a_worker(cluster, start, daemons):
         assert copy.handle.error is not None
         assert copy.handle.error.startswith("the Spark executor")
     for copy in kept:
-        assert copy.handle.state is engine.CopyState.RUNNING
+        assert copy.handle.state is CopyState.RUNNING
         copy.ping()
     waiting = start(ENTRY)
     eventually.eventually(
-        lambda: start.engine.slots() == engine.SlotView(total=2, used=2, waiting=1), 60.0
+        lambda: start.engine.slots() == SlotUsage(total=2, used=2, waiting=1), 60.0
     )
     assert start.engine.slots().missing == 1
-    assert waiting.handle.state is engine.CopyState.WAITING_FOR_SLOT
+    assert waiting.handle.state is CopyState.WAITING_FOR_SLOT
     cluster.launch_worker()
     waiting.message(240.0)
-    waiting.await_state(engine.CopyState.RUNNING)
+    waiting.await_state(CopyState.RUNNING)

@@ -11,11 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.system import clock, processes
-from mm2.pipeline import control_server, engine
-from mm2.pipeline.spark import engine as spark_engine
-from mm2.pipeline.spark import settings as spark_settings
+from connect_runtime.system import processes
+from connect_runtime.system.clock import SystemClock
+from mm2.copier import control_server
+from mm2.copier.engine import CopyState, EngineState, SlotUsage
+from mm2.copier.spark.engine import SparkEngine
+from mm2.copier.spark.settings import SparkSettings
 from tests.support import copies, eventually, spark_processes, strange_rpc
+from tests.support.copies import Starter
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
 
@@ -24,7 +27,7 @@ SECRET = "a-password-from-the-environment"
 
 @pytest.fixture(scope="module")
 def server():
-    listening = control_server.listen_unix(clock.SystemClock())
+    listening = control_server.listen_unix(SystemClock())
     yield listening
     listening.close()
 
@@ -32,16 +35,16 @@ def server():
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory):
     os.environ["MM2_TEST_PASSWORD"] = SECRET
-    settings = spark_settings.SparkSettings(
+    settings = SparkSettings(
         ui=True,
         conf={"spark.ui.port": "14040"},
         hidden_environment=frozenset({"MM2_TEST_PASSWORD"}),
         directory=tmp_path_factory.mktemp("spark"),
     )
-    running = spark_engine.SparkEngine(settings, now=clock.SystemClock())
+    running = SparkEngine(settings, now=SystemClock())
     running.open()
     eventually.eventually(lambda: running.warm, 60.0, lambda: str(running.failure))
-    assert running.state is engine.EngineState.READY
+    assert running.state is EngineState.READY
     yield running
     running.stop(5.0)
     del os.environ["MM2_TEST_PASSWORD"]
@@ -49,7 +52,7 @@ def spark(tmp_path_factory):
 
 @pytest.fixture
 def start(spark, server):
-    starter = copies.Starter(spark, server)
+    starter = Starter(spark, server)
     yield starter
     starter.end_all()
 
@@ -62,7 +65,7 @@ def test_each_copy_is_a_running_job_that_spark_describes(start, spark):
     started = [start() for _ in range(4)]
     pids = {copy.message()["pid"] for copy in started}
     assert len(pids) == 4
-    eventually.eventually(copies.all_in(started, engine.CopyState.RUNNING), 10.0)
+    eventually.eventually(copies.all_in(started, CopyState.RUNNING), 10.0)
     running = eventually.eventually(
         lambda: [job for job in ask_spark(spark, "jobs?status=running") if job["numActiveTasks"]]
     )
@@ -70,7 +73,7 @@ def test_each_copy_is_a_running_job_that_spark_describes(start, spark):
         f"east->west task {index}" for index in range(4)
     ]
     assert [job["numTasks"] for job in running] == [1] * 4
-    assert spark.slots() == engine.SlotView(total=512, used=4, waiting=0)
+    assert spark.slots() == SlotUsage(total=512, used=4, waiting=0)
     for copy in started:
         copy.ping()
         copy.stop()
@@ -121,7 +124,7 @@ def test_a_killed_copy_takes_nobody_along(start):
     assert doomed.handle.error == "the copy process was killed or has crashed"
     assert doomed.message()["type"] == "closed"
     neighbour.ping()
-    neighbour.await_state(engine.CopyState.RUNNING)
+    neighbour.await_state(CopyState.RUNNING)
 
 
 def test_copies_end_with_the_daemon_that_forked_them_and_new_ones_start(start):
@@ -131,7 +134,7 @@ def test_copies_end_with_the_daemon_that_forked_them_and_new_ones_start(start):
     for copy in doomed:
         assert copy.handle.wait(10.0)
         assert copy.handle.error == "the copy process was killed or has crashed"
-    eventually.eventually(lambda: not any(processes.alive(each["pid"]) for each in described))
+    eventually.eventually(lambda: not any(processes.is_alive(each["pid"]) for each in described))
     eventually.eventually(lambda: start().connects(), 30.0, "a copy starts from a new daemon")
 
 
@@ -154,7 +157,7 @@ def test_cancel_ends_a_copy_that_does_not_listen(start):
     copy.handle.cancel()
     assert copy.handle.wait(10.0)
     assert copy.handle.error == "cancelled"
-    eventually.eventually(lambda: not processes.alive(pid), 10.0)
+    eventually.eventually(lambda: not processes.is_alive(pid), 10.0)
 
 
 def test_a_copy_cancelled_at_once_never_stays(start):

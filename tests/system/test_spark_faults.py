@@ -9,20 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.system import clock, processes
-from mm2.pipeline import control_server, engine
-from mm2.pipeline.spark import engine as spark_engine
-from mm2.pipeline.spark import settings as spark_settings
-from tests.support import copies, eventually, spark_processes, strange_rpc
+from connect_runtime.system import processes
+from connect_runtime.system.clock import SystemClock
+from mm2.copier import control_server
+from mm2.copier.engine import CopyState, EngineState
+from mm2.copier.spark.engine import SparkEngine
+from mm2.copier.spark.settings import SparkSettings
+from tests.support import eventually, spark_processes, strange_rpc
+from tests.support.copies import Starter
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
 
-CLOCK = clock.SystemClock()
+CLOCK = SystemClock()
 STOPS_WITHIN_S = 15.0
 """Where 3 s are given, on a machine that does much else."""
 
 
-def pid_of(spark: spark_engine.SparkEngine) -> int:
+def pid_of(spark: SparkEngine) -> int:
     assert spark.jvm_pid is not None
     return spark.jvm_pid
 
@@ -57,9 +60,9 @@ def test_nothing_survives_the_process_that_started_spark(number):
         process.wait(30.0)
         left = [seen["jvm"], *seen["pids"]]
         eventually.eventually(
-            lambda: not any(processes.alive(pid) for pid in left),
+            lambda: not any(processes.is_alive(pid) for pid in left),
             30.0,
-            lambda: f"alive: {[pid for pid in left if processes.alive(pid)]}",
+            lambda: f"alive: {[pid for pid in left if processes.is_alive(pid)]}",
         )
 
 
@@ -67,15 +70,15 @@ def test_the_engine_says_that_its_jvm_died_and_another_can_be_made():
     server = control_server.listen_unix(CLOCK)
 
     def check():
-        spark = spark_engine.SparkEngine(spark_settings.SparkSettings(), now=CLOCK)
+        spark = SparkEngine(SparkSettings(), now=CLOCK)
         spark.open()
-        start = copies.Starter(spark, server)
+        start = Starter(spark, server)
         copy = start()
         described = copy.message()
         os.kill(pid_of(spark), signal.SIGKILL)
         assert copy.handle.wait(30.0)
         assert copy.handle.error == "Spark's JVM has died"
-        eventually.eventually(lambda: spark.state is engine.EngineState.FAILED, 30.0)
+        eventually.eventually(lambda: spark.state is EngineState.FAILED, 30.0)
         assert spark.log_path is not None
         home = spark.log_path.parent
         kept = f"Spark's log is kept in {home} until the next run"
@@ -84,7 +87,7 @@ def test_the_engine_says_that_its_jvm_died_and_another_can_be_made():
         assert late.handle.wait(30.0)
         assert late.handle.error == "Spark's JVM has died"
         pids = [pid_in(described), pid_in(described, "parent")]
-        eventually.eventually(lambda: not any(map(processes.alive, pids)), 30.0)
+        eventually.eventually(lambda: not any(map(processes.is_alive, pids)), 30.0)
         spark.stop(3.0)
         assert [path.name for path in home.iterdir() if path.suffix == ".log"] == ["spark.log"]
         return home
@@ -97,38 +100,38 @@ def test_the_engine_says_that_its_jvm_died_and_another_can_be_made():
 
 
 def test_stopping_while_spark_starts_is_quick():
-    spark = spark_engine.SparkEngine(spark_settings.SparkSettings(), now=CLOCK)
+    spark = SparkEngine(SparkSettings(), now=CLOCK)
     spark.open()
     eventually.eventually(lambda: spark.jvm_pid is not None)
     pid = pid_of(spark)
     began_s = CLOCK.now_s()
     spark.stop(3.0)
     assert CLOCK.now_s() - began_s < STOPS_WITHIN_S
-    assert spark.state is engine.EngineState.STOPPED
-    eventually.eventually(lambda: not processes.alive(pid), 30.0)
+    assert spark.state is EngineState.STOPPED
+    eventually.eventually(lambda: not processes.is_alive(pid), 30.0)
 
 
 @pytest.mark.parametrize("frozen", [pytest.param(False, marks=pytest.mark.full), True])
 def test_stop_ends_what_still_runs_in_time(frozen):
     server = control_server.listen_unix(CLOCK)
-    spark = spark_engine.SparkEngine(spark_settings.SparkSettings(), now=CLOCK)
+    spark = SparkEngine(SparkSettings(), now=CLOCK)
     spark.open()
-    copy = copies.Starter(spark, server)()
+    copy = Starter(spark, server)()
     pids = [pid_in(copy.message()), pid_of(spark)]
     if frozen:
         os.kill(pid_of(spark), signal.SIGSTOP)
     began_s = CLOCK.now_s()
     spark.stop(3.0)
     assert CLOCK.now_s() - began_s < STOPS_WITHIN_S
-    assert copy.handle.state is engine.CopyState.ENDED
+    assert copy.handle.state is CopyState.ENDED
     assert copy.handle.error == "cancelled"
-    eventually.eventually(lambda: not any(map(processes.alive, pids)), 30.0)
+    eventually.eventually(lambda: not any(map(processes.is_alive, pids)), 30.0)
     server.close()
 
 
-def failure_of(settings: spark_settings.SparkSettings) -> str:
+def failure_of(settings: SparkSettings) -> str:
     """Why it does not start; checks that the log is where the message says, and no secret is."""
-    spark = spark_engine.SparkEngine(settings, now=CLOCK)
+    spark = SparkEngine(settings, now=CLOCK)
     spark.open()
     failure = eventually.eventually(lambda: spark.failure, 60.0)
     assert failure is not None
@@ -143,16 +146,16 @@ def failure_of(settings: spark_settings.SparkSettings) -> str:
 
 def test_a_missing_java_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert "install Java 17 or newer" in failure_of(spark_settings.SparkSettings())
+    assert "install Java 17 or newer" in failure_of(SparkSettings())
 
 
 def test_a_jvm_that_does_not_take_its_options_is_quoted():
     conf = {"spark.driver.extraJavaOptions": "-Xmx1g"}
-    assert "Not allowed to specify max heap" in failure_of(spark_settings.SparkSettings(conf=conf))
+    assert "Not allowed to specify max heap" in failure_of(SparkSettings(conf=conf))
 
 
 def test_an_open_cluster_is_refused_before_it_is_asked():
-    failure = failure_of(spark_settings.SparkSettings(master="spark://127.0.0.1:1"))
+    failure = failure_of(SparkSettings(master="spark://127.0.0.1:1"))
     assert "spark.authenticate.secret is not set" in failure
     assert "allow.insecure.spark" in failure
 
@@ -160,15 +163,15 @@ def test_an_open_cluster_is_refused_before_it_is_asked():
 @pytest.mark.full  # test_spark_engine.py has what is refused; this is what it would see else
 def test_without_authentication_the_driver_reads_the_objects_of_other_users():
     conf = {"spark.ui.port": "14060", "spark.authenticate": "false"}
-    refused = spark_engine.SparkEngine(spark_settings.SparkSettings(conf=conf), now=CLOCK)
+    refused = SparkEngine(SparkSettings(conf=conf), now=CLOCK)
     refused.open()
     try:
         eventually.eventually(lambda: refused.failure, 60.0)
         assert "spark.authenticate is not true" in str(refused.failure)
     finally:
         refused.stop(5.0)
-    settings = spark_settings.SparkSettings(ui=True, conf=conf, allow_insecure=True)
-    spark = spark_engine.SparkEngine(settings, now=CLOCK)
+    settings = SparkSettings(ui=True, conf=conf, allow_insecure=True)
+    spark = SparkEngine(settings, now=CLOCK)
     spark.open()
     try:
         eventually.eventually(lambda: spark.warm, 60.0, lambda: str(spark.failure))

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from mm2.sandbox import cluster
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import content, eventually, kafka, mirror
+from tests.support.kafka import Properties
+from tests.support.mirror import Mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
@@ -22,7 +24,7 @@ RECORDS, SLOW_RECORDS = 20, 300
 class Scene:
     """A topic that is copied, and one that is copied too slowly for what its source keeps."""
 
-    def __init__(self, folder: Path, source: kafka.Properties, target: kafka.Properties) -> None:
+    def __init__(self, folder: Path, source: Properties, target: Properties) -> None:
         self.folder, self.source, self.target = folder, source, target
 
     def fill(self, fast: str, slow: str) -> dict[str, Any]:
@@ -44,7 +46,7 @@ class Scene:
 
 
 @pytest.fixture
-def scene(tmp_path: Path, east: cluster.Cluster, west: cluster.Cluster) -> Scene:
+def scene(tmp_path: Path, east: SandboxCluster, west: SandboxCluster) -> Scene:
     return Scene(tmp_path, east.client_properties(), west.client_properties())
 
 
@@ -66,7 +68,7 @@ def test_how_a_flow_stands_is_told_by_its_process_and_without_it_by_the_clusters
 ):
     fast, slow = topic("fast"), topic("slow")
     given = scene.fill(fast, slow)
-    with mirror.Mirror(scene.folder, given) as run:
+    with Mirror(scene.folder, given) as run:
         file = run.settings_path
         run.await_records(RECORDS, topic=fast)
         run.await_log(
@@ -80,7 +82,7 @@ def test_how_a_flow_stands_is_told_by_its_process_and_without_it_by_the_clusters
     by_nobody(scene, file, fast=fast, slow=slow)
 
 
-def by_process(run: mirror.Mirror, file: Path, *, fast: str, slow: str) -> None:
+def by_process(run: Mirror, file: Path, *, fast: str, slow: str) -> None:
     found = told("status", file, code=1)
     (flow,) = found["flows"]
     assert flow["seen_by"] == [f"process {run.pid}"]

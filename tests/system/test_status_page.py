@@ -14,11 +14,14 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.base import ids
-from mm2.core import commands
-from mm2.sandbox import cluster
-from tests.support import browser as browsers
+from connect_runtime.base.ids import TopicPartition
+from mm2 import operator_commands
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.support import browser as support_browser
 from tests.support import checkpoints, content, eventually, kafka, mirror, operations
+from tests.support.browser import Browser
+from tests.support.kafka import Properties
+from tests.support.mirror import Mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(420)]
 
@@ -34,9 +37,9 @@ RATE = 5
 class Scene:
     """A topic with a group that reads it, and one that its source deletes before it is copied."""
 
-    run: mirror.Mirror
-    source: kafka.Properties
-    target: kafka.Properties
+    run: Mirror
+    source: Properties
+    target: Properties
     orders: str
     ledger: str
     group: str
@@ -46,14 +49,14 @@ class Scene:
         kafka.produce(self.source, self.orders, content.some(count))
 
     def read_to(self, offset: int) -> None:
-        checkpoints.commit(self.source, self.group, {ids.TopicPartition(self.orders, 0): offset})
+        checkpoints.commit(self.source, self.group, {TopicPartition(self.orders, 0): offset})
 
 
 @pytest.fixture
 def scene(
     tmp_path: Path,
-    east: cluster.Cluster,
-    own_cluster: Callable[..., cluster.Cluster],
+    east: SandboxCluster,
+    own_cluster: Callable[..., SandboxCluster],
     topic: Callable[..., str],
 ) -> Iterator[Scene]:
     """The target is its own: what is found there of others' flows would be shown, too."""
@@ -64,7 +67,7 @@ def scene(
     for _ in range(BACKLOG // 20):
         kafka.produce(source, ledger, content.some(20, bytes_each=1000))
     kafka.produce(source, orders, content.some(50))
-    checkpoints.commit(source, group, {ids.TopicPartition(orders, 0): 20})
+    checkpoints.commit(source, group, {TopicPartition(orders, 0): 20})
     given = mirror.settings(
         source,
         target,
@@ -76,7 +79,7 @@ def scene(
         on_source_gap="fail",
         throttle_topics=[f"{re.escape(ledger)}=2kB"],
     )
-    with mirror.Mirror(tmp_path, given) as run:
+    with Mirror(tmp_path, given) as run:
         url = run.await_log(r"the status page is at (\S+)/ui")[1]
         run.await_records(50, topic=orders)
         yield Scene(
@@ -91,15 +94,13 @@ def scene(
 
 
 @pytest.fixture
-def browser(tmp_path: Path) -> Iterator[browsers.Browser]:
-    with browsers.opened(tmp_path) as found:
+def browser(tmp_path: Path) -> Iterator[Browser]:
+    with support_browser.opened(tmp_path) as found:
         yield found
         assert found.foreign() == []
 
 
-def test_flows_groups_and_what_stands_still_are_shown_and_change(
-    scene: Scene, browser: browsers.Browser
-):
+def test_flows_groups_and_what_stands_still_are_shown_and_change(scene: Scene, browser: Browser):
     browser.open(f"{scene.url}/")
     assert browser.url == f"{scene.url}/ui", "a browser is led on"
     browser.await_text("#flows", "east->west")
@@ -113,7 +114,7 @@ def test_flows_groups_and_what_stands_still_are_shown_and_change(
     assert browser.complaints() == []
 
 
-def flows_change(scene: Scene, browser: browsers.Browser) -> None:
+def flows_change(scene: Scene, browser: Browser) -> None:
     row = "#flows tbody tr"
     browser.await_text(f"{row} td:nth-child(2)", "running")
     before = numbers(scene)
@@ -140,7 +141,7 @@ def numbers(scene: Scene) -> dict[str, Any]:
     return dict(flow)
 
 
-def groups_change(scene: Scene, browser: browsers.Browser) -> None:
+def groups_change(scene: Scene, browser: Browser) -> None:
     """Where the group goes on is what its checkpoint on the target says."""
     browser.click("#groups summary")
     browser.await_text("#groups table tbody td:nth-child(2)", "20")
@@ -164,20 +165,20 @@ def shift(scene: Scene) -> int:
     return kafka.offsets(scene.target, f"east.{scene.orders}")[1] - here
 
 
-def stops_are_shown(scene: Scene, browser: browsers.Browser) -> None:
+def stops_are_shown(scene: Scene, browser: Browser) -> None:
     assert browser.text("#standing-part") == ""
     operations.delete_records(scene.source, scene.ledger, KEPT_FROM)
     scene.run.await_stopped(scene.ledger, "source-gap", SOON_S)
     line = scene.run.await_log(rf"{scene.ledger}-0 is halted: (.*)\n")[1]
     browser.await_text("#standing-part", "on.source.gap is fail")
     assert browser.text("#standing-part .chip") == "stopped"
-    assert browser.text("#standing-part .command") == commands.found_in(line)
+    assert browser.text("#standing-part .command") == operator_commands.extract_remedy(line)
     browser.await_text("#flows tbody tr td:nth-child(2)", "running, 1 halted")
     assert browser.title == "bad · mm2"
     browser.await_text("#verdict", "1 partition halted")
 
 
-def plans_are_made(scene: Scene, browser: browsers.Browser) -> None:
+def plans_are_made(scene: Scene, browser: Browser) -> None:
     browser.await_text("#receipts-note", "No receipts; as of", SOON_S)
     browser.await_text("#plan", "no plan yet")
     browser.click("#look")
@@ -192,7 +193,7 @@ def plans_are_made(scene: Scene, browser: browsers.Browser) -> None:
 
 
 def test_it_fits_can_be_read_and_is_reached_by_the_keyboard(
-    scene: Scene, browser: browsers.Browser, tmp_path: Path
+    scene: Scene, browser: Browser, tmp_path: Path
 ):
     operations.delete_records(scene.source, scene.ledger, KEPT_FROM)
     scene.run.await_stopped(scene.ledger, "source-gap", SOON_S)
@@ -215,7 +216,7 @@ def test_it_fits_can_be_read_and_is_reached_by_the_keyboard(
     the_judges_see(browser)
 
 
-def the_judges_see(browser: browsers.Browser) -> None:
+def the_judges_see(browser: Browser) -> None:
     """Faults that are planted are found."""
     browser.script("document.getElementById('know').style.width = '3000px'")
     assert browser.overflow() > 0
@@ -235,7 +236,7 @@ def the_judges_see(browser: browsers.Browser) -> None:
 
 @pytest.mark.full
 def test_a_process_that_stands_still_leaves_no_page_that_looks_fresh(
-    scene: Scene, browser: browsers.Browser
+    scene: Scene, browser: Browser
 ):
     browser.open(f"{scene.url}/ui")
     browser.await_text("#flows", "running")

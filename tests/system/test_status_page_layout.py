@@ -9,15 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.base import ids
-from mm2.app import held as words
-from mm2.app.reports import flow_report
-from mm2.app.ui import questions, timeline
-from mm2.connectors import board
-from mm2.core import holds
-from mm2.formats import checkpoint
-from tests.support import browser as browsers
+from connect_runtime.base.ids import TopicPartition
+from mm2.config.operator_overrides import OperatorOverrides, OverrideKind
+from mm2.connectors.status_registry import CheckpointGroupsSnapshot, GroupSearchResult
+from mm2.formats.mm2_records import Checkpoint
+from mm2.status import flow_state
+from mm2.status.status_document import FlowProblem, ReportedFlowState
+from mm2.ui.command_runner import CommandResult
+from mm2.ui.timeline import TimelinePoint
+from tests.support import browser as support_browser
 from tests.support import eventually, made_up_page, seen_flows, statuses
+from tests.support.browser import Browser
+from tests.support.made_up_page import MadeUp
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
 
@@ -31,13 +34,13 @@ SOON_S = 30.0
 
 
 @pytest.fixture
-def browser(tmp_path: Path) -> Iterator[browsers.Browser]:
-    with browsers.opened(tmp_path) as found:
+def browser(tmp_path: Path) -> Iterator[Browser]:
+    with support_browser.opened(tmp_path) as found:
         yield found
         assert found.foreign() == []
 
 
-def many() -> made_up_page.MadeUp:
+def many() -> MadeUp:
     """Six clusters, flows both ways, a group with a hostile name, an hour with a hole in it."""
     parts = [seen_flows.part(LONG[:240] + f"{number}") for number in range(120)]
     shown = []
@@ -46,21 +49,21 @@ def many() -> made_up_page.MadeUp:
             seen_flows.flow(*parts, flow=f"{alias}->hub", warnings=(LONG,)),
             seen_flows.flow(*([STOPPED] if number == 2 else parts[:2]), flow=f"hub->{alias}"),
         ]
-    point = checkpoint.Checkpoint(
-        group=HOSTILE, partition=ids.TopicPartition(LONG, 0), upstream=2**62, downstream=2**62
+    point = Checkpoint(
+        group=HOSTILE, partition=TopicPartition(LONG, 0), upstream=2**62, downstream=2**62
     )
-    found = board.GroupsFound(known=1, matching=1, groups={HOSTILE: [point]})
-    made = made_up_page.MadeUp(flows=shown, points=hour(), answer=answered())
+    found = GroupSearchResult(known=1, matching=1, groups={HOSTILE: [point]})
+    made = MadeUp(flows=shown, points=hour(), answer=answered())
     name = f"{CLUSTERS[0]}->hub"
     made.groups.groups(name, 0).put(
-        board.GroupsShown(round_s=0.0, round_ms=NOW_MS, find=lambda *_: found)
+        CheckpointGroupsSnapshot(round_s=0.0, round_ms=NOW_MS, find=lambda *_: found)
     )
     return made
 
 
-def hour() -> list[timeline.Point]:
+def hour() -> list[TimelinePoint]:
     return [
-        timeline.Point(
+        TimelinePoint(
             at_ms=NOW_MS - (360 - step) * 10_000,
             lag_records=None if 100 < step < 150 else 10**9,
             lag_ms=None if 100 < step < 150 else int(9_000 * (1 + math.sin(step / 30))),
@@ -71,7 +74,7 @@ def hour() -> list[timeline.Point]:
     ]
 
 
-def answered() -> questions.Answer:
+def answered() -> CommandResult:
     one = {
         "id": "1",
         "at_ms": NOW_MS,
@@ -89,7 +92,7 @@ def answered() -> questions.Answer:
         "receipts": [one],
         "actions": [action],
     }
-    return questions.Answer(found=found | planned(), at_ms=NOW_MS, took_s=1.0)
+    return CommandResult(found=found | planned(), at_ms=NOW_MS, took_s=1.0)
 
 
 def planned() -> dict[str, object]:
@@ -110,7 +113,7 @@ def planned() -> dict[str, object]:
     }
 
 
-def test_much_of_everything_fits_and_can_be_read(browser: browsers.Browser):
+def test_much_of_everything_fits_and_can_be_read(browser: Browser):
     with made_up_page.served(many()) as url:
         browser.open(url)
         browser.await_text("#topics", "a-name.that")
@@ -134,7 +137,7 @@ def test_much_of_everything_fits_and_can_be_read(browser: browsers.Browser):
 COVERED = "const on = document.querySelector('.cluster'); on.after(on.cloneNode(true));"
 
 
-def apart(browser: browsers.Browser, planted: str = "") -> list[str]:
+def apart(browser: Browser, planted: str = "") -> list[str]:
     """Clusters on the map that cover one another; what is planted may be drawn over at once."""
     return list(
         browser.script(
@@ -153,16 +156,16 @@ UNKNOWN = seen_flows.part(end=None, since_ms=seen_flows.NOW_MS - 60_000)
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"state": flow_report.State.UNKNOWN}, "unknown"),
+        ({"state": ReportedFlowState.UNKNOWN}, "unknown"),
         ({"elsewhere": 3, "partitions": ()}, "running elsewhere"),
         ({"elsewhere": 3, "partitions": (UNKNOWN,)}, "running, unknown"),
         ({"partitions": (UNKNOWN,)}, "running, unknown"),
         ({"partitions": ()}, "running, pending"),
-        ({"state": flow_report.State.NOT_RUNNING}, "not running"),
+        ({"state": ReportedFlowState.NOT_RUNNING}, "not running"),
     ],
 )
-def test_what_is_not_known_never_looks_well(browser: browsers.Browser, fields, words):
-    made = made_up_page.MadeUp(flows=[seen_flows.flow(seen_flows.part(), **fields)])
+def test_what_is_not_known_never_looks_well(browser: Browser, fields, words):
+    made = MadeUp(flows=[seen_flows.flow(seen_flows.part(), **fields)])
     with made_up_page.served(made) as url:
         browser.open(url)
         browser.await_text("#flows td:nth-child(2)", words)
@@ -175,9 +178,9 @@ def test_what_is_not_known_never_looks_well(browser: browsers.Browser, fields, w
         assert browser.text("#flows td:nth-child(5)") == "unknown", "no rate yet"
 
 
-def test_what_is_well_here_says_that_there_is_more_elsewhere(browser: browsers.Browser):
+def test_what_is_well_here_says_that_there_is_more_elsewhere(browser: Browser):
     shown = seen_flows.flow(seen_flows.part(), elsewhere=3, nodes=("a", "b"))
-    with made_up_page.served(made_up_page.MadeUp(flows=[shown])) as url:
+    with made_up_page.served(MadeUp(flows=[shown])) as url:
         browser.open(url)
         browser.await_text("#flows td:nth-child(2)", "running here")
         assert browser.cells("#flows", "east->west")[2:4] == ["0 here", "0 s here"]
@@ -187,14 +190,14 @@ def test_what_is_well_here_says_that_there_is_more_elsewhere(browser: browsers.B
         assert browser.title == "well here · mm2"
 
 
-def test_what_operators_hold_and_that_nothing_matches_is_said_in_words(browser: browsers.Browser):
-    held = holds.Holds(beside={"MirrorCheckpointConnector": holds.By.PAUSED})
+def test_what_operators_hold_and_that_nothing_matches_is_said_in_words(browser: Browser):
+    held = OperatorOverrides(beside={"MirrorCheckpointConnector": OverrideKind.PAUSED})
     shown = seen_flows.flow(
         seen_flows.part(),
         status=statuses.flow(statuses.partition(), holds=held),
-        warnings=tuple(words.in_words(held, resume="mm2 resume x")),
+        warnings=tuple(flow_state.describe_overrides(held, resume="mm2 resume x")),
     )
-    made = made_up_page.MadeUp(flows=[shown])
+    made = MadeUp(flows=[shown])
     with made_up_page.served(made) as url:
         browser.open(url)
         browser.await_text("#groups-note", "Checkpoints are paused, by an operator: none are made")
@@ -204,8 +207,8 @@ def test_what_operators_hold_and_that_nothing_matches_is_said_in_words(browser: 
         browser.await_text("#verdict", "it has nothing to copy: no topic of the source matches")
 
 
-def test_of_flows_that_are_gone_nothing_stays_on_the_page(browser: browsers.Browser):
-    made = made_up_page.MadeUp(flows=[seen_flows.flow(seen_flows.part())])
+def test_of_flows_that_are_gone_nothing_stays_on_the_page(browser: Browser):
+    made = MadeUp(flows=[seen_flows.flow(seen_flows.part())])
     with made_up_page.served(made) as url:
         browser.open(url)
         browser.await_text("#verdict", "nothing known")
@@ -221,16 +224,16 @@ def test_of_flows_that_are_gone_nothing_stays_on_the_page(browser: browsers.Brow
 
 
 @pytest.mark.parametrize("place", ["#%", "#%E0%A4%A", "#nobody"])
-def test_an_address_of_nothing_leads_to_the_first_flow(browser: browsers.Browser, place):
-    with made_up_page.served(made_up_page.MadeUp(flows=[seen_flows.flow()])) as url:
+def test_an_address_of_nothing_leads_to_the_first_flow(browser: Browser, place):
+    with made_up_page.served(MadeUp(flows=[seen_flows.flow()])) as url:
         browser.open(url + place)
         browser.await_text("#detail-head", "east->west")
         assert browser.complaints() == []
 
 
-def test_what_is_noted_twice_stands_there_twice_and_no_oftener(browser: browsers.Browser):
-    noted = flow_report.Trouble(text="the same again", at_ms=None)
-    made = made_up_page.MadeUp(flows=[seen_flows.flow(troubles=(noted, noted))])
+def test_what_is_noted_twice_stands_there_twice_and_no_oftener(browser: Browser):
+    noted = FlowProblem(text="the same again", at_ms=None)
+    made = MadeUp(flows=[seen_flows.flow(troubles=(noted, noted))])
     with made_up_page.served(made) as url:
         browser.open(url)
         browser.await_text("#know", "the same again")
@@ -239,8 +242,8 @@ def test_what_is_noted_twice_stands_there_twice_and_no_oftener(browser: browsers
         assert browser.text("#know").count("the same again") == 2
 
 
-def test_a_page_that_never_got_an_answer_says_so(browser: browsers.Browser):
-    made = made_up_page.MadeUp(flows=[seen_flows.flow(seen_flows.part())])
+def test_a_page_that_never_got_an_answer_says_so(browser: Browser):
+    made = MadeUp(flows=[seen_flows.flow(seen_flows.part())])
     with made_up_page.served(made) as url:
         browser.open(url)
         browser.await_text("#flows", "running")
@@ -248,8 +251,8 @@ def test_a_page_that_never_got_an_answer_says_so(browser: browsers.Browser):
     assert browser.title == "stale · mm2"
 
 
-def test_a_page_that_nobody_sees_asks_for_little(browser: browsers.Browser):
-    made = made_up_page.MadeUp(flows=[seen_flows.flow(seen_flows.part())])
+def test_a_page_that_nobody_sees_asks_for_little(browser: Browser):
+    made = MadeUp(flows=[seen_flows.flow(seen_flows.part())])
     with made_up_page.served(made) as url:
         browser.open(url)
         browser.await_text("#verdict", "nothing known")

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from mm2.app.ui import questions
-from tests.support import browser as browsers
+from mm2.ui.command_runner import CommandResult
+from tests.support import browser as support_browser
 from tests.support import made_up_page, seen_flows
+from tests.support.browser import Browser
+from tests.support.made_up_page import MadeUp
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
 
@@ -21,13 +23,13 @@ CHIP = "#plan .chip"
 
 
 @pytest.fixture
-def browser(tmp_path: Path) -> Iterator[browsers.Browser]:
-    with browsers.opened(tmp_path) as found:
+def browser(tmp_path: Path) -> Iterator[Browser]:
+    with support_browser.opened(tmp_path) as found:
         yield found
         assert found.complaints() == []
 
 
-def planned(verdict: str, tone: str, *, age_ms: int = 0) -> questions.Answer:
+def planned(verdict: str, tone: str, *, age_ms: int = 0) -> CommandResult:
     found = {
         "verdict": verdict,
         "tone": tone,
@@ -43,7 +45,7 @@ def planned(verdict: str, tone: str, *, age_ms: int = 0) -> questions.Answer:
         "findings_hidden": 0,
     }
     receipts = {"receipt_count": 0, "kinds": {}, "receipts": [], "actions": []}
-    return questions.Answer(found=found | receipts, at_ms=seen_flows.NOW_MS - age_ms, took_s=1.0)
+    return CommandResult(found=found | receipts, at_ms=seen_flows.NOW_MS - age_ms, took_s=1.0)
 
 
 @pytest.mark.parametrize(
@@ -55,10 +57,8 @@ def planned(verdict: str, tone: str, *, age_ms: int = 0) -> questions.Answer:
         (WELL, planned("NO-GO", "bad", age_ms=OLD_MS), "NO-GO", "bad"),
     ],
 )
-def test_a_plan_looks_well_while_it_may_be_gone_by(
-    browser: browsers.Browser, flow, answer, words, tone
-):
-    made = made_up_page.MadeUp(flows=[flow], answer=answer)
+def test_a_plan_looks_well_while_it_may_be_gone_by(browser: Browser, flow, answer, words, tone):
+    made = MadeUp(flows=[flow], answer=answer)
     with made_up_page.served(made) as url:
         browser.open(url)
         browser.await_text(CHIP, words)
@@ -68,8 +68,8 @@ def test_a_plan_looks_well_while_it_may_be_gone_by(
         assert ("it is past" in browser.text("#plan")) is (tone == "off")
 
 
-def test_a_plan_that_was_well_is_past_once_a_partition_stops(browser: browsers.Browser):
-    made = made_up_page.MadeUp(flows=[WELL], answer=planned("GO", "good"))
+def test_a_plan_that_was_well_is_past_once_a_partition_stops(browser: Browser):
+    made = MadeUp(flows=[WELL], answer=planned("GO", "good"))
     with made_up_page.served(made) as url:
         browser.open(url)
         browser.await_text(CHIP, "GO")

@@ -15,8 +15,9 @@ from urllib import parse
 
 import pytest
 
-from mm2.sandbox import cluster
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import content, eventually, kafka, mirror
+from tests.support.mirror import Mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
@@ -33,9 +34,9 @@ SOON_S = 90.0
 @pytest.fixture
 def url(
     tmp_path: Path,
-    own_cluster: Callable[..., cluster.Cluster],
-    east: cluster.Cluster,
-    west: cluster.Cluster,
+    own_cluster: Callable[..., SandboxCluster],
+    east: SandboxCluster,
+    west: SandboxCluster,
     topic: Callable[..., str],
 ) -> Iterator[str]:
     """A flow that works, and flows from and to a cluster that refuses the password of the file."""
@@ -50,7 +51,7 @@ def url(
     given["clusters"]["vault"] = refused
     sound = given["flows"][0]
     given["flows"] += [{**sound, "from": "vault"}, {**sound, "to": "vault"}]
-    with mirror.Mirror(tmp_path, given) as run:
+    with Mirror(tmp_path, given) as run:
         assert SECRET in run.settings_path.read_text()
         yield run.await_log(r"the status page is at (\S+)/ui")[1]
         assert SECRET not in run.log

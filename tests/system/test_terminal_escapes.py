@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from mm2.core import naming
-from mm2.formats import receipt
-from mm2.sandbox import cluster
+from mm2.formats import incident_records
+from mm2.formats.incident_records import Incident, IncidentKind
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from mm2.topics import naming
 from tests.support import content, eventually, kafka, mirror
+from tests.support.kafka import Outgoing
+from tests.support.mirror import Mirror
 
 pytestmark = [pytest.mark.system, pytest.mark.full, pytest.mark.timeout(400)]
 
@@ -21,7 +24,7 @@ DEADLINE_S = 90.0
 
 
 def test_no_command_prints_what_controls_a_terminal(
-    tmp_path: Path, own_cluster: Callable[..., cluster.Cluster]
+    tmp_path: Path, own_cluster: Callable[..., SandboxCluster]
 ):
     source, target = (own_cluster(name).client_properties() for name in ("east", "west"))
     kafka.create_topic(source, TOPIC)
@@ -36,19 +39,19 @@ def test_no_command_prints_what_controls_a_terminal(
         refresh_groups_interval_seconds=1,
         groups=["(?s).*"],  # . matches no line feed
     )
-    stated = receipt.Receipt(
+    stated = Incident(
         topic=TOPIC,
         partition=0,
         id="1",
-        kind=receipt.ReceiptKind.SOURCE_GONE,
+        kind=IncidentKind.SOURCE_GONE,
         flow="east->west",
         at_ms=1_769_846_400_000,
         detail=HOSTILE,
     )
-    with mirror.Mirror(tmp_path, given) as running:
+    with Mirror(tmp_path, given) as running:
         running.await_records(20, topic=TOPIC)
-        key, value = receipt.encode(stated)
-        kafka.produce(target, naming.receipts_topic("east"), [kafka.Outgoing(key=key, value=value)])
+        key, value = incident_records.encode(stated)
+        kafka.produce(target, naming.incidents_topic("east"), [Outgoing(key=key, value=value)])
         config = ("--config", str(running.settings_path))
         move = ("failover", "--from", "east", "--to", "west")
         shown = {

@@ -12,10 +12,13 @@ from typing import Any
 
 import pytest
 
-from mm2.core import commands
-from mm2.formats import receipt
-from mm2.sandbox import receipted_proof
-from tests.support import content, eventually, kafka, mirror, obeying, operations, steady
+from mm2 import operator_commands
+from mm2.formats.incident_records import IncidentKind
+from mm2.sandbox import proof
+from tests.support import content, eventually, kafka, mirror, obeying, operations
+from tests.support.kafka import Outgoing, Properties, Record
+from tests.support.mirror import Mirror
+from tests.support.steady import Steady
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
@@ -41,7 +44,7 @@ def test_remedies_work_when_the_flow_does_not_run(tmp_path, pair):
     for topic in again(told):
         assert "no process runs east->west" in obeying.obey(told[topic], folder=tmp_path)
     kafka.produce(pair[0], "foreign", content.some(7))
-    with mirror.Mirror(tmp_path, given, name="resumed") as resumed:
+    with Mirror(tmp_path, given, name="resumed") as resumed:
         assert_replicating(resumed, told, kept, pair)
         assert resumed.stop() == 143
 
@@ -51,8 +54,8 @@ Told = Mapping[str, str]
 
 
 def with_changes(
-    tmp_path, pair: tuple[kafka.Properties, ...], *, then: Callable[[Told], None] | None = None
-) -> tuple[mirror.Mirror, dict[str, Any], Told]:
+    tmp_path, pair: tuple[Properties, ...], *, then: Callable[[Told], None] | None = None
+) -> tuple[Mirror, dict[str, Any], Told]:
     """Run a flow while its topics change, until each is halted, and go on with `then`.
 
     Returns the run, its settings, and the remedies.
@@ -64,8 +67,8 @@ def with_changes(
         east, west, tasks_max=2, refresh_topics_interval_seconds=5, spark={"engine": "inline"}
     )
     with (
-        mirror.Mirror(tmp_path, given) as run,
-        steady.Steady(east, dict.fromkeys(TOPICS, 1)) as traffic,
+        Mirror(tmp_path, given) as run,
+        Steady(east, dict.fromkeys(TOPICS, 1)) as traffic,
     ):
         for topic in TOPICS:
             run.await_records(20, topic=topic)
@@ -82,7 +85,7 @@ def with_changes(
     return run, given, told
 
 
-def typed(tmp_path, told: Told, pair: tuple[kafka.Properties, ...]) -> None:
+def typed(tmp_path, told: Told, pair: tuple[Properties, ...]) -> None:
     east, _ = pair
     kept = kept_of(pair[1], told)
     for topic in again(told):
@@ -98,18 +101,16 @@ def again(told: Told) -> list[str]:
     return found
 
 
-def kept_of(west: kafka.Properties, told: Told) -> dict[str, list[kafka.Record]]:
+def kept_of(west: Properties, told: Told) -> dict[str, list[Record]]:
     return {topic: kafka.read_partition(west, f"east.{topic}") for topic in again(told)}
 
 
-def change_topics(
-    east: kafka.Properties, west: kafka.Properties, traffic: steady.Steady
-) -> list[kafka.Record]:
+def change_topics(east: Properties, west: Properties, traffic: Steady) -> list[Record]:
     """All are written to meanwhile, but for those that are away for a moment.
 
     Returns what the topic held that is another one now.
     """
-    kafka.produce(west, "east.foreign", [kafka.Outgoing(value=STRANGER)] * 3)
+    kafka.produce(west, "east.foreign", [Outgoing(value=STRANGER)] * 3)
     operations.recreate(west, "east.mirror-again")
     for topic in ("source-again", "deleted"):
         traffic.leave(topic)
@@ -121,7 +122,7 @@ def change_topics(
     return before
 
 
-def assert_told(run: mirror.Mirror) -> Told:
+def assert_told(run: Mirror) -> Told:
     commands_of = {}
     for topic, cause in {
         "foreign": "foreign-writes",
@@ -135,24 +136,24 @@ def assert_told(run: mirror.Mirror) -> Told:
         "source-again": r"source topic source-again was deleted and created.*mm2 topic reset",
     }.items():
         line = run.await_log(rf"{topic}-0 is halted: .*{told}.*", 30.0)
-        commands_of[topic] = commands.found_in(line[0])
+        commands_of[topic] = operator_commands.extract_remedy(line[0])
     run.await_log("topic deleted is no longer listed by the source", 30.0)
     assert all(commands_of.values()), commands_of
     return commands_of
 
 
-def lost(east: kafka.Properties, west: kafka.Properties, topic: str) -> int:
+def lost(east: Properties, west: Properties, topic: str) -> int:
     """How many records the mirror lacks at its end; of what it holds, nothing may differ."""
     source = kafka.read_partition(east, topic)
     return behind(source, kafka.read_partition(west, f"east.{topic}"))
 
 
-def behind(source: list[kafka.Record], mirrored: list[kafka.Record]) -> int:
+def behind(source: list[Record], mirrored: list[Record]) -> int:
     assert kafka.differences(source[: len(mirrored)], mirrored) == []
     return len(source) - len(mirrored)
 
 
-def assert_nothing_written(pair: tuple[kafka.Properties, ...], before: list[kafka.Record]) -> None:
+def assert_nothing_written(pair: tuple[Properties, ...], before: list[Record]) -> None:
     """Of the topics that stopped, nothing was copied to where it does not belong."""
     east, west = pair
     assert kafka.read_partition(west, "east.mirror-again") == []
@@ -163,7 +164,7 @@ def assert_nothing_written(pair: tuple[kafka.Properties, ...], before: list[kafk
     assert behind(kafka.read_partition(east, "foreign"), ours) > 0
 
 
-def assert_seen_from_outside(run: mirror.Mirror) -> None:
+def assert_seen_from_outside(run: Mirror) -> None:
     """Though nobody runs the flow any more."""
     done = mirror.mm2("status", run.settings_path)
     assert done.returncode == 1, done.stdout + done.stderr
@@ -175,10 +176,10 @@ def assert_seen_from_outside(run: mirror.Mirror) -> None:
 
 
 def assert_replicating(
-    run: mirror.Mirror | None,
+    run: Mirror | None,
     told: Told,
-    kept: Mapping[str, list[kafka.Record]],
-    pair: tuple[kafka.Properties, ...],
+    kept: Mapping[str, list[Record]],
+    pair: tuple[Properties, ...],
 ) -> None:
     """From where the remedies say, behind what the mirrors hold."""
     east, west = pair
@@ -188,5 +189,5 @@ def assert_replicating(
             east, west, topic, start=int(offset[1]) if offset else 0, kept=before
         )
     assert run is None or run.stopped() == set()
-    stated = {(each.topic, each.kind) for each in receipted_proof.receipts(west, "east")}
-    assert stated == {(topic, receipt.ReceiptKind.NEW_ERA_REQUESTED) for topic in kept}
+    stated = {(each.topic, each.kind) for each in proof.read_incidents(west, "east")}
+    assert stated == {(topic, IncidentKind.NEW_ERA_REQUESTED) for topic in kept}

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from mm2.sandbox import cluster
-from tests.support import content, eventually, kafka, mirror, obeying, operations, steady
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.support import content, eventually, kafka, mirror, obeying, operations
+from tests.support.kafka import Properties
+from tests.support.mirror import Mirror
+from tests.support.steady import Steady
 
 pytestmark = [
     pytest.mark.system,
@@ -23,12 +26,12 @@ RETRIES_S = 40.0
 """What is tried again is tried within this."""
 
 
-def settings(source: kafka.Properties, target: kafka.Properties, *topics: str) -> dict[str, Any]:
+def settings(source: Properties, target: Properties, *topics: str) -> dict[str, Any]:
     inline = {"engine": "inline"}
     return mirror.settings(source, target, topics=[*topics], spark=inline)
 
 
-def assert_stays_stopped(run: mirror.Mirror, topic: str, cause: str) -> None:
+def assert_stays_stopped(run: Mirror, topic: str, cause: str) -> None:
     end_s = mirror.CLOCK.now_s() + RETRIES_S
 
     def through() -> bool:
@@ -39,14 +42,14 @@ def assert_stays_stopped(run: mirror.Mirror, topic: str, cause: str) -> None:
 
 
 def test_a_source_topic_that_was_made_again_stops_for_good(
-    tmp_path: Path, own_cluster: Any, west: cluster.Cluster, topic: Any
+    tmp_path: Path, own_cluster: Any, west: SandboxCluster, topic: Any
 ):
     """Even once it is longer than what was copied of the other one."""
     source, target = own_cluster("old", **NO_IDS).client_properties(), west.client_properties()
     good, again = (kafka.create_topic(source, topic(label)) for label in ("good", "again"))
     with (
-        mirror.Mirror(tmp_path, settings(source, target, good, again)) as run,
-        steady.Steady(source, {good: 1, again: 1}) as traffic,
+        Mirror(tmp_path, settings(source, target, good, again)) as run,
+        Steady(source, {good: 1, again: 1}) as traffic,
     ):
         run.await_records(40, topic=again)
         traffic.leave(again)
@@ -72,15 +75,15 @@ def test_a_source_topic_that_was_made_again_stops_for_good(
 
 
 def test_a_mirror_topic_that_was_made_again_is_filled_again(
-    tmp_path: Path, own_cluster: Any, east: cluster.Cluster, topic: Any
+    tmp_path: Path, own_cluster: Any, east: SandboxCluster, topic: Any
 ):
     """Its log ends before what the map speaks of, as after an unclean election: what it lost is
     copied once more."""
     source, target = east.client_properties(), own_cluster("old", **NO_IDS).client_properties()
     good, again = (kafka.create_topic(source, topic(label)) for label in ("good", "again"))
     with (
-        mirror.Mirror(tmp_path, settings(source, target, good, again)) as run,
-        steady.Steady(source, {good: 1, again: 1}) as traffic,
+        Mirror(tmp_path, settings(source, target, good, again)) as run,
+        Steady(source, {good: 1, again: 1}) as traffic,
     ):
         run.await_records(40, topic=again)
         operations.recreate(target, f"east.{again}")

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from mm2.sandbox import proof
-from mm2.sandbox.traffic import mix
+from mm2.sandbox.traffic.traffic_mix import TrafficMix
 from tests.chaos import storm
-from tests.chaos.faults import brokers
-from tests.chaos.faults import mirror_processes as faults
+from tests.chaos.faults import brokers, mirror_processes
+from tests.chaos.faults.brokers import Kind
+from tests.chaos.storm import Storm
 from tests.support import content, kafka, mirror
+from tests.support.kafka import Properties
+from tests.support.mirror import Mirror
 
 pytestmark = [
     pytest.mark.system,
@@ -30,7 +33,7 @@ _ONLY_THERE = {
 """A setting of topics that the other of the two does not have."""
 
 
-def send_everything(access: kafka.Properties, name: str, *, round_number: int) -> None:
+def send_everything(access: Properties, name: str, *, round_number: int) -> None:
     for codec in _CODECS:
         kafka.produce(access, name, content.some(20), compression_type=codec)
     for commit in (False, True):
@@ -75,15 +78,15 @@ def test_every_kind_of_traffic_between_two_versions(
     west = own_cluster("west", kafka_version=to_version)
     source, target = east.client_properties(), west.client_properties()
     given = mirror.settings(source, target, spark={"engine": "inline"})
-    with mix.Mix(source, records=_RECORDS) as traffic:
+    with TrafficMix(source, records=_RECORDS) as traffic:
         traffic.create_topics()
         traffic.send_backlog()
-        with mirror.Mirror(tmp_path, given) as first:
+        with Mirror(tmp_path, given) as first:
             first.await_records(_RECORDS)
             traffic.start()
             first.await_records(first.records() + _RECORDS)
             assert first.stop() == 143, first.tail
-        with mirror.Mirror(tmp_path, given, name="second") as second:
+        with Mirror(tmp_path, given, name="second") as second:
             second.await_records(_RECORDS)
             traffic.stop()
             assert second.stopped() == set()
@@ -93,7 +96,7 @@ def test_every_kind_of_traffic_between_two_versions(
     mirror.catch_up(tmp_path, given)
 
     for isolation in ("read_committed", "read_uncommitted"):
-        found = proof.compare(source, target, names, isolation=isolation)
+        found = proof.compare_topics(source, target, names, isolation=isolation)
         assert found.equal, f"{isolation}:\n{found}"
         assert found.records > 3 * _RECORDS
 
@@ -108,13 +111,13 @@ def test_exactly_once_between_versions_under_kills_and_broker_restarts(
     east = own_cluster("east", kafka_version=from_version)
     west = own_cluster("west", kafka_version=to_version)
     strikes = [
-        storm.process(faults.Kind.DRIVER),
-        storm.broker("west", brokers.Kind.KILL),
-        storm.broker("east", brokers.Kind.RESTART),
+        storm.process(mirror_processes.Kind.DRIVER),
+        storm.broker("west", Kind.KILL),
+        storm.broker("east", Kind.RESTART),
     ]
-    with storm.Storm(tmp_path, (east, west), seed=11) as weather:
+    with Storm(tmp_path, (east, west), seed=11) as weather:
         weather.hit(strikes)
-        weather.kill(faults.Kind.COPY)
+        weather.kill(mirror_processes.Kind.COPY)
         weather.settle_and_judge()
 
 
@@ -139,6 +142,6 @@ def test_leaders_of_old_brokers_move_and_nothing_is_lost_or_doubled(
         "replication.factor": len(west.brokers),
         "offset-syncs.topic.replication.factor": len(east.brokers),
     }
-    with storm.Storm(tmp_path, (east, west), seed=12, **factors) as weather:
+    with Storm(tmp_path, (east, west), seed=12, **factors) as weather:
         weather.hit([lambda _: kill(1), lambda _: kill(2), lambda _: kill(3)])
         weather.settle_and_judge()

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from connect_runtime import api
+from connect_runtime.api import ConfigError, DataError, SinkRecord
 from tests.fakes import plugin_contexts
+from tests.fakes.plugin_contexts import Context
 
 GUIDE = pathlib.Path(__file__).parents[2] / "connect_runtime" / "README.md"
 SOURCE, SINK = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
@@ -45,7 +46,7 @@ def props(tmp_path, database) -> dict[str, str]:
 
 
 def started(task: Any, props: Any, **context: Any) -> Any:
-    task.initialize(plugin_contexts.Context(**context))
+    task.initialize(Context(**context))
     task.start(props)
     return task
 
@@ -81,13 +82,13 @@ def test_the_source_reads_each_row_once_across_restarts(props, database):
 
 def test_a_source_task_that_could_not_start_can_be_stopped(props):
     task = loaded(SOURCE)["TableSourceTask"]()
-    with pytest.raises(api.ConfigError):
+    with pytest.raises(ConfigError):
         started(task, {})
     task.stop()
 
 
-def record(key: Any, value: Any) -> api.SinkRecord:
-    return api.SinkRecord(topic="t", kafka_partition=0, kafka_offset=0, key=key, value=value)
+def record(key: Any, value: Any) -> SinkRecord:
+    return SinkRecord(topic="t", kafka_partition=0, kafka_offset=0, key=key, value=value)
 
 
 class Reporter:
@@ -119,7 +120,7 @@ def test_the_sink_reports_what_it_cannot_use(props, database):
     task.put([record(None, "x")])
     assert reporter.reported == [("x", "a record needs a key")]
     task.context.errant_record_reporter = None
-    with pytest.raises(api.DataError):
+    with pytest.raises(DataError):
         task.put([record(None, "x")])
     task.stop()
 

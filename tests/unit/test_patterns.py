@@ -13,9 +13,9 @@ ROOT = pathlib.Path(__file__).parents[2]
 USES = pattern_attacks.in_source(ROOT)
 CONSTANT = [use for use in USES if use.text is not None]
 COMPOSED = {
-    ("mm2/app/overview.py", "f'(?<![\\\\w.-]){re.escape(name)}(?!\\\\d)'"),
-    ("mm2/app/reports/flow_report.py", "named"),
-    ("mm2/app/settings/clusters.py", "words"),
+    ("mm2/status/topic_rows.py", "f'(?<![\\\\w.-]){re.escape(name)}(?!\\\\d)'"),
+    ("mm2/status/status_document.py", "named"),
+    ("mm2/config/clusters_section.py", "words"),
 }
 """One escaped name between two assertions that look at one character each."""
 
@@ -29,7 +29,7 @@ def test_an_expression_takes_linear_time(use):
 def test_what_is_no_constant_is_known_or_bounded():
     """Expressions of users go through `user_pattern`, which limits the steps of each match."""
     allowed = {
-        ("mm2/core/configs/kinds.py", "pattern"),  # its callers' constants are measured above
+        ("mm2/config/value_types.py", "pattern"),  # its callers' constants are measured above
     }
     found = {(use.place.rpartition(":")[0], use.name) for use in USES if use.text is None}
     assert found == COMPOSED | allowed

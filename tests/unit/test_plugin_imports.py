@@ -11,7 +11,7 @@ IMPORT_ALL = """
 import importlib, pathlib, sys
 root = pathlib.Path(sys.argv[1])
 sys.path.insert(0, str(root))
-for room in ("api", "builtin"):
+for room in ("api", "plugins"):
     for file in sorted((root / "connect_runtime" / room).rglob("*.py")):
         name = ".".join(file.relative_to(root).with_suffix("").parts)
         importlib.import_module(name.removesuffix(".__init__"))
@@ -28,4 +28,4 @@ def test_plugins_import_without_any_package():
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["api", "base", "builtin"]
+    assert done.stdout.split() == ["api", "base", "plugins"]

@@ -1,51 +1,112 @@
-"""Applications as users have them: one writes numbered records, one works in a consumer group.
+"""Applications as users have them: a producer of numbered records and a consumer-group member.
 
-Whoever has both knows afterwards what was processed, how often, and what was not.
+Together they tell afterwards what was processed, how often, and what was not. `ClientLoop` is
+the thread that each of them runs on; it reports at its end what failed.
 """
 
 from __future__ import annotations
 
 import itertools
 import threading
+from typing import Self
 
 import confluent_kafka
 
-from mm2.sandbox import clients, failures
-from mm2.sandbox.traffic import loops
+from connect_runtime.base.timing import Clock
+from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.threads import OwnedThread, ThreadDied, ThreadGroup
+from mm2.sandbox import sandbox_clients
+from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
+from mm2.sandbox.sandbox_errors import SandboxError
 
-_STOP_S = 100.0
-_FLUSH_S = 20.0
-_REQUEST_S = 60.0
-_ROOM_S = 0.1
+LOOP_STOP_TIMEOUT_S = 10.0
 
 
-class Writing(loops.Loop):
+class ClientLoop:
+    """Runs `_run` from `start` to `stop`, or inside `with`. `name` and `where` are for messages."""
+
+    def __init__(
+        self,
+        name: str,
+        where: str,
+        *,
+        stop_s: float = LOOP_STOP_TIMEOUT_S,
+        now: Clock | None = None,
+    ) -> None:
+        self._name = name
+        self._where = where
+        self._stop_s = stop_s
+        self._clock = now or SystemClock()
+        self._failure: BaseException | None = None
+        self._thread: OwnedThread | None = None
+        self._threads = ThreadGroup(on_unasked_end=self._note_end)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def running(self) -> bool:
+        return self._thread is not None and self._thread.alive
+
+    def start(self) -> None:
+        self._thread = self._threads.start(f"{self._name} {self._where}", self._run)
+
+    def stop(self) -> None:
+        """End it; raises what went wrong on the way, if anything did."""
+        still_there = self._threads.stop_all(self._stop_s)
+        if self._failure is not None:
+            raise SandboxError(f"{self._name} on {self._where}: {self._failure}") from self._failure
+        if still_there:
+            raise SandboxError(f"{self._name} on {self._where} did not end when asked")
+
+    def end(self) -> None:
+        """End it whatever happened, without a word: for cleaning up."""
+        self._threads.stop_all(self._stop_s)
+
+    def _run(self, stop: threading.Event) -> None:
+        raise NotImplementedError
+
+    def _note_end(self, end: ThreadDied) -> None:
+        self._failure = end.error or SandboxError("it ended unasked")
+
+
+_APPLICATION_STOP_TIMEOUT_S = 100.0
+_FLUSH_TIMEOUT_S = 20.0
+_REQUEST_TIMEOUT_S = 60.0
+_QUEUE_FULL_WAIT_S = 0.1
+
+
+class NumberProducer(ClientLoop):
     """Sends numbers from `first` on, one after the other, to the partitions in turn; `sent` are
     those that were acknowledged. What a dead cluster does not take is given up."""
 
     def __init__(
         self,
-        to: clients.Properties,
+        to: ClientProperties,
         topic: str,
         *,
         partitions: int,
         first: int = 0,
         pause_s: float = 0.005,
     ) -> None:
-        super().__init__("application that writes", topic, stop_s=_STOP_S)
+        super().__init__("application that writes", topic, stop_s=_APPLICATION_STOP_TIMEOUT_S)
         self.sent: set[int] = set()
         self._topic = topic
         self._partitions = partitions
         self._numbers = itertools.count(first)
         self._pause_s = pause_s
-        self._producer = clients.Clients(to, alias="source").producer(
+        self._producer = SandboxClients(to, alias="source").producer(
             f"writes-{topic}", enable_idempotence=True, linger_ms=5
         )
 
     def _run(self, stop: threading.Event) -> None:
         while not stop.wait(self._pause_s):
             self._send(next(self._numbers))
-        self._producer.flush(_FLUSH_S)
+        self._producer.flush(_FLUSH_TIMEOUT_S)
 
     def _send(self, number: int) -> None:
         def told(error: confluent_kafka.KafkaError | None, _: confluent_kafka.Message) -> None:
@@ -60,25 +121,25 @@ class Writing(loops.Loop):
                 on_delivery=told,
             )
         except BufferError:
-            self._producer.poll(_ROOM_S)
+            self._producer.poll(_QUEUE_FULL_WAIT_S)
         self._producer.poll(0)
 
 
-class Reading(loops.Loop):
+class GroupConsumer(ClientLoop):
     """A member of a group that reads these topics: what it has processed, it commits, and it begins
     where the group stands or not at all. `processed` are numbers in the order of reading, `places`
     their partitions and offsets. One that is `cut_off` leaves nothing behind: it does not wait for
     a dead cluster."""
 
-    def __init__(self, at: clients.Properties, group: str, *topics: str) -> None:
+    def __init__(self, at: ClientProperties, group: str, *topics: str) -> None:
         topic = ", ".join(topics)
-        super().__init__("application that reads", topic, stop_s=_STOP_S)
+        super().__init__("application that reads", topic, stop_s=_APPLICATION_STOP_TIMEOUT_S)
         self.processed: list[int] = []
         self.places: list[tuple[int, int]] = []
         self.cut_off = False
         self._committed = 0
         self._topics = topics
-        self._clients = clients.Clients(at, alias=group)
+        self._clients = SandboxClients(at, alias=group)
         self._consumer = self._clients.consumer(
             f"reads-{topics[0]}",
             group_id=group,
@@ -108,26 +169,27 @@ class Reading(loops.Loop):
         self.places.append((message.partition() or 0, message.offset() or 0))
 
 
-def begin(at: clients.Properties, group: str, topic: str, *, partitions: int) -> None:
+def create_group_at_start(at: ClientProperties, group: str, topic: str, *, partitions: int) -> None:
     """The group begins at the beginning, explicitly: nothing is reset later. Raises `ConnectError`.
 
     The topic of offsets is made for the first group of all, and brokers hear late of new topics:
     what is refused for now is asked again.
     """
-    clients.repeated(
-        lambda: _write_first(at, group, topic, partitions=partitions), timeout_s=_REQUEST_S
+    sandbox_clients.retry_until_answered(
+        lambda: _write_start_offsets(at, group, topic, partitions=partitions),
+        timeout_s=_REQUEST_TIMEOUT_S,
     )
 
 
-def _write_first(at: clients.Properties, group: str, topic: str, *, partitions: int) -> None:
-    made = clients.Clients(at, alias=group)
+def _write_start_offsets(at: ClientProperties, group: str, topic: str, *, partitions: int) -> None:
+    made = SandboxClients(at, alias=group)
     admin = made.admin(f"begins-{group}")  # what it was asked ends with it
     places = [confluent_kafka.TopicPartition(topic, number, 0) for number in range(partitions)]
     request = confluent_kafka.ConsumerGroupTopicPartitions(group, places)
     doing = f"writing the first positions of the group {group}"
     try:
         future = admin.alter_consumer_group_offsets([request])[group]
-        done = future.result(_REQUEST_S)
+        done = future.result(_REQUEST_TIMEOUT_S)
     except TimeoutError:
         raise made.overdue(doing) from None
     except confluent_kafka.KafkaException as error:
@@ -137,16 +199,18 @@ def _write_first(at: clients.Properties, group: str, topic: str, *, partitions: 
         raise made.explain(refused[0], doing)
 
 
-def positions(at: clients.Properties, group: str, topic: str, *, partitions: int) -> dict[int, int]:
+def read_group_offsets(
+    at: ClientProperties, group: str, topic: str, *, partitions: int
+) -> dict[int, int]:
     """By partition, where the group goes on. Raises `SandboxError` where it would not know."""
-    made = clients.Clients(at, alias=group)
+    made = SandboxClients(at, alias=group)
     consumer = made.consumer(f"asks-{group}", group_id=group)
     places = [confluent_kafka.TopicPartition(topic, number) for number in range(partitions)]
 
     def ask() -> dict[int, int]:
         doing = f"reading the positions of the group {group}"
         try:
-            answer = consumer.committed(places, _REQUEST_S)
+            answer = consumer.committed(places, _REQUEST_TIMEOUT_S)
         except confluent_kafka.KafkaException as error:
             raise made.explain(error.args[0], doing) from None
         refused = [each.error for each in answer if each.error is not None]
@@ -155,9 +219,9 @@ def positions(at: clients.Properties, group: str, topic: str, *, partitions: int
         return {each.partition: each.offset for each in answer}
 
     try:
-        found = clients.repeated(ask, timeout_s=_REQUEST_S)
+        found = sandbox_clients.retry_until_answered(ask, timeout_s=_REQUEST_TIMEOUT_S)
     finally:
         consumer.close()
     if min(found.values()) < 0:
-        raise failures.SandboxError(f"the group {group} stands nowhere in {topic}: {found}")
+        raise SandboxError(f"the group {group} stands nowhere in {topic}: {found}")
     return found

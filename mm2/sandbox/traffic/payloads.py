@@ -1,4 +1,4 @@
-"""What records look like: every shape that a client can give them, the same for the same seed."""
+"""The contents of records: every shape that a client can send, repeatable by seed. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from random import Random
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
-LARGEST_BYTES = 5_000_000
+LARGEST_VALUE_BYTES = 5_000_000
 NO_TIMESTAMP_MS = -1
 _DAY_MS = 86_400_000
 _WORDS = (b"order", b"invoice", b"parcel", b"refund", b"customer", b"warehouse", b"carrier")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outgoing:
+class OutgoingRecord:
     """A record to send. Without `timestamp_ms` it gets the time of sending."""
 
     value: bytes | None
@@ -32,7 +32,7 @@ class Outgoing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class BatchSpec:
     """What to make: `count` records, the first of them number `first`, as of `wall_ms`."""
 
     rng: Random
@@ -45,10 +45,10 @@ class Batch:
         return range(self.first, self.first + self.count)
 
 
-Make = Callable[[Batch], Iterator[Outgoing]]
+MakeRecords = Callable[[BatchSpec], Iterator[OutgoingRecord]]
 
 
-def documents(batch: Batch) -> Iterator[Outgoing]:
+def make_documents(batch: BatchSpec) -> Iterator[OutgoingRecord]:
     """Keyed JSON of 150 to 2,000 bytes that compresses as documents do."""
     rng = batch.rng
     filler = b" ".join(rng.choices(_WORDS, k=500))
@@ -56,7 +56,7 @@ def documents(batch: Batch) -> Iterator[Outgoing]:
         start = rng.randrange(1_000)
         note = filler[start : start + rng.randrange(50, 1_500)]
         amount, kind = rng.randrange(1_000_000), rng.choice(_WORDS)
-        yield Outgoing(
+        yield OutgoingRecord(
             key=b"customer-%d" % (amount % 1_000),
             value=b'{"id":%d,"amount":%d.0,"kind":"%b","note":"%b"}' % (number, amount, kind, note),
             partition=rng.randrange(batch.partitions),
@@ -75,7 +75,7 @@ _KEYS = (None, b"", b"\x00", b"key", "ключ".encode(), b"k" * 3_000)
 _VALUES = (None, b"", b"\x00", b"value", bytes(range(256)), b"v" * 20_000)
 
 
-def shapes(batch: Batch) -> Iterator[Outgoing]:
+def make_shapes(batch: BatchSpec) -> Iterator[OutgoingRecord]:
     """Null, empty, binary and long keys and values with all sorts of headers, in every combination.
 
     Timestamps are given, of the last ten minutes, and jump back and forth.
@@ -84,7 +84,7 @@ def shapes(batch: Batch) -> Iterator[Outgoing]:
     for number in batch.numbers():
         # 97 and the number of combinations have no common factor: all of them come, well mixed.
         key, value, headers = combinations[number * 97 % len(combinations)]
-        yield Outgoing(
+        yield OutgoingRecord(
             key=key,
             value=value,
             headers=headers,
@@ -93,32 +93,32 @@ def shapes(batch: Batch) -> Iterator[Outgoing]:
         )
 
 
-_SIZES = (1, LARGEST_BYTES, 10, 1_000_000, 100, 100_000, 1_000, 10_000)
+_SIZES = (1, LARGEST_VALUE_BYTES, 10, 1_000_000, 100, 100_000, 1_000, 10_000)
 
 
-def sizes(batch: Batch) -> Iterator[Outgoing]:
+def make_sizes(batch: BatchSpec) -> Iterator[OutgoingRecord]:
     """Values of 1 byte to 5 MB, incompressible, small beside large."""
     for number in batch.numbers():
-        yield Outgoing(
+        yield OutgoingRecord(
             value=batch.rng.randbytes(_SIZES[number % len(_SIZES)]),
             partition=number // len(_SIZES) % batch.partitions,
         )
 
 
-def counters(batch: Batch) -> Iterator[Outgoing]:
+def make_counters(batch: BatchSpec) -> Iterator[OutgoingRecord]:
     """Small records, in turn over all partitions."""
     for number in batch.numbers():
-        yield Outgoing(
+        yield OutgoingRecord(
             key=b"%d" % number,
             value=b"counter %d %x" % (number, batch.rng.getrandbits(64)),
             partition=number % batch.partitions,
         )
 
 
-def three_days_old(batch: Batch) -> Iterator[Outgoing]:
+def make_old_documents(batch: BatchSpec) -> Iterator[OutgoingRecord]:
     """Documents with event times of three days ago, as a backfill has them."""
-    for number, record in zip(batch.numbers(), documents(batch), strict=True):
-        yield Outgoing(
+    for number, record in zip(batch.numbers(), make_documents(batch), strict=True):
+        yield OutgoingRecord(
             key=record.key,
             value=record.value,
             partition=record.partition,
@@ -126,13 +126,13 @@ def three_days_old(batch: Batch) -> Iterator[Outgoing]:
         )
 
 
-def timeless(batch: Batch) -> Iterator[Outgoing]:
+def make_untimed(batch: BatchSpec) -> Iterator[OutgoingRecord]:
     """Records without a timestamp (-1) beside records of the year 1970.
 
     No client can send 0: librdkafka takes it for "now".
     """
     for number in batch.numbers():
-        yield Outgoing(
+        yield OutgoingRecord(
             value=b"timeless %d %x" % (number, batch.rng.getrandbits(64)),
             partition=number % batch.partitions,
             timestamp_ms=NO_TIMESTAMP_MS if number % 2 else 1 + number,

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from connect_runtime.base import ids
-from mm2.core import naming
-from mm2.core.offsets import offset_map
-from mm2.sandbox import cluster
+from connect_runtime.base.ids import TopicPartition
+from mm2.offsets.offset_map import OffsetMap
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from mm2.topics import naming
 from tests.support import kafka
 
-MAP_TOPIC = naming.map_topic("east")
+MAP_TOPIC = naming.offset_map_topic("east")
 
 
-def read_map(target: cluster.Cluster) -> offset_map.OffsetMap:
-    found = offset_map.OffsetMap()
+def read_map(target: SandboxCluster) -> OffsetMap:
+    found = OffsetMap()
     for record in kafka.read_partition(target.client_properties(), MAP_TOPIC):
         assert record.key is not None
         found.apply(record.key, record.value)
@@ -22,8 +22,8 @@ def read_map(target: cluster.Cluster) -> offset_map.OffsetMap:
 
 
 def uncovered(
-    target: cluster.Cluster, partitions: Iterable[ids.TopicPartition], *, prefix: str = "east."
-) -> dict[ids.TopicPartition, tuple[int | None, int]]:
+    target: SandboxCluster, partitions: Iterable[TopicPartition], *, prefix: str = "east."
+) -> dict[TopicPartition, tuple[int | None, int]]:
     """`differing`, of these partitions of the source and the logs of their mirrors."""
     properties = target.client_properties()
     ends = {
@@ -35,14 +35,14 @@ def uncovered(
 
 
 def differing(
-    known: offset_map.OffsetMap, ends: Mapping[ids.TopicPartition, int]
-) -> dict[ids.TopicPartition, tuple[int | None, int]]:
+    known: OffsetMap, ends: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, tuple[int | None, int]]:
     """Partitions with (anchor's next target offset, end of the mirror's log) where the two differ.
 
     None for an offset: the map has no anchor. No difference at all: the next start finds nothing
     behind its anchors, and has nothing to pair.
     """
-    found: dict[ids.TopicPartition, tuple[int | None, int]] = {}
+    found: dict[TopicPartition, tuple[int | None, int]] = {}
     for partition, end in sorted(ends.items()):
         anchor = known.partition(partition).anchor
         reached = anchor.segment.target_next if anchor is not None else None

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mm2.sandbox import cluster, comparison, log_reader, proof
-from tests.chaos.workloads import writers
+from mm2.sandbox import log_reader, proof
+from mm2.sandbox.copy_comparison import TopicsComparison
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from tests.chaos.workloads.writers import Kind
 
 
 def assert_exactly_once(
-    source: cluster.Cluster,
-    target: cluster.Cluster,
-    kinds: Sequence[writers.Kind],
+    source: SandboxCluster,
+    target: SandboxCluster,
+    kinds: Sequence[Kind],
     *,
     prefix: str = "east.",
-) -> comparison.Comparison:
+) -> TopicsComparison:
     """Nothing lost, nothing twice, nothing altered, in both isolation levels.
 
     Of records with old timestamps the promise holds for read_committed readers: their copies go
@@ -27,14 +29,14 @@ def assert_exactly_once(
 
 
 def compare(
-    source: cluster.Cluster,
-    target: cluster.Cluster,
-    kinds: Sequence[writers.Kind],
+    source: SandboxCluster,
+    target: SandboxCluster,
+    kinds: Sequence[Kind],
     isolation: str,
     *,
     prefix: str,
-) -> comparison.Comparison:
-    found = proof.compare(
+) -> TopicsComparison:
+    found = proof.compare_topics(
         source.client_properties(),
         target.client_properties(),
         {kind.topic: prefix + kind.topic for kind in kinds},
@@ -45,5 +47,5 @@ def compare(
     return found
 
 
-def _records(found: comparison.Comparison, topic: str) -> int:
+def _records(found: TopicsComparison, topic: str) -> int:
     return sum(each.source_records for each in found.partitions if each.source.topic == topic)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import enum
 from random import Random
 
-from connect_runtime.system import polling
-from mm2.sandbox import cluster
+from connect_runtime.system import clock
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 
 AWAY_MAX_S = 3.0
 
@@ -17,7 +17,7 @@ class Kind(enum.Enum):
     FREEZE = "frozen for a while"
 
 
-def strike(victim: cluster.Cluster, kind: Kind, random: Random) -> None:
+def strike(victim: SandboxCluster, kind: Kind, random: Random) -> None:
     """Returns when the brokers serve again."""
     away_s = random.uniform(0.3, AWAY_MAX_S)
     match kind:
@@ -35,4 +35,4 @@ def strike(victim: cluster.Cluster, kind: Kind, random: Random) -> None:
 
 def pause(seconds: float) -> None:
     """Let the fault last; nothing can be waited for meanwhile."""
-    polling.until(lambda: False, timeout_s=seconds)
+    clock.wait_until(lambda: False, timeout_s=seconds)

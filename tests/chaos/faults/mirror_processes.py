@@ -15,6 +15,7 @@ from random import Random
 
 from connect_runtime.system import processes
 from tests.support import eventually, mirror
+from tests.support.mirror import Mirror
 
 
 class Kind(enum.Enum):
@@ -28,7 +29,7 @@ ENDS_THE_RUN = frozenset({Kind.DRIVER, Kind.JVM})
 """After these `mm2 run` has to be started again; after the others it mends itself."""
 
 
-def pids(run: mirror.Mirror, kind: Kind) -> list[int]:
+def pids(run: Mirror, kind: Kind) -> list[int]:
     match kind:
         case Kind.DRIVER:
             return [run.pid]
@@ -41,7 +42,7 @@ def pids(run: mirror.Mirror, kind: Kind) -> list[int]:
             return mirror.copy_processes(run.pid)
 
 
-def kill(run: mirror.Mirror, kind: Kind, random: Random) -> int:
+def kill(run: Mirror, kind: Kind, random: Random) -> int:
     """SIGKILL to one process of this kind, waiting for one to be there; returns its id."""
     found = eventually.eventually(lambda: pids(run, kind), 60.0, f"there is a {kind.value}")
     victim = random.choice(found)
@@ -54,7 +55,7 @@ def await_family_gone(family: Iterable[int], deadline_s: float = 15.0) -> None:
     """Nothing of a run may outlive it (frozen processes do: leave them out)."""
     watched = list(family)
     eventually.eventually(
-        lambda: not any(map(processes.alive, watched)),
+        lambda: not any(map(processes.is_alive, watched)),
         deadline_s,
-        lambda: f"gone: {[pid for pid in watched if processes.alive(pid)]}",
+        lambda: f"gone: {[pid for pid in watched if processes.is_alive(pid)]}",
     )

@@ -15,12 +15,14 @@ from typing import Any, Self
 
 import confluent_kafka
 
-from connect_runtime.base import ids
-from connect_runtime.system import clock, threads
-from mm2.sandbox import cluster
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import kafka
+from tests.support.kafka import Properties
 
-CLOCK = clock.SystemClock()
+CLOCK = SystemClock()
 OLD_MS = 3 * 86_400_000
 STOP_S = 60.0
 _ABORT_CHANCE = 0.35
@@ -60,7 +62,7 @@ class Writer:
     """Writes bursts until it is stopped."""
 
     def __init__(
-        self, kind: Kind, properties: kafka.Properties, *, random: Random, pause_s: float
+        self, kind: Kind, properties: Properties, *, random: Random, pause_s: float
     ) -> None:
         self.kind = kind
         self.acknowledged = 0
@@ -147,7 +149,7 @@ class Traffic:
 
     def __init__(
         self,
-        source: cluster.Cluster,
+        source: SandboxCluster,
         *,
         seed: int,
         kinds: Sequence[Kind] = MIXED,
@@ -164,8 +166,8 @@ class Traffic:
             )
             for kind in kinds
         ]
-        self._ends: list[threads.UnaskedEnd] = []
-        self._threads = threads.Threads(on_unasked_end=self._ends.append)
+        self._ends: list[ThreadDied] = []
+        self._threads = ThreadGroup(on_unasked_end=self._ends.append)
 
     @property
     def acknowledged(self) -> int:
@@ -176,9 +178,9 @@ class Traffic:
         return [kind.topic for kind in self.kinds]
 
     @property
-    def partitions(self) -> list[ids.TopicPartition]:
+    def partitions(self) -> list[TopicPartition]:
         return [
-            ids.TopicPartition(kind.topic, number)
+            TopicPartition(kind.topic, number)
             for kind in self.kinds
             for number in range(kind.partitions)
         ]

@@ -5,34 +5,36 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from mm2.core.copy import instructions, partition, setup
 from mm2.formats import record_sets
-from tests.model.delivery import faults
+from mm2.replication.partition_replicator import Instructions, PartitionReplicator
+from mm2.replication.recovery_instructions import FetchedRecords, Instruction, ReverseFlowProducers
+from mm2.replication.setup import PartitionSetup
+from tests.model.delivery.faults import Bent, BentCopy
 
 
-def nobody_asked(where: setup.PartitionSetup, **rest: Any) -> partition.PartitionCopy:
+def nobody_asked(where: PartitionSetup, **rest: Any) -> PartitionReplicator:
     """A machine that does not know that another flow leads back."""
-    return partition.PartitionCopy(dataclasses.replace(where, opposite_map=""), **rest)
+    return PartitionReplicator(dataclasses.replace(where, opposite_map=""), **rest)
 
 
-class NotReadToTheEnd(faults.BentCopy):
+class NotReadToTheEnd(BentCopy):
     """The newest id was not read yet when it was answered."""
 
-    def bend(self, question: instructions.Instruction) -> faults.Bent:
+    def bend(self, question: Instruction) -> Bent:
         answer = yield question
-        if isinstance(answer, instructions.Theirs) and answer.producers:
+        if isinstance(answer, ReverseFlowProducers) and answer.producers:
             newest = max(answer.producers)
-            return instructions.Theirs(producers=answer.producers.difference({newest}))
+            return ReverseFlowProducers(producers=answer.producers.difference({newest}))
         return answer
 
 
-class AskedAtMarkers(partition.PartitionCopy):
+class AskedAtMarkers(PartitionReplicator):
     """Wants to know whose a marker is: the id of one that takes a partition is not stored yet."""
 
-    def offer(self, records: instructions.Records, now_s: float) -> partition.Instructions:
+    def offer(self, records: FetchedRecords, now_s: float) -> Instructions:
         found = {
             header.producer_id
-            for header, _ in record_sets.batches(records.records)
+            for header, _ in record_sets.iter_batches(records.records)
             if header.is_control and header.base_offset >= self.source.position
         }
         known = self._context.opposite
@@ -40,10 +42,10 @@ class AskedAtMarkers(partition.PartitionCopy):
         return super().offer(records, now_s)
 
 
-class TheirsPaired(partition.PartitionCopy):
+class TheirsPaired(PartitionReplicator):
     """What the opposite flow brought is skipped when copying, and not when pairing."""
 
-    def __init__(self, where: setup.PartitionSetup, **rest: Any) -> None:
+    def __init__(self, where: PartitionSetup, **rest: Any) -> None:
         super().__init__(where, **rest)
         blind = dataclasses.replace(where, opposite_map="")
         self._way_in._context = dataclasses.replace(self._way_in._context, where=blind)

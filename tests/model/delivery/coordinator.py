@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import enum
 
-from tests.model.delivery import events, target_log, weather
+from tests.model.delivery import target_log
+from tests.model.delivery.events import Events
+from tests.model.delivery.target_log import TargetLog
+from tests.model.delivery.weather import Weather
 
 INVALID_EPOCH = 47
 INVALID_STATE = 48
@@ -37,9 +40,7 @@ _PREPARED = (State.PREPARE_COMMIT, State.PREPARE_ABORT)
 class Coordinator:
     """Invariant: a marker is on its way exactly while the state is one of the prepared ones."""
 
-    def __init__(
-        self, world: events.Events, conditions: weather.Weather, target: target_log.TargetLog
-    ) -> None:
+    def __init__(self, world: Events, conditions: Weather, target: TargetLog) -> None:
         self._world = world
         self._random = world.random
         self._weather = conditions

@@ -13,36 +13,55 @@ from typing import Any
 
 import crc32c
 
-from mm2.core.copy import (
-    facts,
-    instructions,
-    map_writer,
-    outcomes,
-    partition,
-    script_runner,
-    setup,
-    standing,
-    way_in,
+from mm2.formats import offset_map_records, record_batch, record_sets
+from mm2.formats.offset_map_records import MapSegment, MapSegmentKey
+from mm2.formats.record_batch import BatchHeader
+from mm2.replication.map_writer import MapWriter
+from mm2.replication.partition_replicator import Instructions, PartitionReplicator
+from mm2.replication.partition_state import PartitionPhase
+from mm2.replication.recovery import OnScriptEnd, Recovery, ScriptRunner
+from mm2.replication.recovery_instructions import (
+    AddToTransaction,
+    AppendToFlowLog,
+    CommitTransaction,
+    EpochEnd,
+    FetchedRecords,
+    FindEpochEnd,
+    FindTargetEnd,
+    FlowLogItem,
+    InitProducer,
+    Instruction,
+    InstructionAnswer,
+    InstructionDone,
+    ProducerIdentity,
+    ReadRecoveredState,
+    ReadSource,
+    ReadTarget,
+    RecoveredState,
+    Script,
+    TargetEnd,
 )
-from mm2.formats import map_record, record_batch, record_sets
+from mm2.replication.recovery_outcomes import PartitionAcquired
+from mm2.replication.setup import PartitionSetup
 from tests.fakes import batches
+from tests.fakes.batches import Stamp
 
-Bent = instructions.Script[instructions.Answer]
+Bent = Script[InstructionAnswer]
 _MADE_UP_IDS = itertools.count(1 << 40)
 
 
-class _BentRunner(script_runner.ScriptRunner):
+class _BentRunner(ScriptRunner):
     """Gives a script to run through `bend`."""
 
-    bend: Callable[[instructions.Script[object]], instructions.Script[object]]
+    bend: Callable[[Script[object]], Script[object]]
 
     def start(
-        self, script: instructions.Script[object], on_end: script_runner.OnEnd, *, now_s: float
-    ) -> list[instructions.Instruction]:
+        self, script: Script[object], on_end: OnScriptEnd, *, now_s: float
+    ) -> list[Instruction]:
         return super().start(self.bend(script), on_end, now_s=now_s)
 
 
-class BentCopy(partition.PartitionCopy):
+class BentCopy(PartitionReplicator):
     """Every question of a script goes through `bend`, which may ask it or answer it."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
@@ -50,11 +69,11 @@ class BentCopy(partition.PartitionCopy):
         runner = self.script = self._way_in._runner = _BentRunner(self.where)
         runner.bend = self._begun
 
-    def _begun(self, script: instructions.Script[object]) -> instructions.Script[object]:
+    def _begun(self, script: Script[object]) -> Script[object]:
         self.in_tail = False
         return self._through(script)
 
-    def _through(self, script: instructions.Script[object]) -> instructions.Script[object]:
+    def _through(self, script: Script[object]) -> Script[object]:
         try:
             question = next(script)
             while True:
@@ -63,90 +82,90 @@ class BentCopy(partition.PartitionCopy):
         except StopIteration as end:
             return end.value
 
-    def _told(self, question: instructions.Instruction) -> Bent:
+    def _told(self, question: Instruction) -> Bent:
         answer = yield from self.bend(question)
-        if isinstance(question, instructions.ReadFacts) and isinstance(answer, facts.Facts):
+        if isinstance(question, ReadRecoveredState) and isinstance(answer, RecoveredState):
             self.in_tail = True  # what is read of the target from here on is the tail
             self.facts = answer
         return answer
 
-    def bend(self, question: instructions.Instruction) -> Bent:
+    def bend(self, question: Instruction) -> Bent:
         return (yield question)
 
 
 class _WithoutMarker(BentCopy):
     """Believes that its marker stands right behind the log's end, and goes on there."""
 
-    identity = instructions.ProducerIdentity(id=-1, epoch=-1)
-    marker: instructions.Answer | None = None
+    identity = ProducerIdentity(id=-1, epoch=-1)
+    marker: InstructionAnswer | None = None
 
-    def initialise(self, question: instructions.Instruction) -> Bent:
+    def initialise(self, question: Instruction) -> Bent:
         return (yield question)
 
     def skips(self) -> bool:
-        return self.standing.phase is standing.Phase.TAKING
+        return self.standing.phase is PartitionPhase.TAKING
 
-    def bend(self, question: instructions.Instruction) -> Bent:
-        if isinstance(question, instructions.InitProducer):
+    def bend(self, question: Instruction) -> Bent:
+        if isinstance(question, InitProducer):
             answer = yield from self.initialise(question)
-            if isinstance(answer, instructions.ProducerIdentity):
+            if isinstance(answer, ProducerIdentity):
                 self.identity, self.marker = answer, None
             return answer
         if not self.skips():
             return (yield question)
         match question:
-            case instructions.AddToTransaction() | instructions.CommitTransaction():
-                return instructions.Done()
-            case instructions.ReadTarget() if self.marker is None:
-                return self._make_marker((yield instructions.NoteTargetEnd()))
-            case instructions.Record():
-                return (yield instructions.Record(items=tuple(map(_nearer, question.items))))
-            case instructions.ReadTarget():
+            case AddToTransaction() | CommitTransaction():
+                return InstructionDone()
+            case ReadTarget() if self.marker is None:
+                return self._make_marker((yield FindTargetEnd()))
+            case AppendToFlowLog():
+                return (yield AppendToFlowLog(items=tuple(map(_nearer, question.items))))
+            case ReadTarget():
                 answer = yield question
-                nothing = isinstance(answer, instructions.Records) and not answer.records
+                nothing = isinstance(answer, FetchedRecords) and not answer.records
                 return self.marker if nothing and self.marker else answer
         return (yield question)
 
-    def _make_marker(self, answer: instructions.Answer) -> instructions.Answer:
-        if not isinstance(answer, instructions.TargetEnd):
+    def _make_marker(self, answer: InstructionAnswer) -> InstructionAnswer:
+        if not isinstance(answer, TargetEnd):
             return answer
-        stamp = batches.Stamp(
+        stamp = Stamp(
             base_offset=answer.offset,
             leader_epoch=answer.leader_epoch,
             producer_id=self.identity.id,
             producer_epoch=self.identity.epoch,
         )
         made_up = memoryview(batches.marker(stamp, commit=True, timestamp=0))
-        self.marker = instructions.Records(records=made_up, log_start=0, end=answer.offset)
+        self.marker = FetchedRecords(records=made_up, log_start=0, end=answer.offset)
         return self.marker
 
     def _begin_copying(
-        self, taken: outcomes.Taken, written: map_writer.MapWriter, now_s: float
-    ) -> partition.Instructions:
+        self, taken: PartitionAcquired, written: MapWriter, now_s: float
+    ) -> Instructions:
         if self.skips():
             taken = dataclasses.replace(taken, target=taken.target - 1)
             written.target_next = taken.target
         return super()._begin_copying(taken, written, now_s)
 
 
-def _nearer(item: instructions.LogItem) -> instructions.LogItem:
+def _nearer(item: FlowLogItem) -> FlowLogItem:
     """An anchor that does not count the marker which is not there."""
-    key = map_record.decode_key(item.key) if not item.receipt else None
-    if not isinstance(key, map_record.SegmentKey) or item.value is None:
+    key = offset_map_records.decode_key(item.key) if not item.receipt else None
+    if not isinstance(key, MapSegmentKey) or item.value is None:
         return item
-    segment = map_record.decode_value(key, item.value)
-    assert isinstance(segment, map_record.Segment)
+    segment = offset_map_records.decode_value(key, item.value)
+    assert isinstance(segment, MapSegment)
     nearer = dataclasses.replace(segment, target_next=segment.target_next - 1)
-    return dataclasses.replace(item, value=map_record.encode_value(nearer))
+    return dataclasses.replace(item, value=offset_map_records.encode_value(nearer))
 
 
 class NoFence(_WithoutMarker):
     """Every owner writes under a producer id of its own, made up on the spot."""
 
-    def initialise(self, question: instructions.Instruction) -> Bent:
+    def initialise(self, question: Instruction) -> Bent:
         del question
         yield from ()
-        return instructions.ProducerIdentity(id=next(_MADE_UP_IDS), epoch=0)
+        return ProducerIdentity(id=next(_MADE_UP_IDS), epoch=0)
 
 
 class InitProducerOnly(_WithoutMarker):
@@ -161,48 +180,48 @@ class NewPartitionUnmarked(_WithoutMarker):
     def skips(self) -> bool:
         return self.empty and super().skips()
 
-    def bend(self, question: instructions.Instruction) -> Bent:
+    def bend(self, question: Instruction) -> Bent:
         answer = yield from super().bend(question)
-        if isinstance(question, instructions.NoteTargetEnd):
-            self.empty = isinstance(answer, instructions.TargetEnd) and answer.offset == 0
+        if isinstance(question, FindTargetEnd):
+            self.empty = isinstance(answer, TargetEnd) and answer.offset == 0
         return answer
 
 
 class _OtherTail(BentCopy):
     """Sees another tail of the target than the one that is there."""
 
-    def bend(self, question: instructions.Instruction) -> Bent:
+    def bend(self, question: Instruction) -> Bent:
         answer = yield question
-        if not isinstance(question, instructions.ReadTarget) or not self.in_tail:
+        if not isinstance(question, ReadTarget) or not self.in_tail:
             return answer
-        if not isinstance(answer, instructions.Records):
+        if not isinstance(answer, FetchedRecords):
             return answer
         return dataclasses.replace(answer, records=memoryview(self.seen(answer)))
 
-    def seen(self, answer: instructions.Records) -> bytes:
+    def seen(self, answer: FetchedRecords) -> bytes:
         start = self.facts.anchor.segment.target_next if self.facts.anchor else 0
         kept = [
             bytes(batch)
-            for header, batch in record_sets.batches(answer.records)
+            for header, batch in record_sets.iter_batches(answer.records)
             if header.is_control or header.base_offset < start or self.keep(header, batch)
         ]
         return b"".join(kept)
 
-    def keep(self, header: record_batch.BatchHeader, batch: memoryview) -> bool:
+    def keep(self, header: BatchHeader, batch: memoryview) -> bool:
         raise NotImplementedError
 
 
 class TailIgnored(_OtherTail):
     """Whatever older owners wrote behind the anchor does not count."""
 
-    def keep(self, header: record_batch.BatchHeader, batch: memoryview) -> bool:
+    def keep(self, header: BatchHeader, batch: memoryview) -> bool:
         return False
 
 
 class TailShifted(_OtherTail):
     """The first batch behind the anchor is taken to belong to what is before it."""
 
-    def keep(self, header: record_batch.BatchHeader, batch: memoryview) -> bool:
+    def keep(self, header: BatchHeader, batch: memoryview) -> bool:
         assert self.facts.anchor is not None
         return header.base_offset > self.facts.anchor.segment.target_next
 
@@ -210,11 +229,11 @@ class TailShifted(_OtherTail):
 class AbortedTailCounted(_OtherTail):
     """A transactional batch counts whatever its marker says."""
 
-    def keep(self, header: record_batch.BatchHeader, batch: memoryview) -> bool:
+    def keep(self, header: BatchHeader, batch: memoryview) -> bool:
         return True
 
-    def seen(self, answer: instructions.Records) -> bytes:
-        return b"".join(plain(batch) for _, batch in record_sets.batches(answer.records))
+    def seen(self, answer: FetchedRecords) -> bytes:
+        return b"".join(plain(batch) for _, batch in record_sets.iter_batches(answer.records))
 
 
 def plain(batch: memoryview) -> bytes:
@@ -229,24 +248,24 @@ def plain(batch: memoryview) -> bytes:
 class SequencesCounted(AbortedTailCounted):
     """So many records of ours stand in the tail: as many source offsets are done."""
 
-    def _begun(self, script: instructions.Script[object]) -> instructions.Script[object]:
+    def _begun(self, script: Script[object]) -> Script[object]:
         self.tail: list[memoryview] = []
         return super()._begun(script)
 
-    def seen(self, answer: instructions.Records) -> bytes:
+    def seen(self, answer: FetchedRecords) -> bytes:
         records = super().seen(answer)
         self.tail += [
             batch
-            for header, batch in record_sets.batches(memoryview(records))
+            for header, batch in record_sets.iter_batches(memoryview(records))
             if not header.is_control and not any(batch == each for each in self.tail)
         ]
         return records
 
-    def bend(self, question: instructions.Instruction) -> Bent:
+    def bend(self, question: Instruction) -> Bent:
         answer = yield from super().bend(question)
-        if not isinstance(question, instructions.ReadSource) or not self.tail:
+        if not isinstance(question, ReadSource) or not self.tail:
             return answer
-        if not isinstance(answer, instructions.Records):
+        if not isinstance(answer, FetchedRecords):
             return answer
         as_counted = b"".join(self._numbered(question.offset))
         return dataclasses.replace(answer, records=memoryview(as_counted), aborted=())
@@ -261,16 +280,16 @@ class SequencesCounted(AbortedTailCounted):
 class LogEndCompared(BentCopy):
     """Takes the target's end for the end of the anchor's leader epoch."""
 
-    def bend(self, question: instructions.Instruction) -> Bent:
-        if not isinstance(question, instructions.FindEpochEnd):
+    def bend(self, question: Instruction) -> Bent:
+        if not isinstance(question, FindEpochEnd):
             return (yield question)
-        answer = yield instructions.NoteTargetEnd()
-        if isinstance(answer, instructions.TargetEnd):
-            return instructions.EpochEnd(offset=answer.offset)
+        answer = yield FindTargetEnd()
+        if isinstance(answer, TargetEnd):
+            return EpochEnd(offset=answer.offset)
         return answer
 
 
-class AnchorBeforeAcknowledgement(partition.PartitionCopy):
+class AnchorBeforeAcknowledgement(PartitionReplicator):
     """Says that a batch is copied as soon as it is sent."""
 
     def send(self, now_s: float) -> memoryview:
@@ -278,9 +297,7 @@ class AnchorBeforeAcknowledgement(partition.PartitionCopy):
         self._claim(now_s)
         return payload
 
-    def acknowledged(
-        self, base_offset: int, append_time_ms: int, now_s: float
-    ) -> partition.Instructions:
+    def acknowledged(self, base_offset: int, append_time_ms: int, now_s: float) -> Instructions:
         given = super().acknowledged(base_offset, append_time_ms, now_s)
         self._claim(now_s)
         return given
@@ -294,50 +311,46 @@ class AnchorBeforeAcknowledgement(partition.PartitionCopy):
         """Would notice, but the judge shall."""
 
 
-class AnchorsOutOfPlace(partition.PartitionCopy):
+class AnchorsOutOfPlace(PartitionReplicator):
     """All anchors but the first are recorded as an older owner's, and count for nothing."""
 
     def _begin_copying(
-        self, taken: outcomes.Taken, written: map_writer.MapWriter, now_s: float
-    ) -> partition.Instructions:
+        self, taken: PartitionAcquired, written: MapWriter, now_s: float
+    ) -> Instructions:
         written.ordinal = written.epoch = 0
         return super()._begin_copying(taken, written, now_s)
 
 
-class UnknownTakenForDone(partition.PartitionCopy):
+class UnknownTakenForDone(PartitionReplicator):
     """No answer is taken for a good one."""
 
-    def produce_unanswered(self, reason: str, now_s: float) -> partition.Instructions:
+    def produce_unanswered(self, reason: str, now_s: float) -> Instructions:
         del reason
         return self.acknowledged(self.window._in_flight[0].target, -1, now_s)
 
 
-class BaseOffsetUnchecked(partition.PartitionCopy):
+class BaseOffsetUnchecked(PartitionReplicator):
     """Wherever a batch landed, it is taken to stand where it should."""
 
-    def acknowledged(
-        self, base_offset: int, append_time_ms: int, now_s: float
-    ) -> partition.Instructions:
+    def acknowledged(self, base_offset: int, append_time_ms: int, now_s: float) -> Instructions:
         del base_offset
         return super().acknowledged(self.window._in_flight[0].target, append_time_ms, now_s)
 
 
-class QueueTakenForSkipped(partition.PartitionCopy):
+class QueueTakenForSkipped(PartitionReplicator):
     """What was fetched and dropped unsent counts as dealt with."""
 
     def _forget_queue(self) -> None:
         self.outbox.drop()
 
 
-class _AsksNobody(way_in.WayIn):
-    def check_fence(
-        self, than: instructions.ProducerIdentity, now_s: float
-    ) -> partition.Instructions:
+class _AsksNobody(Recovery):
+    def check_fence(self, than: ProducerIdentity, now_s: float) -> Instructions:
         del than
         return self.take(now_s)
 
 
-class TakesAgainAtOnce(partition.PartitionCopy):
+class TakesAgainAtOnce(PartitionReplicator):
     """Fenced, it never asks by whom."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
@@ -345,13 +358,11 @@ class TakesAgainAtOnce(partition.PartitionCopy):
         self._way_in.__class__ = _AsksNobody
 
 
-def old_records_outside_transactions(
-    where: setup.PartitionSetup, **rest: Any
-) -> partition.PartitionCopy:
+def old_records_outside_transactions(where: PartitionSetup, **rest: Any) -> PartitionReplicator:
     """A machine that never finds a record old."""
-    return partition.PartitionCopy(dataclasses.replace(where, old_after_ms=1 << 60), **rest)
+    return PartitionReplicator(dataclasses.replace(where, old_after_ms=1 << 60), **rest)
 
 
-def fence_never_renewed(where: setup.PartitionSetup, **rest: Any) -> partition.PartitionCopy:
+def fence_never_renewed(where: PartitionSetup, **rest: Any) -> PartitionReplicator:
     """An idle owner lets its fence, and its transactional id, expire."""
-    return partition.PartitionCopy(dataclasses.replace(where, renew_after_s=1e12), **rest)
+    return PartitionReplicator(dataclasses.replace(where, renew_after_s=1e12), **rest)

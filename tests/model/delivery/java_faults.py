@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from mm2.core.copy import instructions, java_stretch, java_syncs, outcomes, retracing
-from mm2.formats import records
+from mm2.formats.records import BatchRecord
+from mm2.replication.java_retrace import JavaOffsetSyncs, MapReconstruction, SyncOffsets
+from mm2.replication.java_takeover import JavaWrittenRange
+from mm2.replication.recovery_instructions import Script
+from mm2.replication.recovery_outcomes import RecoveryAttempt, RetryRecovery
 
 
-class SteppingBackUnseen(retracing.Retracing):
+class SteppingBackUnseen(MapReconstruction):
     """Believes that Java never writes anything twice."""
 
     def _before(self, digest: int) -> list[int]:
@@ -14,15 +17,15 @@ class SteppingBackUnseen(retracing.Retracing):
         return []
 
 
-class DoublesCounted(retracing.Retracing):
+class DoublesCounted(MapReconstruction):
     """Counts records instead of comparing them."""
 
-    def _note(self, record: records.Record, at: int) -> None:
+    def _note(self, record: BatchRecord, at: int) -> None:
         doubled = at < self._reached < len(self._offsets)
         super()._note(record, self._reached if doubled else at)
 
 
-class LastPlaceBelieved(retracing.Retracing):
+class LastPlaceBelieved(MapReconstruction):
     """Goes on where Java was last, however far it had been before."""
 
     @property
@@ -33,14 +36,14 @@ class LastPlaceBelieved(retracing.Retracing):
         return super().position
 
 
-class OneWriterOnly(retracing.Retracing):
+class OneWriterOnly(MapReconstruction):
     """Does not look where another one, who wrote side by side, had come to."""
 
     def _following(self, digest: int, places: object) -> list[int] | None:
         return super()._following(digest, places) if places is self._places else []
 
 
-class OnlyCommitted(retracing.Retracing):
+class OnlyCommitted(MapReconstruction):
     """Does not know that Java reads what is not committed."""
 
     def _add(self, entry: object, *, needed: bool) -> None:
@@ -48,17 +51,17 @@ class OnlyCommitted(retracing.Retracing):
             super()._add(entry, needed=needed)  # type: ignore[arg-type]  # the base knows it
 
 
-def newest(self: java_syncs.JavaSyncs, next_offset: int) -> java_syncs.Sync | None:
+def newest(self: JavaOffsetSyncs, next_offset: int) -> SyncOffsets | None:
     """The newest OffsetSync, whatever was copied before it."""
     return next((each for each in reversed(self._known) if each[0] < next_offset), None)
 
 
 def believe_any_sync(
-    attempt: outcomes.Attempt, *, copied: int
-) -> instructions.Script[java_stretch.Stretch | outcomes.BeginAgain | None]:
+    attempt: RecoveryAttempt, *, copied: int
+) -> Script[JavaWrittenRange | RetryRecovery | None]:
     """Takes what our own owners told for Java's word."""
     yield from ()
     java = attempt.known.java
     if java is None or java.sync is None or java.sync[1] < copied:
         return None
-    return java_stretch.Stretch(source=java.sync[0], target=java.sync[1])
+    return JavaWrittenRange(source=java.sync[0], target=java.sync[1])

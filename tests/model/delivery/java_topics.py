@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from random import Random
 
-from mm2.core.copy import facts, java_syncs
-from tests.model.delivery import events
+from mm2.replication.java_retrace import JavaOffsetSyncs
+from mm2.replication.recovery_instructions import JavaMirrorProgress
+from tests.model.delivery.events import Events
 
 LAG_MAX = 6
 
@@ -16,17 +17,17 @@ LAG_MAX = 6
 class JavaTopics:
     """`random` is its own: what is told here disturbs no other schedule."""
 
-    def __init__(self, world: events.Events, seed: int | str) -> None:
+    def __init__(self, world: Events, seed: int | str) -> None:
         self._world = world
         self.random = Random(f"java {seed}")
         self.stored: int | None = None
-        self.syncs = java_syncs.JavaSyncs()
+        self.syncs = JavaOffsetSyncs()
 
-    def progress(self) -> facts.JavaProgress | None:
+    def progress(self) -> JavaMirrorProgress | None:
         if self.stored is None and not self.syncs:
             return None
         next_offset = 0 if self.stored is None else self.stored + 1
-        return facts.JavaProgress(next_offset=next_offset, sync=self.syncs.below(next_offset))
+        return JavaMirrorProgress(next_offset=next_offset, sync=self.syncs.below(next_offset))
 
     def store(self, last: int) -> None:
         """The source offset that was acknowledged last; on its way it may be overtaken."""
@@ -49,7 +50,7 @@ class Told:
     """One of our copies writes what Java would: of each acknowledged batch now and then a sync,
     and every second or so how far it is."""
 
-    def __init__(self, topics: JavaTopics, world: events.Events) -> None:
+    def __init__(self, topics: JavaTopics, world: Events) -> None:
         self._topics = topics
         self._world = world
         self._told_at_s = 0.0

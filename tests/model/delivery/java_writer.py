@@ -9,11 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mm2.formats import records
+from mm2.formats.records import BatchRecord
 from tests.fakes import batches
+from tests.fakes.batches import Record
 from tests.model.delivery import java_topics
 
 if TYPE_CHECKING:
-    from tests.model.delivery import world
+    from tests.model.delivery.world import World
+
 
 TIMEOUT_S = 5.0
 
@@ -21,7 +24,7 @@ TIMEOUT_S = 5.0
 class JavaWriter:
     """`busy_until_s`: what it sent has arrived by then."""
 
-    def __init__(self, around: world.World) -> None:
+    def __init__(self, around: World) -> None:
         self.alive = True
         self.busy_until_s = 0.0
         self._world = around
@@ -79,7 +82,7 @@ class JavaWriter:
         else:
             self._again(self._random.uniform(0.05, 0.5))
 
-    def _poll(self) -> list[records.Record]:
+    def _poll(self) -> list[BatchRecord]:
         source = self._world.source
         end = source.end if self._world.weather.uncommitted else source.stable_end
         found = [
@@ -91,15 +94,15 @@ class JavaWriter:
         ]
         return found[: self._random.choice((1, 2, 5, 9))]
 
-    def _send(self, found: list[records.Record]) -> None:
+    def _send(self, found: list[BatchRecord]) -> None:
         self._sent += 1
         number = self._sent
         network = self._world.network
         made = []
         for record in found:
-            fields = records.read_body(record.body)
+            fields = records.decode_body(record.body)
             made.append(
-                batches.Record(
+                Record(
                     key=fields.key,
                     value=fields.value,
                     headers=fields.headers,
@@ -138,11 +141,11 @@ class JavaWriter:
             )
         self._events.after(2 * TIMEOUT_S, unanswered)
 
-    def _send_again(self, found: list[records.Record], number: int) -> None:
+    def _send_again(self, found: list[BatchRecord], number: int) -> None:
         if self.alive and number == self._sent:
             self._send(found)
 
-    def _stored(self, found: list[records.Record], base: int) -> None:
+    def _stored(self, found: list[BatchRecord], base: int) -> None:
         for place, record in enumerate(found):
             self._decide_sync(record.offset, base + place)
         self._acknowledged = found[-1].offset

@@ -11,13 +11,17 @@ import enum
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from mm2.core.copy import standing, stops
-from mm2.core.offsets import era_runs
-from mm2.formats import receipt, record_batch, records
+from mm2.formats import record_batch, records
+from mm2.formats.incident_records import Incident, IncidentKind
+from mm2.formats.records import BatchRecord
+from mm2.offsets.offset_map import EraRuns
+from mm2.replication.halts import HaltCause, PartitionHalt
+from mm2.replication.partition_state import PartitionPhase
 from tests.model.delivery import opposite_flow, person, target_log
+from tests.model.delivery.target_log import Entry
 
 if TYPE_CHECKING:
-    from tests.model.delivery import world
+    from tests.model.delivery.world import World
 
 
 Content = tuple[int, bytes]
@@ -44,7 +48,7 @@ def kind_of(violation: str) -> Kind:
     return Kind(violation.partition(":")[0])
 
 
-def judge(around: world.World) -> list[str]:
+def judge(around: World) -> list[str]:
     """Every promise that was broken, in words; empty when all were kept."""
     found = _unjustified_stops(around)
     if found:
@@ -72,7 +76,7 @@ _FENCES_PREVENT = (Kind.DOUBLED, Kind.DISORDERED)
 write, too, and Java was there: what it wrote cannot be told from theirs; and while it runs."""
 
 
-def _name_unfenced_writes(around: world.World) -> None:
+def _name_unfenced_writes(around: World) -> None:
     """What a forgotten twin wrote is named by a stop that tells where it is.
 
     The receipt of an unfenced take-over names what stands in its range, as every receipt does. What
@@ -81,10 +85,10 @@ def _name_unfenced_writes(around: world.World) -> None:
     wrote after it, or everybody stood still for so long that brokers forgot who fenced whom (the
     real ones come back to it every ten minutes; here they have given up).
     """
-    unfenced = receipt.ReceiptKind.UNFENCED_TAKE_OVER
+    unfenced = IncidentKind.UNFENCED_TAKE_OVER
     stated = any(each.kind is unfenced for each in around.log.receipts)
     said = (around.weather.shared and stated) or any(
-        stop is not None and stop.cause is stops.Cause.NOT_PAIRED
+        stop is not None and stop.cause is HaltCause.NOT_PAIRED
         for stop in (each.machine.standing.stop for each in around.owners)
     )
     written = max((each.base for each in around.target.entries if not each.unfenced), default=-1)
@@ -102,7 +106,7 @@ class Seen(NamedTuple):
 
     offset: int
     content: Content
-    entry: target_log.Entry
+    entry: Entry
     left: bool
 
 
@@ -118,7 +122,7 @@ class Origin(NamedTuple):
     surely: bool
 
 
-def _records(entries: list[target_log.Entry]) -> list[Seen]:
+def _records(entries: list[Entry]) -> list[Seen]:
     """What is in our batches, as it was written."""
     found = []
     for entry in entries:
@@ -130,20 +134,20 @@ def _records(entries: list[target_log.Entry]) -> list[Seen]:
     return found
 
 
-def _opened(data: bytes) -> list[records.Record]:
+def _opened(data: bytes) -> list[BatchRecord]:
     batch = memoryview(data)
-    return records.open_batch(record_batch.read_header(batch), batch) if data else []
+    return records.decode_batch(record_batch.read_header(batch), batch) if data else []
 
 
-def _content(around: world.World, record: records.Record) -> Content | None:
+def _content(around: World, record: BatchRecord) -> Content | None:
     """What is to become of a source record; None when it is to be left out."""
     if around.transform is None:
         return record.timestamp, record.body
-    became = around.transform(records.read_body(record.body), record.timestamp)
-    return None if became is None else (record.timestamp, records.write_body(became))
+    became = around.transform(records.decode_body(record.body), record.timestamp)
+    return None if became is None else (record.timestamp, records.encode_body(became))
 
 
-def _origins(around: world.World) -> dict[Content, Origin]:
+def _origins(around: World) -> dict[Content, Origin]:
     found: dict[Content, Origin] = {}
     source = around.source
     for branch in (source.cleaned, *source.lost_branches, source.entries):
@@ -160,7 +164,7 @@ def _origins(around: world.World) -> dict[Content, Origin]:
     return found
 
 
-def _compare(around: world.World, entries: list[target_log.Entry], *, reader: str) -> list[str]:
+def _compare(around: World, entries: list[Entry], *, reader: str) -> list[str]:
     seen = _records(entries)
     origins = _origins(around)
     theirs = {_content(around, each) for each in opposite_flow.brought(around.source)}
@@ -206,7 +210,7 @@ def _order(seen: list[Seen], origins: dict[Content, Origin], *, reader: str) -> 
     return found
 
 
-def _missing(around: world.World, copied: set[int], origins: dict[Content, Origin]) -> list[int]:
+def _missing(around: World, copied: set[int], origins: dict[Content, Origin]) -> list[int]:
     """Source offsets of the newest history that nobody copied and no receipt names.
 
     What was truncated, written anew and deleted at once left nothing that could tell of it.
@@ -215,7 +219,7 @@ def _missing(around: world.World, copied: set[int], origins: dict[Content, Origi
     gone = [
         each.source
         for each in around.log.receipts
-        if each.kind is receipt.ReceiptKind.SOURCE_GONE and each.source is not None
+        if each.kind is IncidentKind.SOURCE_GONE and each.source is not None
     ]
     wanted = {
         record.offset: content
@@ -235,38 +239,38 @@ def _missing(around: world.World, copied: set[int], origins: dict[Content, Origi
     ]
 
 
-def _newest_of_keys(around: world.World, seen: list[Seen], *, reader: str) -> list[str]:
+def _newest_of_keys(around: World, seen: list[Seen], *, reader: str) -> list[str]:
     """Who reads a compacted topic to its end keeps the last record of each key."""
     quiet = around.weather.compaction and _end_of_duty(around) and not around.source.lost_branches
     if not quiet or around.log.partition.eras == {}:
         return []
     wanted = {
-        records.read_body(record.body).key: _content(around, record)
+        records.decode_body(record.body).key: _content(around, record)
         for entry in opposite_flow.local(around.source.entries)
         if entry.committed
         for record in entry.held
         if record.offset >= max(_first_source(around), around.source.log_start)
     }
-    have = {records.read_body(each.content[1]).key: each.content for each in seen}
+    have = {records.decode_body(each.content[1]).key: each.content for each in seen}
     wrong = [
         key for key, content in wanted.items() if content is not None and have.get(key) != content
     ]
     return [f"{Kind.DISORDERED}: {reader}: older records of {wrong} come last"] if wrong else []
 
 
-def _first_source(around: world.World) -> int:
+def _first_source(around: World) -> int:
     """Source offset at which the copy was told to begin, last."""
     eras = around.log.partition.eras
     begun = [number for number, era in eras.items() if era.request or number == min(eras)]
     return eras[max(begun)].first_source if begun else 0
 
 
-def _end_of_duty(around: world.World) -> int:
+def _end_of_duty(around: World) -> int:
     """Everything was to be copied, unless the partition stands still for good reason."""
     return around.source.stable_end if around.finished else 0
 
 
-def _compare_counts(around: world.World, seen: list[Seen], *, reader: str) -> list[str]:
+def _compare_counts(around: World, seen: list[Seen], *, reader: str) -> list[str]:
     """All records are equal: only their number can be wrong."""
     if around.log.receipts or around.target.life or around.source.lost_branches:
         return []
@@ -287,7 +291,7 @@ def _compare_counts(around: world.World, seen: list[Seen], *, reader: str) -> li
 # The map
 
 
-def _check_map(around: world.World, entries: list[target_log.Entry]) -> list[str]:
+def _check_map(around: World, entries: list[Entry]) -> list[str]:
     """Source offsets of the newest era translate to where their records stand."""
     untold = around.weather.java == "turns" and _stopped(around)
     if around.weather.identical or untold:
@@ -297,7 +301,7 @@ def _check_map(around: world.World, entries: list[target_log.Entry]) -> list[str
     if anchor is None:
         return []
     era = held.eras[anchor.key.era]
-    runs = era_runs.EraRuns.of(held.segments, anchor.key.era, era)
+    runs = EraRuns.of(held.segments, anchor.key.era, era)
     origins = _origins(around)
     wrong = []
     for each in _records(entries):
@@ -318,7 +322,7 @@ def _check_map(around: world.World, entries: list[target_log.Entry]) -> list[str
     return wrong
 
 
-def _anchor_behind(around: world.World) -> list[str]:
+def _anchor_behind(around: World) -> list[str]:
     """Who takes the partition next would begin there; whoever stands still writes no anchor."""
     if _stopped(around):
         return []
@@ -332,17 +336,17 @@ def _anchor_behind(around: world.World) -> list[str]:
 # Liveness
 
 
-def _unjustified_stops(around: world.World) -> list[str]:
+def _unjustified_stops(around: World) -> list[str]:
     """Copies that stand still though nothing happened that could excuse it."""
     found = [f"{Kind.STOPPED}: {each}" for each in around.person.misled]
     alive = [each for each in around.owners if each.alive]
     for each in alive:
         machine = each.machine
-        if machine.standing.phase is standing.Phase.STOPPED:
+        if machine.standing.phase is PartitionPhase.STOPPED:
             assert machine.standing.stop is not None
             if not _justified(around, machine.standing.stop):
                 found.append(f"{Kind.STOPPED}: {each.name}: {machine.standing.stop.message}")
-        elif machine.standing.phase is standing.Phase.FENCED and not each.justly_fenced:
+        elif machine.standing.phase is PartitionPhase.FENCED and not each.justly_fenced:
             found.append(f"{Kind.STOPPED}: {each.name} believes that another owner fenced it")
     if not found and not around.finished and not _stopped(around):
         places = [(each.name, each.machine.standing) for each in alive]
@@ -355,13 +359,13 @@ def _unjustified_stops(around: world.World) -> list[str]:
     return found
 
 
-def _stopped(around: world.World) -> bool:
+def _stopped(around: World) -> bool:
     """Some copy that lives stands still."""
     phases = [each.machine.standing.phase for each in around.owners if each.alive]
-    return standing.Phase.STOPPED in phases
+    return PartitionPhase.STOPPED in phases
 
 
-def _unjustified_receipts(around: world.World) -> list[str]:
+def _unjustified_receipts(around: World) -> list[str]:
     """What a receipt names is not judged: so it must not be stated where nothing happened."""
     return [
         f"{Kind.CLAIMED}: {each.kind.value}: {each.detail}"
@@ -370,9 +374,9 @@ def _unjustified_receipts(around: world.World) -> list[str]:
     ]
 
 
-def _names_single_ones(around: world.World, stated: receipt.Receipt) -> bool:
+def _names_single_ones(around: World, stated: Incident) -> bool:
     """Does it call a record a double that stands nowhere before?"""
-    if stated.kind is not receipt.ReceiptKind.DOUBLED_BY_JAVA or around.weather.overlaps:
+    if stated.kind is not IncidentKind.DOUBLED_BY_JAVA or around.weather.overlaps:
         return False  # Java may store its word before what it speaks of has come to stand there
     assert stated.target is not None
     start, end = stated.target
@@ -384,37 +388,37 @@ def _names_single_ones(around: world.World, stated: receipt.Receipt) -> bool:
     return False
 
 
-def _has_cause(around: world.World, kind: receipt.ReceiptKind) -> bool:
+def _has_cause(around: World, kind: IncidentKind) -> bool:
     source, target = around.source, around.target
     match kind:
-        case receipt.ReceiptKind.SOURCE_GONE:
+        case IncidentKind.SOURCE_GONE:
             return source.log_start > 0
-        case receipt.ReceiptKind.NOT_PAIRED:
+        case IncidentKind.NOT_PAIRED:
             history = bool(source.lost_branches) or target.lost_something
             cleaned = around.weather.compaction or target.log_start > 0
             cleaned = cleaned or (around.weather.java == "turns" and around.weather.shared)
             return history or cleaned or bool(target.unfenced_writes)
-        case receipt.ReceiptKind.UNFENCED_TAKE_OVER:
+        case IncidentKind.UNFENCED_TAKE_OVER:
             return len(around.coordinator.ids_given) > 1
-        case receipt.ReceiptKind.DOUBLED_BY_JAVA | receipt.ReceiptKind.TAKEN_FROM_JAVA:
+        case IncidentKind.DOUBLED_BY_JAVA | IncidentKind.TAKEN_FROM_JAVA:
             return around.weather.java == "turns"
     return True
 
 
-def _justified(around: world.World, stop: stops.Stop) -> bool:
+def _justified(around: World, stop: PartitionHalt) -> bool:
     truncated = bool(around.source.lost_branches)
     match stop.cause:
-        case stops.Cause.SOURCE_TRUNCATED:
+        case HaltCause.SOURCE_TRUNCATED:
             return truncated
-        case stops.Cause.NOT_PAIRED:
+        case HaltCause.NOT_PAIRED:
             target = around.target
             return truncated or target.lost_something or bool(target.unfenced_writes)
-        case stops.Cause.HANGING:
+        case HaltCause.HANGING:
             return person.stands_open(around, stop) or around.weather.unfenced
-        case stops.Cause.NOT_EMPTY:
+        case HaltCause.NOT_EMPTY:
             # Java may have been killed before it told anybody that it was there.
             return around.target.log_start > 0 or around.weather.java == "turns"
-        case stops.Cause.FOREIGN_WRITES:
+        case HaltCause.FOREIGN_WRITES:
             # Then Java was there before it had told anybody.
             return around.weather.java == "turns" and "MirrorMaker 2" not in stop.message
     return False

@@ -7,31 +7,37 @@ from __future__ import annotations
 
 import dataclasses
 
-from mm2.core.copy import instructions
-from tests.model.delivery import faults
+from mm2.replication.recovery_instructions import (
+    FetchedRecords,
+    Instruction,
+    OpenTransaction,
+    OpenTransactions,
+    ReadTarget,
+)
+from tests.model.delivery.faults import Bent, BentCopy
 
 
-class StableUnseen(faults.BentCopy):
+class StableUnseen(BentCopy):
     """Does not look how far readers of committed records see."""
 
-    def bend(self, question: instructions.Instruction) -> faults.Bent:
+    def bend(self, question: Instruction) -> Bent:
         answer = yield question
-        if isinstance(answer, instructions.Records):
+        if isinstance(answer, FetchedRecords):
             return dataclasses.replace(answer, last_stable=None)
         return answer
 
 
-class OpenMadeUp(faults.BentCopy):
+class OpenMadeUp(BentCopy):
     """Takes its own first transaction for one that stands open."""
 
-    def bend(self, question: instructions.Instruction) -> faults.Bent:
+    def bend(self, question: Instruction) -> Bent:
         answer = yield question
-        if isinstance(question, instructions.ReadTarget):
-            if isinstance(answer, instructions.Records):
+        if isinstance(question, ReadTarget):
+            if isinstance(answer, FetchedRecords):
                 return dataclasses.replace(answer, last_stable=0)
-        elif isinstance(answer, instructions.OpenTransactions):
-            mine = (instructions.OpenTransaction(producer_id=each, start=0) for each in self.ids)
-            return instructions.OpenTransactions(transactions=tuple(mine))
+        elif isinstance(answer, OpenTransactions):
+            mine = (OpenTransaction(producer_id=each, start=0) for each in self.ids)
+            return OpenTransactions(transactions=tuple(mine))
         return answer
 
     @property
@@ -39,18 +45,18 @@ class OpenMadeUp(faults.BentCopy):
         return list(self.facts.producers)
 
 
-class BeginsAtStable(faults.BentCopy):
+class BeginsAtStable(BentCopy):
     """Believes that it begins where readers of committed records stand still."""
 
     stable = 0
 
-    def bend(self, question: instructions.Instruction) -> faults.Bent:
+    def bend(self, question: Instruction) -> Bent:
         answer = yield question
-        if isinstance(question, instructions.ReadTarget):
-            if isinstance(answer, instructions.Records) and answer.last_stable is not None:
+        if isinstance(question, ReadTarget):
+            if isinstance(answer, FetchedRecords) and answer.last_stable is not None:
                 self.stable = answer.last_stable
-        elif isinstance(answer, instructions.OpenTransactions):
-            return instructions.OpenTransactions(
+        elif isinstance(answer, OpenTransactions):
+            return OpenTransactions(
                 transactions=tuple(
                     dataclasses.replace(each, start=max(each.start, self.stable))
                     for each in answer.transactions

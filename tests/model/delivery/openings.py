@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from mm2.core.copy import (
-    map_writer,
-    outbox,
-    outcomes,
-    outgoing,
-    partition,
-    source_batches,
-    transactions,
-)
+from mm2.replication.map_writer import MapWriter
+from mm2.replication.outbound_batches import OutboundBatch
+from mm2.replication.partition_replicator import Instructions, PartitionReplicator
+from mm2.replication.read_committed import SourceBatch, SourceScan
+from mm2.replication.recovery_outcomes import PartitionAcquired
+from mm2.replication.send_queue import DroppedPosition, PartitionSendQueue
+from mm2.replication.transactions import BoundaryStep, TransactionMode
 
 
-class _StartOverlooked(outbox.Outbox):
-    def push(self, found: source_batches.Scan, *, old_before_ms: int) -> None:
+class _StartOverlooked(PartitionSendQueue):
+    def push(self, found: SourceScan, *, old_before_ms: int) -> None:
         found.batches = [
             each._replace(first=each.header.base_offset) if each.opening else each
             for each in found.batches
@@ -24,21 +22,21 @@ class _StartOverlooked(outbox.Outbox):
         super().push(found, old_before_ms=old_before_ms)
 
 
-class _GapsUnmapped(outbox.Outbox):
-    def take(self) -> outgoing.Outgoing:
+class _GapsUnmapped(PartitionSendQueue):
+    def take(self) -> OutboundBatch:
         return super().take()._replace(pieces=())
 
 
-class _OneTooMany(outbox.Outbox):
-    def _joined_to(self, head: source_batches.Copyable) -> list[source_batches.Copyable]:
+class _OneTooMany(PartitionSendQueue):
+    def _joined_to(self, head: SourceBatch) -> list[SourceBatch]:
         found = super()._joined_to(head)
         if found:
             del self._queue[1]
         return found[1:]
 
 
-class _BackToTheBatch(outbox.Outbox):
-    def drop(self) -> outbox.Place | None:
+class _BackToTheBatch(PartitionSendQueue):
+    def drop(self) -> DroppedPosition | None:
         opened, staged = self._opened, bool(self._staged)
         base = self._queue[0].header.base_offset if self._queue else -1
         found = super().drop()
@@ -47,7 +45,7 @@ class _BackToTheBatch(outbox.Outbox):
         return found._replace(source=base)
 
 
-class _AgeOfTheQueue(outbox.Outbox):
+class _AgeOfTheQueue(PartitionSendQueue):
     @property
     def next_is_old(self) -> bool | None:
         if self._staged or not self._queue:
@@ -55,8 +53,8 @@ class _AgeOfTheQueue(outbox.Outbox):
         return self._queue[0].header.max_timestamp < self._old_before_ms
 
 
-class _Bent(partition.PartitionCopy):
-    outbox_class: type[outbox.Outbox]
+class _Bent(PartitionReplicator):
+    outbox_class: type[PartitionSendQueue]
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -85,12 +83,12 @@ class BackToTheBatch(_Bent):
     outbox_class = _BackToTheBatch
 
 
-class _OpenForNothing(transactions.TransactionMode):
+class _OpenForNothing(TransactionMode):
     __slots__ = ()
 
     def next_step(
         self, *, next_is_old: bool | None, paused: bool, now_s: float
-    ) -> transactions.Step | None:
+    ) -> BoundaryStep | None:
         if self.open and next_is_old is None and not self.open_bytes and not paused:
             return None
         return super().next_step(next_is_old=next_is_old, paused=paused, now_s=now_s)
@@ -103,8 +101,8 @@ class AgeOfTheQueue(_Bent):
     outbox_class = _AgeOfTheQueue
 
     def _begin_copying(
-        self, taken: outcomes.Taken, written: map_writer.MapWriter, now_s: float
-    ) -> partition.Instructions:
+        self, taken: PartitionAcquired, written: MapWriter, now_s: float
+    ) -> Instructions:
         found = super()._begin_copying(taken, written, now_s)
         self.mode.__class__ = _OpenForNothing
         return found

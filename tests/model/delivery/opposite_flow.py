@@ -5,23 +5,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mm2.formats import records
-from tests.model.delivery import events, source_log
+from mm2.formats.records import BatchRecord
+from tests.model.delivery import source_log
+from tests.model.delivery.events import Events
+from tests.model.delivery.source_log import Entry, SourceLog
 
 FIRST_ID = 900
 """All ids from here on are its own."""
 
 
-def is_theirs(entry: source_log.Entry) -> bool:
+def is_theirs(entry: Entry) -> bool:
     return entry.producer >= FIRST_ID
 
 
-def local(entries: Iterable[source_log.Entry]) -> list[source_log.Entry]:
+def local(entries: Iterable[Entry]) -> list[Entry]:
     """Those that are to be copied."""
     return [each for each in entries if not is_theirs(each)]
 
 
-def brought(source: source_log.SourceLog) -> list[records.Record]:
+def brought(source: SourceLog) -> list[BatchRecord]:
     """All records that it ever brought, in every history of the source."""
     branches = (*source.lost_branches, source.entries, source.cleaned)
     entries = [each for branch in branches for each in branch if is_theirs(each)]
@@ -31,7 +33,7 @@ def brought(source: source_log.SourceLog) -> list[records.Record]:
 class OppositeFlow:
     """`stored` are the ids that its map topic has; what is asked of it is read to its end."""
 
-    def __init__(self, world: events.Events, source: source_log.SourceLog) -> None:
+    def __init__(self, world: Events, source: SourceLog) -> None:
         self._world = world
         self._random = world.random
         self._source = source

@@ -12,23 +12,62 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from mm2.core.copy import budget, figures, instructions, limits, partition, standing, stops
+from mm2.copier import control_messages
 from mm2.formats import record_batch
-from tests.model.delivery import java_topics, source_log, target_log
+from mm2.replication.batch_limits import BatchMergeLimits
+from mm2.replication.halts import HaltCause, PartitionHalt
+from mm2.replication.memory_budget import MemoryBudget
+from mm2.replication.partition_replicator import PartitionReplicator
+from mm2.replication.partition_state import PartitionPhase
+from mm2.replication.recovery_instructions import (
+    AddToTransaction,
+    AppendToFlowLog,
+    CommitTransaction,
+    Delay,
+    EpochEnd,
+    FetchedRecords,
+    FindEpochEnd,
+    FindOpenTransactions,
+    FindReverseFlowProducers,
+    FindSourceOffset,
+    FindTargetEnd,
+    InitIdempotentProducer,
+    InitProducer,
+    Instruction,
+    InstructionAnswer,
+    InstructionDone,
+    InstructionRefused,
+    NoResponse,
+    OpenTransaction,
+    OpenTransactions,
+    ProducerIdentity,
+    ReadRecoveredState,
+    ReadSource,
+    ReadTarget,
+    RefreshTargetMetadata,
+    RequestAcquisition,
+    ReverseFlowProducers,
+    SourceLogOffset,
+    TargetEnd,
+)
+from tests.model.delivery import target_log
+from tests.model.delivery.java_topics import Told
+from tests.model.delivery.source_log import Diverged, Fetched, Refusal
 
 if TYPE_CHECKING:
-    from tests.model.delivery import world
+    from tests.model.delivery.world import World
+
 
 TIMEOUT_S = 15.0
 QUEUE_MAX = 4
 LONG_POLL_S = 0.5
 STREAM_DELAY_MAX_S = 40.0
 """Longer than that and the worker would end its copy."""
-HOPELESS = (stops.Cause.SOURCE_TRUNCATED, stops.Cause.NOT_PAIRED)
-DENIED = instructions.Refused(code=29, message="TOPIC_AUTHORIZATION_FAILED")
-NOT_MINE = instructions.Refused(code=-1, message="another copy of this worker has it")
+HOPELESS = (HaltCause.SOURCE_TRUNCATED, HaltCause.NOT_PAIRED)
+DENIED = InstructionRefused(code=29, message="TOPIC_AUTHORIZATION_FAILED")
+NOT_MINE = InstructionRefused(code=-1, message="another copy of this worker has it")
 
-MakeCopy = Callable[..., partition.PartitionCopy]
+MakeCopy = Callable[..., PartitionReplicator]
 
 
 class Channel:
@@ -107,28 +146,28 @@ class Channel:
 class Owner:
     """`worker` names the process that vouches for it; only its newest copy may take."""
 
-    def __init__(self, around: world.World, *, name: str, worker: bytes, make: MakeCopy) -> None:
+    def __init__(self, around: World, *, name: str, worker: bytes, make: MakeCopy) -> None:
         self.world = around
         self.name = name
         self.worker = worker
         self.alive = True
         self.frozen = False
-        self.given_ids: list[instructions.ProducerIdentity] = []
+        self.given_ids: list[ProducerIdentity] = []
         self.justly_fenced: bool | None = None
         self.thawed_s = -1.0
-        self._last_stop: stops.Stop | None = None
-        self.held = budget.Budget(limit_bytes=1 << 30)
+        self._last_stop: PartitionHalt | None = None
+        self.held = MemoryBudget(limit_bytes=1 << 30)
         self._others_hold = 0
         self.machine = make(
             around.setup,
             owner=worker,
             held=self.held,
-            joining=limits.Joining() if around.weather.joins else limits.Joining(records=0),
+            joining=BatchMergeLimits() if around.weather.joins else BatchMergeLimits(records=0),
             random=Random(around.events.random.random()),
             wall_ms=around.events.wall_ms,
             transform=around.transform,
         )
-        self._told = java_topics.Told(around.java, around.events)
+        self._told = Told(around.java, around.events)
         self._events = around.events
         self._network = around.network
         self._channel = Channel(self, 0)
@@ -141,24 +180,24 @@ class Owner:
         self._view = (around.target.leader, around.target.leader_epoch)
         self._ticks_at = float("inf")
         self._tick_number = 0
-        self._answers: dict[type, Callable[[Any], instructions.Answer]] = {
-            instructions.AskMayTake: self._may_take,
-            instructions.NoteTargetEnd: self._note_end,
-            instructions.InitProducer: self._init_producer,
-            instructions.GetProducerId: lambda _: instructions.ProducerIdentity(
+        self._answers: dict[type, Callable[[Any], InstructionAnswer]] = {
+            RequestAcquisition: self._may_take,
+            FindTargetEnd: self._note_end,
+            InitProducer: self._init_producer,
+            InitIdempotentProducer: lambda _: ProducerIdentity(
                 id=around.coordinator.another_id(), epoch=0
             ),
-            instructions.AddToTransaction: self._add_partition,
-            instructions.CommitTransaction: self._commit,
-            instructions.ReadTarget: self._read_target,
-            instructions.ReadSource: self._read_source,
-            instructions.ReadFacts: lambda each: around.log.facts(each.target),
-            instructions.AskOpposite: lambda each: instructions.Theirs(
+            AddToTransaction: self._add_partition,
+            CommitTransaction: self._commit,
+            ReadTarget: self._read_target,
+            ReadSource: self._read_source,
+            ReadRecoveredState: lambda each: around.log.facts(each.target),
+            FindReverseFlowProducers: lambda each: ReverseFlowProducers(
                 producers=around.opposite.whose(each.producers)
             ),
-            instructions.FindEpochEnd: self._epoch_end,
-            instructions.FindOpenTransactions: self._open_transactions,
-            instructions.FindSourceOffset: lambda each: instructions.SourceOffset(
+            FindEpochEnd: self._epoch_end,
+            FindOpenTransactions: self._open_transactions,
+            FindSourceOffset: lambda each: SourceLogOffset(
                 offset=around.source.offset_of(each.position)
             ),
         }
@@ -241,10 +280,10 @@ class Owner:
     def done(self) -> bool:
         """Will this copy never move again by itself?"""
         phase = self.machine.standing.phase
-        if phase is standing.Phase.STOPPED:
+        if phase is PartitionPhase.STOPPED:
             assert self.machine.standing.stop is not None
             return self.machine.standing.stop.retry_after_s is None or self._given_up
-        return phase in (standing.Phase.FENCED, standing.Phase.CLOSED)
+        return phase in (PartitionPhase.FENCED, PartitionPhase.CLOSED)
 
     @property
     def _given_up(self) -> bool:
@@ -258,7 +297,7 @@ class Owner:
     def caught_up(self) -> bool:
         machine = self.machine
         return (
-            machine.standing.phase is standing.Phase.COPYING
+            machine.standing.phase is PartitionPhase.COPYING
             and machine.source.position >= self.world.source.stable_end
             and not machine.outbox.queued
             and not machine.window.in_flight
@@ -281,7 +320,7 @@ class Owner:
             return
         action()
 
-    def _handle(self, given: list[instructions.Instruction]) -> None:
+    def _handle(self, given: list[Instruction]) -> None:
         """Execute what the machine says, feed it, and see that it is called again."""
         self._execute(given)
         self._pump()
@@ -289,20 +328,20 @@ class Owner:
         self._check_budget()
         if self._events.tracing:
             self._trace_phase()
-        if self.machine.standing.phase is standing.Phase.FENCED and self.justly_fenced is None:
+        if self.machine.standing.phase is PartitionPhase.FENCED and self.justly_fenced is None:
             self.justly_fenced = self._somebody_took_over()
         stop = self.machine.standing.stop
         if stop is not None and stop is not self._last_stop:
             self.world.person.hears(self, stop)
         self._last_stop = stop
-        if self.machine.standing.phase is standing.Phase.COPYING:
-            self._told.copied_to(figures.copied_to(self.machine))
+        if self.machine.standing.phase is PartitionPhase.COPYING:
+            self._told.copied_to(control_messages.compute_copied_to(self.machine))
         self._plan_tick()
 
     def _check_budget(self) -> None:
         """What is under way is held of it, and nothing else."""
         machine = self.machine
-        if type(machine) is not partition.PartitionCopy:
+        if type(machine) is not PartitionReplicator:
             return  # it would tell of a planted fault, but the judge shall
         if not (machine.script.running or machine.window.in_flight or machine.outbox.queued):
             assert self.held.decoded_bytes == self._others_hold, self.held
@@ -330,11 +369,11 @@ class Owner:
             self._said = said
             self._note(said)
 
-    def _execute(self, given: list[instructions.Instruction]) -> None:
+    def _execute(self, given: list[Instruction]) -> None:
         for each in given:
-            if isinstance(each, instructions.RefreshTarget):
+            if isinstance(each, RefreshTargetMetadata):
                 self._refresh()
-            elif isinstance(each, instructions.Record) and not self.machine.script.asks(each):
+            elif isinstance(each, AppendToFlowLog) and not self.machine.script.asks(each):
                 self._background_record(each)
             else:
                 self._ask(each)
@@ -357,17 +396,17 @@ class Owner:
         """How long until this copy's process looks at it again; None: an answer comes first."""
         machine, random = self.machine, self._events.random
         match machine.standing.phase:
-            case standing.Phase.STOPPED | standing.Phase.WAITING if machine.standing.closing:
+            case PartitionPhase.STOPPED | PartitionPhase.WAITING if machine.standing.closing:
                 return 0.01
-            case standing.Phase.STOPPED if self._given_up:
+            case PartitionPhase.STOPPED if self._given_up:
                 return None
-            case standing.Phase.STOPPED if not self._network.calm:
+            case PartitionPhase.STOPPED if not self._network.calm:
                 return self._until_awake_s() + random.uniform(0.0, self.world.idle_tick_s)
-            case standing.Phase.STOPPED | standing.Phase.WAITING:
+            case PartitionPhase.STOPPED | PartitionPhase.WAITING:
                 return self._until_awake_s()
-            case standing.Phase.COPYING if machine.restless:
+            case PartitionPhase.COPYING if machine.restless:
                 return random.uniform(0.02, 0.3)
-            case standing.Phase.COPYING:
+            case PartitionPhase.COPYING:
                 return random.uniform(1.0, self.world.idle_tick_s)
             case _:
                 return None
@@ -475,33 +514,33 @@ class Owner:
         self,
         number: int,
         position: int,
-        found: source_log.Fetched | source_log.Refusal | source_log.Diverged,
+        found: Fetched | Refusal | Diverged,
     ) -> None:
         if number != self._fetch_number:
             return
         self._fetching = False
         machine, now_s = self.machine, self._events.now_s
-        given: list[instructions.Instruction] = []
+        given: list[Instruction] = []
         if position == machine.source.position:
             match found:
-                case source_log.Fetched():
+                case Fetched():
                     given = machine.offer(_records(found), now_s)
-                case source_log.Refusal():
+                case Refusal():
                     given = machine.source_refused(found.code, now_s)
-                case source_log.Diverged():
+                case Diverged():
                     given = machine.source_diverged(found.end, now_s)
         self._handle(given)
 
     # Records for the map and receipt topics
 
-    def _background_record(self, record: instructions.Record) -> None:
+    def _background_record(self, record: AppendToFlowLog) -> None:
         def stored() -> None:
             self.machine.recorded(record.token)
             self._handle([])
 
         self._stream(record, stored)
 
-    def _stream(self, record: instructions.Record, stored: Callable[[], None]) -> None:
+    def _stream(self, record: AppendToFlowLog, stored: Callable[[], None]) -> None:
         """Ordered and, while the process lives, reliable; a crash may cut it anywhere."""
         events = self._events
         sent_s = min(self._network.delay_s(), STREAM_DELAY_MAX_S)
@@ -521,26 +560,26 @@ class Owner:
 
     # The one question that the machine's script has outstanding
 
-    def _ask(self, question: instructions.Instruction) -> None:
+    def _ask(self, question: Instruction) -> None:
         self._question += 1
         number = self._question
 
-        def answer(given: instructions.Answer) -> None:
+        def answer(given: InstructionAnswer) -> None:
             if number == self._question and self.machine.script.running:
                 self._answered(question, given)
 
-        if isinstance(question, instructions.Sleep):
-            self.deliver_after(question.delay_s, lambda: answer(instructions.Done()))
-        elif isinstance(question, instructions.Record):
-            self._stream(question, lambda: answer(instructions.Done()))
+        if isinstance(question, Delay):
+            self.deliver_after(question.delay_s, lambda: answer(InstructionDone()))
+        elif isinstance(question, AppendToFlowLog):
+            self._stream(question, lambda: answer(InstructionDone()))
             if self._network.loses():
-                lost = instructions.Unanswered(reason="no word from the worker")
+                lost = NoResponse(reason="no word from the worker")
                 self.deliver_after(TIMEOUT_S, lambda: answer(lost))
         else:
             self._request(lambda: self._answers[type(question)](question), answer)
 
-    def _answered(self, question: instructions.Instruction, given: instructions.Answer) -> None:
-        if isinstance(given, instructions.ProducerIdentity):
+    def _answered(self, question: Instruction, given: InstructionAnswer) -> None:
+        if isinstance(given, ProducerIdentity):
             self.given_ids.append(given)
         if self._events.tracing:
             self._note(f"{type(question).__name__} -> {given}"[:150])
@@ -548,19 +587,19 @@ class Owner:
 
     def _request(
         self,
-        arrive: Callable[[], instructions.Answer],
-        answer: Callable[[instructions.Answer], None],
+        arrive: Callable[[], InstructionAnswer],
+        answer: Callable[[InstructionAnswer], None],
     ) -> None:
         """Ask over the network: the question, the answer or both may be late or get lost."""
         events, network = self._events, self._network
         there_s = network.delay_s()
         lost = network.loses()
-        unanswered = instructions.Unanswered(reason="timed out")
+        unanswered = NoResponse(reason="timed out")
 
         def arrived() -> None:
             given = arrive()
             back_s = network.delay_s()
-            if isinstance(given, instructions.Records) and not given.records:
+            if isinstance(given, FetchedRecords) and not given.records:
                 back_s += LONG_POLL_S
             if lost or network.loses() or there_s + back_s > TIMEOUT_S:
                 if there_s < TIMEOUT_S:
@@ -576,71 +615,71 @@ class Owner:
             return
         events.after(there_s, arrived)
 
-    def _may_take(self, _: instructions.AskMayTake) -> instructions.Answer:
+    def _may_take(self, _: RequestAcquisition) -> InstructionAnswer:
         """A worker says yes to its newest copy; an older one it tells to end."""
         if self.world.newest[self.worker] is self:
-            return instructions.Done()
+            return InstructionDone()
         self.deliver_after(self._network.delay_s(), self.crash)
         return NOT_MINE
 
-    def _wrong_leader(self) -> instructions.Refused | None:
+    def _wrong_leader(self) -> InstructionRefused | None:
         if self._view[0] == self.world.target.leader:
             return None
         self._refresh()
-        return instructions.Refused(code=target_log.NOT_LEADER)
+        return InstructionRefused(code=target_log.NOT_LEADER)
 
-    def _note_end(self, _: instructions.NoteTargetEnd) -> instructions.Answer:
+    def _note_end(self, _: FindTargetEnd) -> InstructionAnswer:
         target = self.world.target
-        return self._wrong_leader() or instructions.TargetEnd(
+        return self._wrong_leader() or TargetEnd(
             offset=target.told_end, leader_epoch=target.leader_epoch
         )
 
-    def _init_producer(self, _: instructions.InitProducer) -> instructions.Answer:
+    def _init_producer(self, _: InitProducer) -> InstructionAnswer:
         code, producer, epoch = self.world.coordinator.init_producer()
         if code:
-            return instructions.Refused(code=code)
+            return InstructionRefused(code=code)
         self.world.target.granted[producer, epoch] = self.world.target.java_turn
-        return instructions.ProducerIdentity(id=producer, epoch=epoch)
+        return ProducerIdentity(id=producer, epoch=epoch)
 
-    def _add_partition(self, asked: instructions.AddToTransaction) -> instructions.Answer:
+    def _add_partition(self, asked: AddToTransaction) -> InstructionAnswer:
         who = asked.producer
         return _done(self.world.coordinator.add_partition(who.id, who.epoch))
 
-    def _commit(self, asked: instructions.CommitTransaction) -> instructions.Answer:
+    def _commit(self, asked: CommitTransaction) -> InstructionAnswer:
         who = asked.producer
         return _done(self.world.coordinator.end(who.id, who.epoch, commit=True))
 
-    def _read_target(self, asked: instructions.ReadTarget) -> instructions.Answer:
+    def _read_target(self, asked: ReadTarget) -> InstructionAnswer:
         refused = self._wrong_leader()
         if refused is not None:
             return refused
         found = self.world.target.fetch(asked.offset)
-        if isinstance(found, source_log.Refusal):
-            return instructions.Refused(code=found.code, log_start=found.log_start)
+        if isinstance(found, Refusal):
+            return InstructionRefused(code=found.code, log_start=found.log_start)
         records, log_start, end = found
-        return instructions.Records(
+        return FetchedRecords(
             records=memoryview(self._as_read(records, damaged_from=record_batch.HEADER_BYTES)),
             log_start=log_start,
             end=end,
             last_stable=self.world.target.told_stable,
         )
 
-    def _open_transactions(self, _: instructions.FindOpenTransactions) -> instructions.Answer:
+    def _open_transactions(self, _: FindOpenTransactions) -> InstructionAnswer:
         found = self.world.target.open_transactions
         if not self.world.described:
             return DENIED
-        return self._wrong_leader() or instructions.OpenTransactions(
+        return self._wrong_leader() or OpenTransactions(
             transactions=tuple(
-                instructions.OpenTransaction(producer_id=producer, start=start)
+                OpenTransaction(producer_id=producer, start=start)
                 for producer, start in found.items()
             )
         )
 
-    def _read_source(self, asked: instructions.ReadSource) -> instructions.Answer:
+    def _read_source(self, asked: ReadSource) -> InstructionAnswer:
         found = self.world.source.fetch(asked.offset)
-        if isinstance(found, source_log.Refusal):
-            return instructions.Refused(code=found.code, log_start=found.log_start)
-        assert isinstance(found, source_log.Fetched)
+        if isinstance(found, Refusal):
+            return InstructionRefused(code=found.code, log_start=found.log_start)
+        assert isinstance(found, Fetched)
         read = self._as_read(bytes(found.records), damaged_from=record_batch.CRC_START)
         return dataclasses.replace(_records(found), records=memoryview(read))
 
@@ -656,16 +695,16 @@ class Owner:
             read[random.randrange(damaged_from, size)] ^= 1 << random.randrange(8)
         return read
 
-    def _epoch_end(self, asked: instructions.FindEpochEnd) -> instructions.Answer:
+    def _epoch_end(self, asked: FindEpochEnd) -> InstructionAnswer:
         refused = self._wrong_leader()
         if refused is not None:
             return refused
         code, end = self.world.target.epoch_end(asked.leader_epoch, asked.current_leader_epoch)
-        return instructions.Refused(code=code) if code else instructions.EpochEnd(offset=end)
+        return InstructionRefused(code=code) if code else EpochEnd(offset=end)
 
 
-def _records(found: source_log.Fetched) -> instructions.Records:
-    return instructions.Records(
+def _records(found: Fetched) -> FetchedRecords:
+    return FetchedRecords(
         records=memoryview(found.records),
         log_start=found.log_start,
         end=found.stable_end,
@@ -673,5 +712,5 @@ def _records(found: source_log.Fetched) -> instructions.Records:
     )
 
 
-def _done(code: int) -> instructions.Answer:
-    return instructions.Refused(code=code) if code else instructions.Done()
+def _done(code: int) -> InstructionAnswer:
+    return InstructionRefused(code=code) if code else InstructionDone()

@@ -8,11 +8,14 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from mm2.core import commands
-from mm2.core.copy import standing, stops
+from mm2 import operator_commands
+from mm2.replication.halts import HaltCause, PartitionHalt
+from mm2.replication.partition_state import PartitionPhase
 
 if TYPE_CHECKING:
-    from tests.model.delivery import owner, world
+    from tests.model.delivery.owner import Owner
+    from tests.model.delivery.world import World
+
 
 COMES_AFTER_S = 60.0
 _ABORT = "--start-offset"
@@ -21,13 +24,13 @@ _ABORT = "--start-offset"
 class Person:
     """`misled` are messages that told of something that was not there."""
 
-    def __init__(self, around: world.World) -> None:
+    def __init__(self, around: World) -> None:
         self.misled: dict[str, None] = {}
         self._world = around
 
-    def hears(self, copy: owner.Owner, stop: stops.Stop) -> None:
+    def hears(self, copy: Owner, stop: PartitionHalt) -> None:
         """It has just come to stand still; acts later on, if it says so still."""
-        if stop.cause is not stops.Cause.HANGING or not self._world.network.calm:
+        if stop.cause is not HaltCause.HANGING or not self._world.network.calm:
             return
         # Where nobody is fenced, its coordinator may have ended it just now; and who has thawed
         # was told before it froze.
@@ -36,10 +39,12 @@ class Person:
             self.misled[stop.message] = None
         self._world.events.after(COMES_AFTER_S, lambda: self._obeys(copy, stop))
 
-    def _obeys(self, copy: owner.Owner, stop: stops.Stop) -> None:
-        told = copy.machine.standing.phase is standing.Phase.STOPPED
+    def _obeys(self, copy: Owner, stop: PartitionHalt) -> None:
+        told = copy.machine.standing.phase is PartitionPhase.STOPPED
         if copy.alive and told and copy.machine.standing.stop is stop:
-            self._world.events.note("person", f"types {commands.found_in(stop.message)}")
+            self._world.events.note(
+                "person", f"types {operator_commands.extract_remedy(stop.message)}"
+            )
             start = _begins_at(stop)
             if start is None:
                 self._world.described = True
@@ -47,7 +52,7 @@ class Person:
                 self._world.target.abort(start)
 
 
-def stands_open(around: world.World, stop: stops.Stop) -> bool:
+def stands_open(around: World, stop: PartitionHalt) -> bool:
     """Is the transaction there of which the stop tells?"""
     start, there = _begins_at(stop), around.target.open_transactions.values()
     if start is None:
@@ -55,8 +60,8 @@ def stands_open(around: world.World, stop: stops.Stop) -> bool:
     return start in there
 
 
-def _begins_at(stop: stops.Stop) -> int | None:
+def _begins_at(stop: PartitionHalt) -> int | None:
     """The offset at which the transaction begins that the stop wants to be aborted; None: it wants
     the right to ask for it."""
-    words = shlex.split(commands.found_in(stop.message))
+    words = shlex.split(operator_commands.extract_remedy(stop.message))
     return int(words[words.index(_ABORT) + 1]) if _ABORT in words else None

@@ -7,8 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from mm2.core.copy import limits, partition, standing
-from tests.model.delivery import events, judge, owner, weather, world
+from mm2.replication import batch_limits
+from mm2.replication.partition_replicator import PartitionReplicator
+from mm2.replication.partition_state import PartitionPhase
+from tests.model.delivery import judge, weather
+from tests.model.delivery.events import UnsettledError
+from tests.model.delivery.judge import Kind
+from tests.model.delivery.owner import MakeCopy, Owner
+from tests.model.delivery.weather import Weather
+from tests.model.delivery.world import World
 
 HEALED_WITHIN_S = 600.0
 
@@ -24,35 +31,35 @@ class Outcome:
     trace: list[str]
 
     @property
-    def kinds(self) -> set[judge.Kind]:
+    def kinds(self) -> set[Kind]:
         return set(map(judge.kind_of, self.violations))
 
 
 def run(
     seed: int,
     *,
-    make: owner.MakeCopy = partition.PartitionCopy,
-    conditions: Callable[[Random], weather.Weather] = weather.draw,
+    make: MakeCopy = PartitionReplicator,
+    conditions: Callable[[Random], Weather] = weather.draw,
     tracing: bool = False,
 ) -> Outcome:
     """Play the schedule of this seed. The same seed always plays the same one."""
     drawn = conditions(Random(f"weather {seed}"))
-    around = world.World(f"events {seed}", drawn, make=make, tracing=tracing)
+    around = World(f"events {seed}", drawn, make=make, tracing=tracing)
     around.events.note("weather", drawn)
     violations: list[str] = []
-    whole = limits.PART_RECORDS
-    limits.PART_RECORDS = drawn.part_records or whole
+    whole = batch_limits.DECODE_PART_RECORDS
+    batch_limits.DECODE_PART_RECORDS = drawn.part_records or whole
     try:
         _Schedule(around).play()
         violations = judge.judge(around)
     except AssertionError as error:
-        if not tracing and make is partition.PartitionCopy:
+        if not tracing and make is PartitionReplicator:
             raise AssertionError(f"seed {seed}: {error}") from error
-        unsettled = isinstance(error, events.UnsettledError)
-        kind = judge.Kind.UNSETTLED if unsettled else judge.Kind.INVARIANT
+        unsettled = isinstance(error, UnsettledError)
+        kind = Kind.UNSETTLED if unsettled else Kind.INVARIANT
         violations = [f"{kind}: {error!r}"]
     finally:
-        limits.PART_RECORDS = whole
+        batch_limits.DECODE_PART_RECORDS = whole
     state = ", ".join(_state(each) for each in around.owners)
     return Outcome(
         seed=seed,
@@ -63,13 +70,13 @@ def run(
     )
 
 
-def _state(each: owner.Owner) -> str:
+def _state(each: Owner) -> str:
     phase = each.machine.standing.phase.value if each.alive else "dead"
     return f"{each.name} {phase}"
 
 
 class _Schedule:
-    def __init__(self, around: world.World) -> None:
+    def __init__(self, around: World) -> None:
         self._world = around
         self._events = around.events
         self._random = around.events.random
@@ -114,8 +121,9 @@ class _Schedule:
 
     def _foreign_write(self) -> None:
         from tests.fakes import batches
+        from tests.fakes.batches import Record
 
-        record = batches.Record(value=b"foreign", timestamp=self._events.wall_ms())
+        record = Record(value=b"foreign", timestamp=self._events.wall_ms())
         self._world.target.produce(
             batches.data([record]), transactional_id=False, reply=lambda _code, _base: None
         )
@@ -151,7 +159,7 @@ class _Schedule:
 
     # Faults
 
-    def _some_owner(self) -> owner.Owner | None:
+    def _some_owner(self) -> Owner | None:
         running = self._world.running
         return self._random.choice(running) if running else None
 
@@ -209,9 +217,7 @@ class _Schedule:
                 lambda: self._restart(frozen.worker if self._random.random() < 0.3 else None),
             )
 
-    def _amid(
-        self, amid: Callable[[owner.Owner], bool], fault: Callable[[owner.Owner], None]
-    ) -> None:
+    def _amid(self, amid: Callable[[Owner], bool], fault: Callable[[Owner], None]) -> None:
         """As soon as that is so of an owner; a while later, of any."""
         tries = 300
 
@@ -230,7 +236,7 @@ class _Schedule:
     def _pause_amid_parts(self) -> None:
         length_s = self._random.choice((0.0, 0.3, 5.0, 90.0))
 
-        def pause(hit: owner.Owner) -> None:
+        def pause(hit: Owner) -> None:
             hit.pause(on=True)
             self._events.after(length_s, lambda: hit.pause(on=False))
 
@@ -239,12 +245,12 @@ class _Schedule:
     def _restart_amid_parts(self) -> None:
         """Who comes next starts inside the batch, and is paused before it gets to its place."""
 
-        def crash(hit: owner.Owner) -> None:
+        def crash(hit: Owner) -> None:
             hit.crash()
             self._restart(hit.worker)
             self._amid(lambda each: each.is_before_its_place, pause)
 
-        def pause(hit: owner.Owner) -> None:
+        def pause(hit: Owner) -> None:
             hit.pause(on=True)
             self._events.after(0.3, lambda: hit.pause(on=False))
 
@@ -339,7 +345,7 @@ class _Schedule:
         self._events.run(self._events.now_s + 20.0)
         self._world.late_takes = self._world.coordinator.asked - takes
         for each in self._world.running:
-            if each.machine.standing.phase is not standing.Phase.STOPPED:
+            if each.machine.standing.phase is not PartitionPhase.STOPPED:
                 each.close()
         self._events.run(self._events.now_s + 5.0)
 
@@ -360,4 +366,4 @@ class _Schedule:
     def _stopped_for_good(self) -> bool:
         """A copy that stands still for ever would do so again."""
         alive = [each for each in self._world.owners if each.alive]
-        return any(each.machine.standing.phase is standing.Phase.STOPPED for each in alive)
+        return any(each.machine.standing.phase is PartitionPhase.STOPPED for each in alive)

@@ -11,8 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mm2.formats import record_batch, records
+from mm2.formats.records import BatchRecord, RecordFields
 from tests.fakes import batches
-from tests.model.delivery import events, weather
+from tests.fakes.batches import Record, Stamp
+from tests.model.delivery import events
+from tests.model.delivery.events import Events
+from tests.model.delivery.weather import Weather
 
 OUT_OF_RANGE = 1
 OLD_MS = 3 * 86_400_000
@@ -33,7 +37,7 @@ class Entry:
     control: bool = False
     transactional: bool = False
     committed: bool | None = True
-    held: tuple[records.Record, ...] = ()
+    held: tuple[BatchRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ class SourceLog:
     """`lost_branches` are the logs as they stood before each truncation, `cleaned` the batches of
     which the cleaner took records."""
 
-    def __init__(self, world: events.Events, conditions: weather.Weather) -> None:
+    def __init__(self, world: Events, conditions: Weather) -> None:
         self._world = world
         self._random = world.random
         self._weather = conditions
@@ -118,8 +122,8 @@ class SourceLog:
         counts = (1, 3, 8, 20) if self._weather.large else (1, 1, 1, 2, 3)
         made = [self._record() for _ in range(self._random.choice(counts))]
         if self._weather.identical:
-            made = [batches.Record(value=b"same", timestamp=self._timestamp())]
-        stamp = batches.Stamp(
+            made = [Record(value=b"same", timestamp=self._timestamp())]
+        stamp = Stamp(
             base_offset=self.end,
             leader_epoch=self.epoch,
             producer_id=producer,
@@ -144,27 +148,27 @@ class SourceLog:
             begun.entries.append(entry)
         self._append(entry)
 
-    def _as_read(self, made: list[batches.Record]) -> tuple[records.Record, ...]:
+    def _as_read(self, made: list[Record]) -> tuple[BatchRecord, ...]:
         newest = max(each.timestamp for each in made)
         return tuple(
-            records.Record(
+            BatchRecord(
                 self.end + place,
                 newest if self._weather.appended else each.timestamp,
-                records.write_body(records.Fields(each.key, each.value, each.headers)),
+                records.encode_body(RecordFields(each.key, each.value, each.headers)),
             )
             for place, each in enumerate(made)
         )
 
-    def _record(self) -> batches.Record:
+    def _record(self) -> Record:
         self._made += 1
         if self._weather.compaction:
-            return batches.Record(
+            return Record(
                 key=b"k%d" % self._random.randrange(6),
                 value=b"v" if self._random.random() < 0.8 else None,
                 headers=((b"n", b"%d" % self._made),),
                 timestamp=self._timestamp(),
             )
-        return batches.Record(
+        return Record(
             key=None if self._made % 3 else b"k",
             value=b"%d" % self._made,
             timestamp=self._timestamp(),
@@ -189,7 +193,7 @@ class SourceLog:
             entry.committed = commit
         if not commit:
             self._aborted.append((producer, ended.first, self.end))
-        stamp = batches.Stamp(
+        stamp = Stamp(
             base_offset=self.end, leader_epoch=self.epoch, producer_id=producer, producer_epoch=0
         )
         now_ms = self._world.wall_ms()
@@ -234,7 +238,7 @@ class SourceLog:
         known = [each for each in known if each.last < self.stable_end]
         known = known[: self._random.randint(0, len(known))]
         newest = {
-            records.read_body(record.body).key: record.offset
+            records.decode_body(record.body).key: record.offset
             for entry in known
             if entry.committed
             for record in entry.held
@@ -247,7 +251,7 @@ class SourceLog:
     def _clean(self, entry: Entry, newest: dict[bytes | None, int]) -> None:
         kept = []
         for record in entry.held if entry.committed else ():
-            fields = records.read_body(record.body)
+            fields = records.decode_body(record.body)
             tombstone = fields.value is None and self._random.random() < 0.3
             if newest[fields.key] == record.offset and not tombstone:
                 kept.append(record)
@@ -263,11 +267,11 @@ class SourceLog:
     def _written_again(self, entry: Entry) -> bytes:
         header = record_batch.read_header(memoryview(entry.data))
         left = []
-        for record in records.open_batch(header, memoryview(entry.data)):
+        for record in records.decode_batch(header, memoryview(entry.data)):
             if any(each.offset == record.offset for each in entry.held):
-                fields = records.read_body(record.body)
+                fields = records.decode_body(record.body)
                 left.append(
-                    batches.Record(
+                    Record(
                         key=fields.key,
                         value=fields.value,
                         headers=fields.headers,
@@ -275,7 +279,7 @@ class SourceLog:
                         offset_delta=record.offset - entry.base,
                     )
                 )
-        stamp = batches.Stamp(
+        stamp = Stamp(
             base_offset=entry.base,
             leader_epoch=header.leader_epoch,
             producer_id=entry.producer,

@@ -17,8 +17,13 @@ from dataclasses import dataclass, field
 import crc32c
 
 from mm2.formats import record_batch, records
+from mm2.formats.records import BatchRecord
 from tests.fakes import batches
-from tests.model.delivery import events, source_log, weather
+from tests.fakes.batches import Record, Stamp
+from tests.model.delivery import source_log
+from tests.model.delivery.events import Events
+from tests.model.delivery.source_log import Refusal
+from tests.model.delivery.weather import Weather
 
 NOT_LEADER = 6
 TIMED_OUT = 7
@@ -102,7 +107,7 @@ class _Pending:
 class TargetLog:
     """`entries` keeps what retention deleted (below `log_start`), never what was truncated."""
 
-    def __init__(self, world: events.Events, conditions: weather.Weather) -> None:
+    def __init__(self, world: Events, conditions: Weather) -> None:
         self._world = world
         self._random = world.random
         self._weather = conditions
@@ -216,7 +221,7 @@ class TargetLog:
         if state is not None and epoch < state.epoch:
             return reply(OLD_EPOCH, -1)
         now_ms = self._world.wall_ms()
-        stamp = batches.Stamp(producer_id=producer, producer_epoch=epoch)
+        stamp = Stamp(producer_id=producer, producer_epoch=epoch)
         entry = Entry(
             base=self.end,
             last=self.end,
@@ -400,21 +405,21 @@ class TargetLog:
         known = [each for each in known if each.last < min(open_from, self.high_watermark)]
         known = [each for each in known[: self._random.randint(0, len(known))] if each.data]
         opened = {
-            each.base: records.open_batch(
+            each.base: records.decode_batch(
                 record_batch.read_header(memoryview(each.data)), memoryview(each.data)
             )
             for each in known
             if not each.control
         }
         newest = {
-            records.read_body(record.body).key: record.offset
+            records.decode_body(record.body).key: record.offset
             for found in opened.values()
             for record in found
         }
         for entry in known:
             held = opened.get(entry.base, [])
             kept = [
-                each for each in held if newest[records.read_body(each.body).key] == each.offset
+                each for each in held if newest[records.decode_body(each.body).key] == each.offset
             ]
             if len(kept) < len(held):
                 entry.data = _cleaned(entry, kept)
@@ -443,10 +448,10 @@ class TargetLog:
         late = self._world.now_s < self._stable_late_until_s
         return min(self._stable_before, self.last_stable) if late else self.last_stable
 
-    def fetch(self, offset: int) -> source_log.Refusal | tuple[bytes, int, int]:
+    def fetch(self, offset: int) -> Refusal | tuple[bytes, int, int]:
         """Fetch(read_uncommitted): (batches up to the high watermark, log start, watermark)."""
         if not self.log_start <= offset <= self.end:
-            return source_log.Refusal(source_log.OUT_OF_RANGE, self.log_start)
+            return Refusal(source_log.OUT_OF_RANGE, self.log_start)
         at = bisect_left(self.entries, offset, key=lambda each: each.last)
         found = [
             each.data for each in self.entries[at:] if each.last < self.told_end and each.data
@@ -466,13 +471,13 @@ class TargetLog:
         return 0, self.epochs[at][1]
 
 
-def _cleaned(entry: Entry, kept: list[records.Record]) -> bytes:
+def _cleaned(entry: Entry, kept: list[BatchRecord]) -> bytes:
     """The batch without the other records; nothing when none is left."""
     if not kept:
         return b""
     was = record_batch.read_header(memoryview(entry.data))
     body = [
-        batches.Record(
+        Record(
             key=fields.key,
             value=fields.value,
             headers=fields.headers,
@@ -480,9 +485,9 @@ def _cleaned(entry: Entry, kept: list[records.Record]) -> bytes:
             offset_delta=each.offset - entry.base,
         )
         for each in kept
-        for fields in (records.read_body(each.body),)
+        for fields in (records.decode_body(each.body),)
     ]
-    stamp = batches.Stamp(
+    stamp = Stamp(
         base_offset=entry.base,
         leader_epoch=was.leader_epoch,
         producer_id=was.producer_id,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tests.model.delivery import events
+from tests.model.delivery.events import Events
 
 DAY_S = 86_400.0
 
@@ -189,7 +189,7 @@ def with_some(**settled: Any) -> Callable[[Random], Weather]:
 class Network:
     """Delays of messages; calm once `calm` is set."""
 
-    def __init__(self, world: events.Events, weather: Weather) -> None:
+    def __init__(self, world: Events, weather: Weather) -> None:
         self._random = world.random
         self._weather = weather
         self.calm = False

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from mm2.core.copy import partition, setup
-from mm2.formats import compression, records
-from tests.model.delivery import (
-    coordinator,
-    events,
-    flow_log,
-    java_topics,
-    java_writer,
-    opposite_flow,
-    owner,
-    person,
-    source_log,
-    target_log,
-    weather,
-)
+from mm2.formats import compression
+from mm2.formats.records import RecordFields
+from mm2.replication.partition_replicator import PartitionReplicator
+from mm2.replication.setup import PartitionSetup
+from mm2.topics.flow_config import DeliveryMode, TargetTopicAccess
+from tests.model.delivery import events, flow_log, target_log
+from tests.model.delivery.coordinator import Coordinator
+from tests.model.delivery.events import Events
+from tests.model.delivery.flow_log import FlowLog
+from tests.model.delivery.java_topics import JavaTopics
+from tests.model.delivery.java_writer import JavaWriter
+from tests.model.delivery.opposite_flow import OppositeFlow
+from tests.model.delivery.owner import MakeCopy, Owner
+from tests.model.delivery.person import Person
+from tests.model.delivery.source_log import SourceLog
+from tests.model.delivery.target_log import TargetLog
+from tests.model.delivery.weather import Network, Weather
 
 _REFUSALS = (3, 6, 7, 10, 19, 20, 29, 56, 87)
 
@@ -27,26 +29,26 @@ class World:
     def __init__(
         self,
         seed: int | str,
-        conditions: weather.Weather,
+        conditions: Weather,
         *,
-        make: owner.MakeCopy = partition.PartitionCopy,
+        make: MakeCopy = PartitionReplicator,
         tracing: bool = False,
     ) -> None:
-        self.events = events.Events(seed, tracing=tracing)
+        self.events = Events(seed, tracing=tracing)
         self.weather = conditions
         self.make = make
-        self.network = weather.Network(self.events, conditions)
-        self.source = source_log.SourceLog(self.events, conditions)
-        self.opposite = opposite_flow.OppositeFlow(self.events, self.source)
-        self.target = target_log.TargetLog(self.events, conditions)
-        self.coordinator = coordinator.Coordinator(self.events, conditions, self.target)
-        self.java = java_topics.JavaTopics(self.events, seed)
+        self.network = Network(self.events, conditions)
+        self.source = SourceLog(self.events, conditions)
+        self.opposite = OppositeFlow(self.events, self.source)
+        self.target = TargetLog(self.events, conditions)
+        self.coordinator = Coordinator(self.events, conditions, self.target)
+        self.java = JavaTopics(self.events, seed)
         java = self.java if conditions.java else None
-        self.log = flow_log.FlowLog(self.events, self.target, java, source=self.source, seed=seed)
-        self.java_writer: java_writer.JavaWriter | None = None
-        self.owners: list[owner.Owner] = []
-        self.person = person.Person(self)
-        self.newest: dict[bytes, owner.Owner] = {}
+        self.log = FlowLog(self.events, self.target, java, source=self.source, seed=seed)
+        self.java_writer: JavaWriter | None = None
+        self.owners: list[Owner] = []
+        self.person = Person(self)
+        self.newest: dict[bytes, Owner] = {}
         self.finished = False
         self.described = not conditions.undescribed
         self.late_takes = 0
@@ -55,7 +57,7 @@ class World:
         self.transform = _transform(conditions)
 
     @property
-    def running(self) -> list[owner.Owner]:
+    def running(self) -> list[Owner]:
         """Copies that are alive, frozen or not, and may yet do something."""
         return [each for each in self.owners if each.alive and not each.done]
 
@@ -66,13 +68,13 @@ class World:
     def start_java(self) -> None:
         """From now on whoever of ours was here before writes late."""
         self.target.java_turn += 1
-        self.java_writer = java_writer.JavaWriter(self)
+        self.java_writer = JavaWriter(self)
 
-    def start_owner(self, *, worker: bytes | None = None) -> owner.Owner:
+    def start_owner(self, *, worker: bytes | None = None) -> Owner:
         """A new copy: of a worker that had one before (restarted), or of a new worker."""
         if worker is None:
             worker = b"worker-%d" % len(self.newest)
-        started = owner.Owner(self, name=f"copy-{len(self.owners)}", worker=worker, make=self.make)
+        started = Owner(self, name=f"copy-{len(self.owners)}", worker=worker, make=self.make)
         self.owners.append(started)
         self.newest[worker] = started
         self.events.note(started.name, f"starts for {worker.decode()}")
@@ -97,7 +99,7 @@ class Filter:
     name = "filter"
     deterministic = True
 
-    def __call__(self, fields: records.Fields, timestamp_ms: int) -> records.Fields | None:
+    def __call__(self, fields: RecordFields, timestamp_ms: int) -> RecordFields | None:
         del timestamp_ms
         number = int(dict(fields.headers).get(b"n") or fields.value or b"0")
         if number % 5 == 0:
@@ -110,27 +112,27 @@ class Stretches(Filter):
 
     name = "stretches"
 
-    def __call__(self, fields: records.Fields, timestamp_ms: int) -> records.Fields | None:
+    def __call__(self, fields: RecordFields, timestamp_ms: int) -> RecordFields | None:
         number = int(dict(fields.headers).get(b"n") or fields.value or b"0")
         return None if number // 12 % 2 else super().__call__(fields, timestamp_ms)
 
 
-def _transform(conditions: weather.Weather) -> Filter | None:
+def _transform(conditions: Weather) -> Filter | None:
     if not conditions.filtered:
         return None
     return Stretches() if conditions.large else Filter()
 
 
-def _setup(conditions: weather.Weather) -> setup.PartitionSetup:
+def _setup(conditions: Weather) -> PartitionSetup:
     start = conditions.start
     if start == "timestamp":
         start = str(events.WALL_AT_ZERO_MS + 3000)
-    delivery = setup.Delivery.AUTO
+    delivery = DeliveryMode.AUTO
     if conditions.always_transactional:
-        delivery = setup.Delivery.TRANSACTIONAL
-    topics = setup.TargetTopics.SHARED if conditions.shared else setup.TargetTopics.EXCLUSIVE
+        delivery = DeliveryMode.TRANSACTIONAL
+    topics = TargetTopicAccess.SHARED if conditions.shared else TargetTopicAccess.EXCLUSIVE
     expiry_s = min(conditions.id_expiry_s, target_log.EXPIRATION_MS / 1000)
-    return setup.PartitionSetup(
+    return PartitionSetup(
         flow="a->b",
         topic=flow_log.PARTITION.topic,
         remote_topic="a.t",

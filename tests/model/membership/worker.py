@@ -7,10 +7,34 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from connect_runtime.base import errors
-from connect_runtime.core.assignment import cooperative, leader, lost, member, protocol, work
-from connect_runtime.core.membership import events, instructions, machine, settings, standing
-from tests.model.membership import world as model
+from connect_runtime.base.errors import ConnectError, FatalError
+from connect_runtime.group import rebalance_rounds
+from connect_runtime.group.assignor import AssignorState, RebalanceTimes
+from connect_runtime.group.connect_protocol import ConnectProtocol
+from connect_runtime.group.connectors_and_tasks import ConfiguredWork, WorkItem
+from connect_runtime.group.member import GroupMember
+from connect_runtime.group.member_events import (
+    AbandonAssignment,
+    AssignmentsComputed,
+    CloseRequested,
+    ComputeAssignments,
+    GroupRequestFailed,
+    GroupResponseReceived,
+    JoinPrepared,
+    MemberEvent,
+    MemberInstruction,
+    MembershipClosed,
+    MembershipFailed,
+    MemberTick,
+    PrepareJoin,
+    RebalanceCompleted,
+    RejoinRequested,
+    SendGroupRequest,
+    WorkerLoopTicked,
+)
+from connect_runtime.group.member_state import GroupRebalanceConfig, MemberState
+from connect_runtime.group.rebalance_rounds import ConfigSnapshots, LeaderElection, MemberAssignment
+from tests.model.membership.world import World
 
 TICK_S = 1.0
 
@@ -24,8 +48,8 @@ class Worker:
     """
 
     number: int
-    world: model.World
-    offers: protocol.Protocol = protocol.Protocol.SESSIONED
+    world: World
+    offers: ConnectProtocol = ConnectProtocol.SESSIONED
     delay_max_ms: int = 20_000
     slow_s: float = 0.3
     closing: bool = False
@@ -33,27 +57,27 @@ class Worker:
     gone: bool = False
     cut: bool = False
     busy_s: float = 0.0
-    running: set[work.Item] = field(default_factory=set)
-    state: cooperative.State = field(default_factory=cooperative.State)
-    part: member.Member = field(init=False)
-    group: machine.GroupMember = field(init=False)
-    snapshot: work.Configured = field(init=False)
-    failed: errors.FatalError | None = None
+    running: set[WorkItem] = field(default_factory=set)
+    state: AssignorState = field(default_factory=AssignorState)
+    part: MemberAssignment = field(init=False)
+    group: GroupMember = field(init=False)
+    snapshot: ConfiguredWork = field(init=False)
+    failed: FatalError | None = None
 
     def __post_init__(self) -> None:
-        self.part = member.Member.fresh(self.offers)
-        self.group = machine.GroupMember(
-            settings.Settings(group_id="g", rebalance_delay_s=self.delay_max_ms / 1000),
+        self.part = MemberAssignment.fresh(self.offers)
+        self.group = GroupMember(
+            GroupRebalanceConfig(group_id="g", rebalance_delay_s=self.delay_max_ms / 1000),
             rng=random.Random(self.number),
         )
         self.snapshot = self.world.configured()
         self.busy_s = self.world.now_s
-        self.tell(events.TimePassed())
+        self.tell(MemberTick())
         self._tick()
 
     # the machine
 
-    def tell(self, event: events.Event) -> None:
+    def tell(self, event: MemberEvent) -> None:
         if self.gone:
             return
         told = self.group.step(event, now_s=self.world.now_s)
@@ -66,31 +90,31 @@ class Worker:
 
     def _wake(self) -> None:
         if self.group.due_s() <= self.world.now_s:
-            self.tell(events.TimePassed())
+            self.tell(MemberTick())
 
-    def _execute(self, told: instructions.Instruction) -> None:
+    def _execute(self, told: MemberInstruction) -> None:
         match told:
-            case instructions.Send():
+            case SendGroupRequest():
                 self._send(told)
-            case instructions.PrepareJoin(token):
+            case PrepareJoin(token):
                 self._do(lambda: self._prepare(token))
-            case instructions.MakePlan():
+            case ComputeAssignments():
                 self._do(lambda: self._plan(told))
-            case instructions.RoundCompleted():
+            case RebalanceCompleted():
                 self._do(lambda: self._complete(told))
-            case instructions.StopWork():
+            case AbandonAssignment():
                 self._do(self._stop_all)
-            case instructions.Failed(error):
+            case MembershipFailed(error):
                 self.failed = error
-            case instructions.Closed():
+            case MembershipClosed():
                 self.gone = True
 
-    def _send(self, send: instructions.Send) -> None:
-        def done(body: Any, failure: errors.ConnectError | None) -> None:
+    def _send(self, send: SendGroupRequest) -> None:
+        def done(body: Any, failure: ConnectError | None) -> None:
             if failure is None:
-                self.tell(events.Answered(token=send.token, body=body))
+                self.tell(GroupResponseReceived(token=send.token, body=body))
             else:
-                self.tell(events.Unanswered(token=send.token, failure=failure))
+                self.tell(GroupRequestFailed(token=send.token, failure=failure))
 
         self.world.send(send, reachable=lambda: not (self.cut or self.gone), done=done)
 
@@ -100,10 +124,10 @@ class Worker:
         if self.gone:
             return
         if self.world.now_s >= self.busy_s:
-            self.tell(events.WorkerTicked())
+            self.tell(WorkerLoopTicked())
             if self.snapshot.offset != self.world.offset and not self.cut:
                 self.snapshot = self.world.configured()
-                self.tell(events.RejoinRequested("the configuration changed"))
+                self.tell(RejoinRequested("the configuration changed"))
         self.world.after(TICK_S, self._tick)
 
     def _do(self, action: Callable[[], None], seconds: float | None = None) -> None:
@@ -117,24 +141,24 @@ class Worker:
     def _prepare(self, token: int) -> None:
         self._stop(self.part.stop_before_joining().items)
         said = self.part.metadata(f"http://w{self.number}/", self.snapshot.offset)
-        self.tell(events.Prepared(token=token, protocols=said))
+        self.tell(JoinPrepared(token=token, protocols=said))
 
-    def _plan(self, asked: instructions.MakePlan) -> None:
-        election = leader.Election(
+    def _plan(self, asked: ComputeAssignments) -> None:
+        election = LeaderElection(
             leader=asked.member_id,
-            protocol=protocol.Protocol.of_wire_name(asked.protocol),
+            protocol=ConnectProtocol.of_wire_name(asked.protocol),
             generation=asked.generation,
             last_completed=self.part.completed,
             members=asked.members,
         )
-        snapshots = leader.Snapshots(joined_with=self.snapshot, newest=self.snapshot)
+        snapshots = ConfigSnapshots(joined_with=self.snapshot, newest=self.snapshot)
         now_ms = round(self.world.now_s * 1000)
-        times = lost.Times(now_ms=now_ms, delay_max_ms=self.delay_max_ms)
-        lead = leader.lead(election, snapshots, self.state, times=times)
+        times = RebalanceTimes(now_ms=now_ms, delay_max_ms=self.delay_max_ms)
+        lead = rebalance_rounds.perform_assignment(election, snapshots, self.state, times=times)
         self.state = lead.state
-        self.tell(events.PlanMade(generation=asked.generation, answers=lead.answers))
+        self.tell(AssignmentsComputed(generation=asked.generation, answers=lead.answers))
 
-    def _complete(self, told: instructions.RoundCompleted) -> None:
+    def _complete(self, told: RebalanceCompleted) -> None:
         answer = self.part.answered(
             told.assignment, protocol_name=told.protocol, generation=told.generation
         )
@@ -143,11 +167,11 @@ class Worker:
         if not self.cut:
             self.snapshot = self.world.configured()
         if answer.assignment.failed or answer.assignment.config_offset != self.snapshot.offset:
-            self.tell(events.RejoinRequested("the configuration is not the leader's"))
+            self.tell(RejoinRequested("the configuration is not the leader's"))
             return
         self._start(answer.start(self.running).items)
         if answer.assignment.revoked:
-            self.tell(events.RejoinRequested("work was taken away"))
+            self.tell(RejoinRequested("work was taken away"))
         elif answer.assignment.delay_ms:
             self.world.after(
                 answer.assignment.delay_ms / 1000, lambda: self._delay_over(told.generation)
@@ -155,18 +179,18 @@ class Worker:
 
     def _delay_over(self, generation: int) -> None:
         if self.part.completed == generation:
-            self.tell(events.RejoinRequested("the delay is over"))
+            self.tell(RejoinRequested("the delay is over"))
 
     def _stop_all(self) -> None:
         self.part, _ = self.part.given_up()
         self._stop(self.running)
 
-    def _start(self, items: Iterable[work.Item]) -> None:
+    def _start(self, items: Iterable[WorkItem]) -> None:
         for item in items:
             self.running.add(item)
             self.world.started(item, self.number)
 
-    def _stop(self, items: Iterable[work.Item]) -> None:
+    def _stop(self, items: Iterable[WorkItem]) -> None:
         for item in [each for each in items if each in self.running]:
             self.running.remove(item)
             self.world.stopped(item, self.number)
@@ -185,8 +209,8 @@ class Worker:
     def _leave(self) -> None:
         self._stop(set(self.running))
         self.ended = True
-        self.tell(events.CloseRequested("end"))
+        self.tell(CloseRequested("end"))
 
     @property
     def stable(self) -> bool:
-        return self.group.state is standing.State.STABLE
+        return self.group.state is MemberState.STABLE

@@ -9,14 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from connect_runtime.base import errors
-from connect_runtime.core.assignment import work
-from connect_runtime.core.membership import instructions
-from connect_runtime.wire.codec import failures, targets
+from connect_runtime.base.errors import ConnectError
+from connect_runtime.group.connectors_and_tasks import ConfiguredWork, WorkItem
+from connect_runtime.group.member_events import SendGroupRequest
+from connect_runtime.protocol.request_builders import AnyNodeTarget, NodeTarget
+from connect_runtime.protocol.request_errors import ConnectionFailed, RequestTimedOut
 from tests.fakes import group_answers
-from tests.model.membership import coordinator
+from tests.model.membership.coordinator import Coordinator
 
-Done = Callable[[Any, errors.ConnectError | None], None]
+Done = Callable[[Any, ConnectError | None], None]
 
 
 @dataclass(slots=True)
@@ -26,12 +27,12 @@ class World:
     rng: random.Random
     lost: float = 0.0
     now_s: float = 1000.0
-    coordinator: coordinator.Coordinator = field(default_factory=coordinator.Coordinator)
+    coordinator: Coordinator = field(default_factory=Coordinator)
     offset: int = 1
     counts: dict[str, int] = field(default_factory=dict)
-    runs: dict[work.Item, set[int]] = field(default_factory=dict)
+    runs: dict[WorkItem, set[int]] = field(default_factory=dict)
     overlaps_s: list[float] = field(default_factory=list)
-    _twice: dict[work.Item, float] = field(default_factory=dict)
+    _twice: dict[WorkItem, float] = field(default_factory=dict)
     _queue: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
     _order: itertools.count[int] = field(default_factory=itertools.count)
 
@@ -53,18 +54,18 @@ class World:
 
     # the network
 
-    def send(self, send: instructions.Send, *, reachable: Callable[[], bool], done: Done) -> None:
+    def send(self, send: SendGroupRequest, *, reachable: Callable[[], bool], done: Done) -> None:
         """`done` is called once: with an answer, or when the time is over."""
         open_: list[Done] = [done]
 
-        def finish(body: Any, failure: errors.ConnectError | None) -> None:
+        def finish(body: Any, failure: ConnectError | None) -> None:
             if open_:
                 open_.pop()(body, failure)
 
         def travel(then: Callable[[], None]) -> None:
             """Cut off, nobody hears anything; else a connection may break."""
             if self.rng.random() < self.lost:
-                broken = failures.ConnectionFailed("broker", "reset")
+                broken = ConnectionFailed("broker", "reset")
                 self.after(self._trip_s(), lambda: finish(None, broken))
             elif reachable():
                 self.after(self._trip_s(), then)
@@ -72,17 +73,15 @@ class World:
         def back(body: Any) -> None:
             travel(lambda: finish(body, None))
 
-        late = failures.RequestTimedOut(
-            send.message.api, waiting_for="an answer", after_s=send.timeout_s
-        )
+        late = RequestTimedOut(send.message.api, waiting_for="an answer", after_s=send.timeout_s)
         travel(lambda: self._deliver(send, back))
         self.after(send.timeout_s, lambda: finish(None, late))
 
-    def _deliver(self, send: instructions.Send, back: Callable[[Any], None]) -> None:
-        if isinstance(send.to, targets.AnyNode):
+    def _deliver(self, send: SendGroupRequest, back: Callable[[Any], None]) -> None:
+        if isinstance(send.to, AnyNodeTarget):
             back(group_answers.found(self.coordinator.node))
             return
-        assert isinstance(send.to, targets.Node)
+        assert isinstance(send.to, NodeTarget)
         entity = send.message.entity(send.message.high)
         self.coordinator.receive(send.to.node_id, send.message.api, entity, back)
 
@@ -91,8 +90,8 @@ class World:
 
     # what is configured
 
-    def configured(self) -> work.Configured:
-        return work.Configured(offset=self.offset, task_counts=dict(self.counts))
+    def configured(self) -> ConfiguredWork:
+        return ConfiguredWork(offset=self.offset, task_counts=dict(self.counts))
 
     def configure(self) -> None:
         self.offset += 1
@@ -104,13 +103,13 @@ class World:
 
     # what runs
 
-    def started(self, item: work.Item, worker: int) -> None:
+    def started(self, item: WorkItem, worker: int) -> None:
         runners = self.runs.setdefault(item, set())
         runners.add(worker)
         if len(runners) > 1:
             self._twice.setdefault(item, self.now_s)
 
-    def stopped(self, item: work.Item, worker: int) -> None:
+    def stopped(self, item: WorkItem, worker: int) -> None:
         runners = self.runs[item]
         runners.discard(worker)
         if len(runners) == 1 and item in self._twice:

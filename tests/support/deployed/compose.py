@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from tests.support.deployed import image
+from tests.support.deployed.image import Image
 
 MM2 = "mm2"
 
@@ -19,7 +20,7 @@ def read(path: Path) -> dict[str, Any]:
     return found
 
 
-def wrong(document: Mapping[str, Any], *, folder: Path, made: image.Image) -> list[str]:
+def wrong(document: Mapping[str, Any], *, folder: Path, made: Image) -> list[str]:
     """In words; `folder` is the file's own, where relative paths begin."""
     found = []
     for name, service in document["services"].items():
@@ -58,7 +59,7 @@ def _of_any(
         yield f"{name} is another one tomorrow: name its version"
 
 
-def _of_ours(service: Mapping[str, Any], made: image.Image) -> Iterator[str]:
+def _of_ours(service: Mapping[str, Any], made: Image) -> Iterator[str]:
     if service.get("user") != f"{made.uid}:{made.uid}":
         yield f"runs as {service.get('user')}, the image as {made.uid}"
     if service.get("read_only") is not True:

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import click
 
-from mm2.app import health_pages
-from mm2.app.cli import main
+from mm2.cli import main
+from mm2.status import health_endpoints
 from tests.support.image import dockerfile
+from tests.support.image.dockerfile import Stage
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
-LIVE, READY = health_pages.LIVE, health_pages.READY
+LIVE, READY = health_endpoints.LIVE_PATH, health_endpoints.READY_PATH
 SCRATCH = "/tmp"
 REST_PORT, METRICS_PORT = 8090, 9464
 KEPT = ("HOME", "MM2_CACHE")
@@ -36,7 +37,7 @@ class Image:
     command: tuple[str, ...]
 
 
-def read(text: str) -> tuple[dockerfile.Stage, ...]:
+def read(text: str) -> tuple[Stage, ...]:
     return dockerfile.parse(text)
 
 
@@ -45,7 +46,7 @@ def ours() -> Image:
     return facts(read((DEPLOY / "Dockerfile").read_text())[-1])
 
 
-def facts(last: dockerfile.Stage) -> Image:
+def facts(last: Stage) -> Image:
     """Raises `LookupError` or `ValueError` where the stage does not say it."""
     return Image(
         uid=int(last.last("USER").text.partition(":")[0]),
@@ -56,7 +57,7 @@ def facts(last: dockerfile.Stage) -> Image:
     )
 
 
-def wrong(stages: Sequence[dockerfile.Stage]) -> list[str]:
+def wrong(stages: Sequence[Stage]) -> list[str]:
     """What is not as it has to be, in words."""
     first, last = stages[0], stages[-1]
     found = [*_of_downloads(stages), *_of_words(last)]
@@ -82,7 +83,7 @@ def wrong(stages: Sequence[dockerfile.Stage]) -> list[str]:
     return found
 
 
-def _of_downloads(stages: Sequence[dockerfile.Stage]) -> list[str]:
+def _of_downloads(stages: Sequence[Stage]) -> list[str]:
     found = []
     for each in (each for stage in stages for each in stage.all("RUN")):
         for command in re.split(r"&&|;", each.text):
@@ -94,7 +95,7 @@ def _of_downloads(stages: Sequence[dockerfile.Stage]) -> list[str]:
     return found
 
 
-def _of_words(last: dockerfile.Stage) -> list[str]:
+def _of_words(last: Stage) -> list[str]:
     return not_a_command(facts(last).command)
 
 

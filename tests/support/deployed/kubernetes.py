@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from tests.support.deployed import image
+from tests.support.deployed.image import Image
 
 Manifest = Mapping[str, Any]
 PLACEHOLDER = "CHANGE-ME"
@@ -30,7 +31,7 @@ def one(manifests: Sequence[Manifest], kind: str) -> Any:
     return found
 
 
-def wrong(manifests: Sequence[Manifest], *, made: image.Image) -> list[str]:
+def wrong(manifests: Sequence[Manifest], *, made: Image) -> list[str]:
     """In words."""
     deployment = one(manifests, "Deployment")["spec"]
     pod = deployment["template"]["spec"]
@@ -83,7 +84,7 @@ def _of_labels(manifests: Sequence[Manifest], deployment: Manifest) -> Iterator[
         yield f"ServiceMonitor chooses another Service: {monitored}"
 
 
-def _of_security(pod: Manifest, container: Manifest, made: image.Image) -> Iterator[str]:
+def _of_security(pod: Manifest, container: Manifest, made: Image) -> Iterator[str]:
     context = pod["securityContext"]
     if context.get("runAsNonRoot") is not True or context.get("runAsUser") != made.uid:
         yield f"has to run as {made.uid}, and never as root"
@@ -119,7 +120,7 @@ def _of_probes(container: Manifest) -> Iterator[str]:
 
 
 def _of_files(
-    manifests: Sequence[Manifest], pod: Manifest, container: Manifest, made: image.Image
+    manifests: Sequence[Manifest], pod: Manifest, container: Manifest, made: Image
 ) -> Iterator[str]:
     volumes = {each["name"]: each for each in pod["volumes"]}
     mounts = [each for each in container["volumeMounts"] if each["name"] in volumes]
@@ -157,9 +158,7 @@ def _of_values(
             yield f"{key} of the Secret is no placeholder"
 
 
-def _of_ports(
-    manifests: Sequence[Manifest], container: Manifest, made: image.Image
-) -> Iterator[str]:
+def _of_ports(manifests: Sequence[Manifest], container: Manifest, made: Image) -> Iterator[str]:
     ports = {each["name"]: each["containerPort"] for each in container["ports"]}
     if set(ports.values()) != made.ports:
         yield f"serves {sorted(ports.values())}, the image {sorted(made.ports)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
-from mm2.app import exits
+from mm2 import exit_codes
 from tests.support.deployed import image
 
 Sections = Mapping[str, Mapping[str, Sequence[str]]]
@@ -54,7 +54,7 @@ def _of_commands(service: Mapping[str, Sequence[str]]) -> Iterator[str]:
 def _of_ends(service: Mapping[str, Sequence[str]]) -> Iterator[str]:
     if last(service, "Restart") != "on-failure":
         yield "what failed is started again: Restart=on-failure"
-    if last(service, "RestartPreventExitStatus") != str(exits.BAD_INPUT):
+    if last(service, "RestartPreventExitStatus") != str(exit_codes.BAD_INPUT):
         yield "no restart mends a wrong file: RestartPreventExitStatus=2"
     if last(service, "SuccessExitStatus") != "143":
         yield "a stop is no failure: SuccessExitStatus=143"

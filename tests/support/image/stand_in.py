@@ -19,9 +19,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from connect_runtime.system import java, processes
+from connect_runtime.system import java
+from connect_runtime.system.processes import ChildProcess
 from tests.support import guides, loopback
-from tests.support.image import dockerfile
+from tests.support.image.dockerfile import Ignored, Instruction, Stage
 
 BASE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 STEP_S = 900.0
@@ -73,12 +74,12 @@ def check() -> None:
 class StandIn:
     """Built once, run as often as wanted. `folder` holds what is written, 1.5 GB."""
 
-    def __init__(self, folder: Path, *, checkout: Path, stages: Sequence[dockerfile.Stage]) -> None:
+    def __init__(self, folder: Path, *, checkout: Path, stages: Sequence[Stage]) -> None:
         self._folder = folder
         self._checkout = checkout
         self._stages = stages
         ignoring = checkout / "deploy" / "Dockerfile.dockerignore"
-        self._ignored = dockerfile.Ignored(ignoring.read_text())
+        self._ignored = Ignored(ignoring.read_text())
         self._layers: dict[str, _Layer] = {}
         self.last = stages[-1]
 
@@ -165,7 +166,7 @@ class StandIn:
             (folder / name).mkdir(parents=True)
         return _Layer(folder)
 
-    def _carry_out(self, layer: _Layer, each: dockerfile.Instruction) -> None:
+    def _carry_out(self, layer: _Layer, each: Instruction) -> None:
         match each.name:
             case "WORKDIR":
                 layer.at = each.text
@@ -206,7 +207,7 @@ class StandIn:
 
         shutil.copytree(found, into, ignore=left_out)
 
-    def _run(self, layer: _Layer, each: dockerfile.Instruction) -> None:
+    def _run(self, layer: _Layer, each: Instruction) -> None:
         base = Path(sys.base_prefix) / "bin"
         kept = {key: value for key, value in os.environ.items() if key.startswith(guides.OF_PIP)}
         given = kept | {"HOME": os.environ.get("HOME", "/root"), "PATH": f"{base}:{BASE_PATH}"}
@@ -273,7 +274,7 @@ def _look_for_packages(text: str) -> None:
     for package in [word for word in shlex.split(asked) if not word.startswith("-")]:
         assert package in BROUGHT, f"say in BROUGHT what {package} is needed for"
         assert shutil.which(BROUGHT[package], path=BASE_PATH), f"{package} is not installed here"
-    java.find()
+    java.find_java()
 
 
 def _linked(source: Path, into: Path) -> None:
@@ -281,7 +282,7 @@ def _linked(source: Path, into: Path) -> None:
     subprocess.run(["cp", "-al", str(source), str(into)], check=True, capture_output=True)
 
 
-def first_process(of: processes.Child) -> int | None:
+def first_process(of: ChildProcess) -> int | None:
     """The process id, here, of the first process in the namespace; None while there is none."""
     with suppress(OSError, ValueError, IndexError):
         children = Path(f"/proc/{of.pid}/task/{of.pid}/children").read_text().split()

@@ -8,20 +8,20 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from connect_runtime.system import clock
-from tests.bench import delay
+from connect_runtime.system.clock import SystemClock
+from tests.bench.delay import Line
 
-CLOCK = clock.SystemClock()
+CLOCK = SystemClock()
 DELAY_S = 0.05
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[delay.Line, socket.socket, socket.socket]]:
+def ends() -> Iterator[tuple[Line, socket.socket, socket.socket]]:
     """A line, and the sockets at its near and its far end."""
     server = socket.create_server(("127.0.0.1", 0))
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    line = delay.Line(delay_s=DELAY_S)
+    line = Line(delay_s=DELAY_S)
     line.listen(port, server.getsockname()[1])
     near = socket.create_connection(("127.0.0.1", port))
     line.run_once()
@@ -35,7 +35,7 @@ def ends() -> Iterator[tuple[delay.Line, socket.socket, socket.socket]]:
     line.close()
 
 
-def received(line: delay.Line, one: socket.socket, size: int) -> tuple[bytes, float]:
+def received(line: Line, one: socket.socket, size: int) -> tuple[bytes, float]:
     """What arrives at one end, and how long that took."""
     began_s, data = CLOCK.now_s(), bytearray()
     until(line, lambda: take(one, data) or len(data) >= size)
@@ -52,7 +52,7 @@ def take(one: socket.socket, data: bytearray) -> bool:
     return not chunk
 
 
-def until(line: delay.Line, condition: Callable[[], object]) -> None:
+def until(line: Line, condition: Callable[[], object]) -> None:
     end_s = CLOCK.now_s() + 20.0
     while not condition():
         assert CLOCK.now_s() < end_s

@@ -5,11 +5,12 @@ import math
 import pytest
 
 from tests.bench import figures
+from tests.bench.figures import Spread
 
 
 def test_a_spread_is_the_median_and_the_range():
-    assert figures.spread([3.0, 1.0, 2.0]) == figures.Spread(median=2.0, low=1.0, high=3.0)
-    assert figures.spread([4.0, 1.0]) == figures.Spread(median=2.5, low=1.0, high=4.0)
+    assert figures.spread([3.0, 1.0, 2.0]) == Spread(median=2.0, low=1.0, high=3.0)
+    assert figures.spread([4.0, 1.0]) == Spread(median=2.5, low=1.0, high=4.0)
     assert figures.spread([]) is None
 
 
@@ -41,15 +42,15 @@ def test_no_samples_have_no_percentile():
 
 
 def test_a_ratio_is_by_medians():
-    ours = figures.Spread(median=400.0, low=300.0, high=500.0)
-    theirs = figures.Spread(median=50.0, low=1.0, high=60.0)
+    ours = Spread(median=400.0, low=300.0, high=500.0)
+    theirs = Spread(median=50.0, low=1.0, high=60.0)
     assert figures.ratio(ours, theirs) == 8.0
     assert figures.ratio(theirs, ours) == 0.125
 
 
 def test_a_ratio_needs_both_sides_and_a_divisor():
-    some = figures.Spread(median=1.0, low=1.0, high=1.0)
-    nothing = figures.Spread(median=0.0, low=0.0, high=0.0)
+    some = Spread(median=1.0, low=1.0, high=1.0)
+    nothing = Spread(median=0.0, low=0.0, high=0.0)
     assert figures.ratio(None, some) is None
     assert figures.ratio(some, None) is None
     assert figures.ratio(some, nothing) is None
@@ -73,8 +74,6 @@ def test_numbers_have_three_digits_that_count(value, told):
 
 
 def test_a_range_is_told_where_there_is_one():
-    assert figures.with_range(figures.Spread(median=46.1, low=44.0, high=47.2)) == (
-        "46.1 (44.0-47.2)"
-    )
-    assert figures.with_range(figures.Spread(median=46.1, low=46.1, high=46.1)) == "46.1"
+    assert figures.with_range(Spread(median=46.1, low=44.0, high=47.2)) == ("46.1 (44.0-47.2)")
+    assert figures.with_range(Spread(median=46.1, low=46.1, high=46.1)) == "46.1"
     assert figures.with_range(None) == "-"

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
-from tests.bench import follow_report, results
+from tests.bench import follow_report
+from tests.bench.results import Following, Rereading, Results
 
 
-def measured(*, again: float = 0.0) -> results.Results:
-    found = results.Results()
+def measured(*, again: float = 0.0) -> Results:
+    found = Results()
     for key, seconds in (("java", 12.0), ("mm2-inline", 4.0)):
         found.add(
-            results.Following(
+            Following(
                 contestant=key,
                 round=1,
                 groups=5_000,
@@ -24,7 +25,7 @@ def measured(*, again: float = 0.0) -> results.Results:
         )
         for case in follow_report.CASES:
             found.add(
-                results.Rereading(
+                Rereading(
                     contestant=key,
                     case=case,
                     round=1,
@@ -39,7 +40,7 @@ def measured(*, again: float = 0.0) -> results.Results:
 
 
 def test_without_rows_there_is_nothing_to_say():
-    nothing = results.Results()
+    nothing = Results()
     assert follow_report.render(nothing) == follow_report.brief(nothing) == ""
     assert follow_report.expectations(nothing) == []
 

@@ -3,11 +3,12 @@ from __future__ import annotations
 import pytest
 
 from tests.bench import group_report, results
+from tests.bench.results import Rebalance, Results
 
 JAVA, OURS = results.CONNECT_OF.values()
 
 
-def rebalance(contestant: str, change: str = "add", **more: object) -> results.Rebalance:
+def rebalance(contestant: str, change: str = "add", **more: object) -> Rebalance:
     given = {
         "contestant": contestant,
         "round": 1,
@@ -18,11 +19,11 @@ def rebalance(contestant: str, change: str = "add", **more: object) -> results.R
         "all_run_s": 4.5,
         "unneeded": 0.0,
     } | more
-    return results.Rebalance(**given)  # type: ignore[arg-type] # keys of the class
+    return Rebalance(**given)  # type: ignore[arg-type] # keys of the class
 
 
-def measured(**ours: object) -> results.Results:
-    found = results.Results()
+def measured(**ours: object) -> Results:
+    found = Results()
     for change in ("add", "kill", "bounce"):
         found.add(rebalance(JAVA, change, all_run_s=9.0, unneeded=7.0))
         found.add(rebalance(OURS, change, **ours))
@@ -30,7 +31,7 @@ def measured(**ours: object) -> results.Results:
 
 
 def test_without_groups_there_is_nothing_to_say():
-    nothing = results.Results()
+    nothing = Results()
     assert group_report.render(nothing) == group_report.brief(nothing) == ""
     assert group_report.expectations(nothing) == []
 
@@ -81,7 +82,7 @@ def test_faulty_ones_do_not_count():
 
 
 def test_eager_workers_stop_everything_and_delays_take_as_long_as_they_take():
-    eager = results.Results(rebalances=[rebalance(OURS, protocol="eager")])
+    eager = Results(rebalances=[rebalance(OURS, protocol="eager")])
     assert all("within" in each.text for each in group_report.expectations(eager))
-    delayed = results.Results(rebalances=[rebalance(OURS, delay_ms=10_000)])
+    delayed = Results(rebalances=[rebalance(OURS, delay_ms=10_000)])
     assert all("without need" in each.text for each in group_report.expectations(delayed))

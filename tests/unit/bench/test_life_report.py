@@ -1,20 +1,21 @@
 from __future__ import annotations
 
 from tests.bench import life_report, results
+from tests.bench.results import Recovery, Results, Start
 
 SECONDS = {"java": 20.0, "java-tuned": 12.0, "mm2": 10.0, "mm2-inline": 4.0}
 
 
-def measured(**more: object) -> results.Results:
-    found = results.Results()
+def measured(**more: object) -> Results:
+    found = Results()
     for key, seconds in SECONDS.items():
         for kind in results.START_KINDS:
             given = {"first_s": seconds, "all_s": seconds + 1, "cpu_s": 9.0, "load": 2.5} | more
-            found.add(results.Start(contestant=key, kind=kind, round=1, **given))  # type: ignore[arg-type] # keys of the class
+            found.add(Start(contestant=key, kind=kind, round=1, **given))  # type: ignore[arg-type] # keys of the class
     for key in ("java", "mm2", "mm2-inline"):
         for setting in ("equal", "defaults"):
             found.add(
-                results.Recovery(
+                Recovery(
                     contestant=key,
                     setting=setting,
                     round=1,
@@ -27,7 +28,7 @@ def measured(**more: object) -> results.Results:
 
 
 def test_without_rows_there_is_nothing_to_say():
-    nothing = results.Results()
+    nothing = Results()
     assert life_report.render(nothing) == life_report.brief(nothing) == ""
     assert life_report.expectations(nothing) == []
 
@@ -61,7 +62,7 @@ def test_who_is_sooner_is_said_of_each_rival():
 def test_who_is_later_is_not_met():
     slow = measured()
     slow.starts = [
-        results.Start(
+        Start(
             contestant=each.contestant,
             kind=each.kind,
             round=1,

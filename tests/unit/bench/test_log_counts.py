@@ -7,14 +7,16 @@ from pathlib import Path
 import pytest
 
 from tests.bench import log_counts
+from tests.bench.log_counts import Counts
 from tests.fakes import batches
+from tests.fakes.batches import Record, Stamp
 
 NOW_MS = 1_790_000_000_000
 
 
 def data(count: int, base_offset: int) -> bytes:
-    records = [batches.Record(value=b"v" * 10, timestamp=NOW_MS) for _ in range(count)]
-    return batches.data(records, batches.Stamp(base_offset=base_offset))
+    records = [Record(value=b"v" * 10, timestamp=NOW_MS) for _ in range(count)]
+    return batches.data(records, Stamp(base_offset=base_offset))
 
 
 def write(folder: Path, name: str, *parts: bytes) -> None:
@@ -28,11 +30,11 @@ def test_all_batches_of_all_segments_are_counted(tmp_path):
     write(tmp_path / "t-0", "00000000000000000007.log", third)
     counted = log_counts.partition(tmp_path / "t-0")
     size = len(first) + len(second) + len(third)
-    assert counted == log_counts.Counts(records=12, batches=3, size=size)
+    assert counted == Counts(records=12, batches=3, size=size)
 
 
 def test_markers_of_transactions_are_not_records(tmp_path):
-    marker = batches.marker(commit=True, timestamp=NOW_MS, stamp=batches.Stamp(base_offset=0))
+    marker = batches.marker(commit=True, timestamp=NOW_MS, stamp=Stamp(base_offset=0))
     write(tmp_path / "t-0", "00000000000000000000.log", marker, data(3, 1))
     assert log_counts.partition(tmp_path / "t-0").records == 3
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.bench import process_tree
+from tests.bench.process_tree import ProcessTree
 from tests.support import eventually
 
 pytestmark = pytest.mark.judges
@@ -51,7 +52,7 @@ def tell(parent: subprocess.Popen[str], word: str) -> None:
 
 
 def test_children_count_while_they_run_and_once_they_have_been_waited_for(parent):
-    tree = process_tree.ProcessTree(parent.pid)
+    tree = ProcessTree(parent.pid)
     child = int(told(parent))
     running_s = tree.cpu_s()
     assert sorted(tree.pids()) == sorted([parent.pid, child])
@@ -63,7 +64,7 @@ def test_children_count_while_they_run_and_once_they_have_been_waited_for(parent
 
 
 def test_an_orphan_stays_in_the_tree(parent):
-    tree = process_tree.ProcessTree(parent.pid)
+    tree = ProcessTree(parent.pid)
     child = int(told(parent))
     before_s = tree.cpu_s()
     assert child in tree.pids()
@@ -75,15 +76,15 @@ def test_an_orphan_stays_in_the_tree(parent):
 
 
 def test_memory_is_that_of_all_of_them(parent):
-    tree = process_tree.ProcessTree(parent.pid)
+    tree = ProcessTree(parent.pid)
     child = int(told(parent))
-    alone = process_tree.ProcessTree(child).pss_bytes()
+    alone = ProcessTree(child).pss_bytes()
     assert alone > 1_000_000
     assert tree.pss_bytes() > alone
 
 
 def test_a_tree_that_is_not_there_is_empty():
-    tree = process_tree.ProcessTree(2**22 + 1)  # beyond what Linux hands out
+    tree = ProcessTree(2**22 + 1)  # beyond what Linux hands out
     assert (tree.cpu_s(), tree.pss_bytes(), tree.pids()) == (0.0, 0, [])
 
 

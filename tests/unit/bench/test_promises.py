@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench import promises
+from tests.bench.promises import Expectation
 
 
 @pytest.mark.parametrize(
@@ -14,5 +14,5 @@ from tests.bench import promises
     ],
 )
 def test_a_line_says_what_came_of_it(actual, met, line):
-    told = promises.Expectation(text="soon", actual=actual, met=met, unit=" s")
+    told = Expectation(text="soon", actual=actual, met=met, unit=" s")
     assert told.line == line

@@ -5,9 +5,22 @@ import json
 
 import pytest
 
-from tests.bench import contestants, recorded, results, rows, workloads
+from tests.bench import contestants, recorded, results, rows
+from tests.bench.recorded import Recorded
+from tests.bench.results import (
+    Copy,
+    Following,
+    Rebalance,
+    Recovery,
+    Rereading,
+    Results,
+    Scraping,
+    Start,
+    Trickle,
+)
+from tests.bench.workloads import Produced, Workload
 
-REBALANCE = results.Rebalance(
+REBALANCE = Rebalance(
     contestant=results.CONNECT_OF["ours"],
     round=1,
     tasks=300,
@@ -18,8 +31,8 @@ REBALANCE = results.Rebalance(
 )
 
 
-def run(*chosen: workloads.Workload, rounds: int = 3, groups: int = 0) -> recorded.Recorded:
-    return recorded.Recorded(
+def run(*chosen: Workload, rounds: int = 3, groups: int = 0) -> Recorded:
+    return Recorded(
         setting=recorded.setting_of(
             contestants.ALL,
             machine="2 cores of a machine",
@@ -28,27 +41,24 @@ def run(*chosen: workloads.Workload, rounds: int = 3, groups: int = 0) -> record
             latency_s=20.0,
             per_second=500.0,
             produced=[
-                workloads.Produced(workload=each, records={0: 3, 1: 4}, batch_bytes_mean=173)
+                Produced(workload=each, records={0: 3, 1: 4}, batch_bytes_mean=173)
                 for each in chosen
             ],
         ),
-        measured=results.Results(
+        measured=Results(
             copies=[
-                results.Copy(contestant="java", topic=each.topic, round=1, peak_bytes=1e9)
+                Copy(contestant="java", topic=each.topic, round=1, peak_bytes=1e9)
                 for each in chosen
             ],
-            trickles=[results.Trickle(contestant="mm2", round=1, p50_ms=0.8)],
+            trickles=[Trickle(contestant="mm2", round=1, p50_ms=0.8)],
             rebalances=[REBALANCE] * groups,
-            starts=[results.Start(contestant="mm2", kind="cold", round=1, first_s=4.5)] * groups,
-            recoveries=[results.Recovery(contestant="java", setting="equal", round=1, again_s=11.5)]
+            starts=[Start(contestant="mm2", kind="cold", round=1, first_s=4.5)] * groups,
+            recoveries=[Recovery(contestant="java", setting="equal", round=1, again_s=11.5)]
             * groups,
-            followings=[
-                results.Following(contestant="java", round=1, groups=9, partitions=2, one_s=5.0)
-            ]
+            followings=[Following(contestant="java", round=1, groups=9, partitions=2, one_s=5.0)]
             * groups,
-            rereadings=[results.Rereading(contestant="java", case="plain", round=1, total=7.0)]
-            * groups,
-            scrapings=[results.Scraping(path=results.BY_TOPIC, round=1, partitions=9)] * groups,
+            rereadings=[Rereading(contestant="java", case="plain", round=1, total=7.0)] * groups,
+            scrapings=[Scraping(path=results.BY_TOPIC, round=1, partitions=9)] * groups,
         ),
     )
 
@@ -58,7 +68,7 @@ WORKLOADS = [each for row in rows.of_size(1_000) for each in row.workloads]
 
 def test_a_run_goes_into_a_file_and_back_whatever_its_workloads_are():
     one = run(*WORKLOADS, groups=1)
-    assert recorded.Recorded.from_json(one.to_json()) == one
+    assert Recorded.from_json(one.to_json()) == one
 
 
 def test_rivals_are_the_others_and_none_where_ours_was_not_measured():
@@ -98,7 +108,7 @@ def test_runs_that_make_no_common_table_are_refused():
         recorded.joined(
             [
                 run(WORKLOADS[0]),
-                recorded.Recorded(setting=other, measured=results.Results()),
+                Recorded(setting=other, measured=Results()),
             ]
         )
     with pytest.raises(ValueError, match="more than one of these runs: big"):
@@ -108,4 +118,4 @@ def test_runs_that_make_no_common_table_are_refused():
 def test_another_version_s_file_is_refused():
     given = json.loads(run().to_json())
     with pytest.raises(ValueError, match="version 0 of a benchmark's file"):
-        recorded.Recorded.from_json(json.dumps(given | {"version": 0}))
+        Recorded.from_json(json.dumps(given | {"version": 0}))

@@ -5,21 +5,22 @@ from typing import Any
 
 import pytest
 
-from tests.bench import contestants, report, results, rows, workloads
+from tests.bench import contestants, report, rows
+from tests.bench.report import Setting
+from tests.bench.results import Copy, Results, Trickle
+from tests.bench.workloads import Produced, Workload
 
 ROUNDS = (1, 2, 3)
 OURS, JAVA, TUNED = "mm2", "java", "java-tuned"
 
 
-def setting(*more_workloads: workloads.Workload) -> report.Setting:
-    return report.Setting(
+def setting(*more_workloads: Workload) -> Setting:
+    return Setting(
         machine="2 cores of a machine",
         versions="Apache Kafka 4.3.1",
         rounds=len(ROUNDS),
         produced=[
-            workloads.Produced(
-                workload=workload, records={0: workload.records}, batch_bytes_mean=129_000
-            )
+            Produced(workload=workload, records={0: workload.records}, batch_bytes_mean=129_000)
             for workload in (more_workloads or rows.of_size(1_000)[0].workloads)
         ],
         contestants=contestants.ALL,
@@ -30,7 +31,7 @@ def setting(*more_workloads: workloads.Workload) -> report.Setting:
     )
 
 
-def measured(**ours: Any) -> results.Results:
+def measured(**ours: Any) -> Results:
     """Java does 50 MB/s at 25 s/GB; ours eight times that, at 1 s/GB, unless told otherwise."""
     figures: dict[str, Any] = {
         "bytes_s": 400e6,
@@ -39,14 +40,14 @@ def measured(**ours: Any) -> results.Results:
         "p99_ms": 2.0,
     } | ours
     p99_ms = figures.pop("p99_ms")
-    found = results.Results()
+    found = Results()
     for number in ROUNDS:
         for topic in ("big", "small"):
             found.copies.append(
-                results.Copy(contestant=OURS, topic=topic, round=number, records_s=4e5, **figures)
+                Copy(contestant=OURS, topic=topic, round=number, records_s=4e5, **figures)
             )
             found.copies += [
-                results.Copy(
+                Copy(
                     contestant=each,
                     topic=topic,
                     round=number,
@@ -57,9 +58,9 @@ def measured(**ours: Any) -> results.Results:
                 )
                 for each in (JAVA, TUNED)
             ]
-        found.trickles.append(results.Trickle(contestant=OURS, round=number, p99_ms=p99_ms))
+        found.trickles.append(Trickle(contestant=OURS, round=number, p99_ms=p99_ms))
         found.trickles += [
-            results.Trickle(contestant=each, round=number, p50_ms=5.0, p99_ms=11.0)
+            Trickle(contestant=each, round=number, p50_ms=5.0, p99_ms=11.0)
             for each in (JAVA, TUNED)
         ]
     return found
@@ -135,10 +136,10 @@ def test_a_figure_that_falls_short_is_said_not_to_be_met(figure, value, word):
 def test_other_workloads_have_goals_of_their_own_and_no_floor():
     """One record per batch: twice Java's records/s, whatever that is in bytes."""
     tiny = rows.of_size(1_000)[1].workloads
-    found = results.Results()
+    found = Results()
     for contestant, records_s in ((OURS, 400_000.0), (JAVA, 100_000.0), (TUNED, 300_000.0)):
         found.copies += [
-            results.Copy(contestant=contestant, topic=each.topic, round=1, records_s=records_s)
+            Copy(contestant=contestant, topic=each.topic, round=1, records_s=records_s)
             for each in tiny
         ]
     text = report.render(setting(*tiny), found)
@@ -153,13 +154,13 @@ def test_other_workloads_have_goals_of_their_own_and_no_floor():
 
 def test_small_batches_are_told_in_bytes():
     (tiny, _) = rows.of_size(1_000)[1].workloads
-    one = workloads.Produced(workload=tiny, records={0: 7}, batch_bytes_mean=173)
-    told = report.render(dataclasses.replace(setting(), produced=[one]), results.Results())
+    one = Produced(workload=tiny, records={0: 7}, batch_bytes_mean=173)
+    told = report.render(dataclasses.replace(setting(), produced=[one]), Results())
     assert "7 records, 0 MB, batches of 173 B on average" in told
 
 
 def test_what_was_not_measured_is_not_met_either():
-    found = report.expectations(setting(), results.Results())
+    found = report.expectations(setting(), Results())
     assert {each.met for each in found} == {False}
     assert {each.line.partition(":")[0] for each in found} == {"- not measured"}
 
@@ -167,7 +168,7 @@ def test_what_was_not_measured_is_not_met_either():
 def test_a_faulty_copy_is_marked_in_its_table_and_told_below():
     with_fault = measured()
     with_fault.copies.append(
-        results.Copy(contestant=JAVA, topic="big", round=4, fault="partition 1 has 3 too many")
+        Copy(contestant=JAVA, topic="big", round=4, fault="partition 1 has 3 too many")
     )
     text = report.render(setting(), with_fault)
     assert text.count("| Java MirrorMaker 2, defaults (faulty copy, see below) |") == 1
@@ -176,13 +177,13 @@ def test_a_faulty_copy_is_marked_in_its_table_and_told_below():
 
 def test_a_machine_that_others_used_is_told():
     busy = measured()
-    busy.copies.append(results.Copy(contestant=JAVA, topic="big", round=4, others_cores=1.25))
+    busy.copies.append(Copy(contestant=JAVA, topic="big", round=4, others_cores=1.25))
     assert "others used up to 1.25 cores" in report.render(setting(), busy)
     assert "not ours alone" not in report.render(setting(), measured())
 
 
 def test_without_rivals_there_is_nothing_to_compare():
-    alone = report.Setting(
+    alone = Setting(
         machine="m",
         versions="v",
         rounds=1,
@@ -193,7 +194,7 @@ def test_without_rivals_there_is_nothing_to_compare():
         latency_s=0.0,
         per_second=500.0,
     )
-    text = report.render(alone, results.Results())
+    text = report.render(alone, Results())
     assert "Expected" not in text
     assert "better" not in text
     assert "one round" in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.bench import rereading
-from tests.support import offset_oracle
+from tests.support.offset_oracle import Oracle
 
 SOURCE = {0: b"a", 1: b"b", 4: b"c", 5: b"d"}
 TARGET = {10: b"a", 11: b"b", 12: b"c", 14: b"d"}
@@ -13,7 +13,7 @@ TARGET = {10: b"a", 11: b"b", 12: b"c", 14: b"d"}
 
 @pytest.fixture
 def oracle():
-    return offset_oracle.Oracle(SOURCE, TARGET, source_end=6, target_end=15)
+    return Oracle(SOURCE, TARGET, source_end=6, target_end=15)
 
 
 @pytest.mark.parametrize(

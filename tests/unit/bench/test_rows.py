@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench import rows, workloads
+from tests.bench import rows
 from tests.bench.places import Far
+from tests.bench.workloads import Shape
 
 ROWS = rows.of_size(1_000)
 
@@ -37,7 +38,7 @@ def test_topics_are_those_of_one_workload_alone():
 def test_sizes_are_in_proportion():
     tiny, half = ROWS[1].workloads[0], rows.of_size(500)[1].workloads[0]
     assert (tiny.records, half.records) == (300_000, 150_000)
-    assert tiny.shape is workloads.Shape.SINGLE
+    assert tiny.shape is Shape.SINGLE
 
 
 def test_partitions_grow_and_records_stay():

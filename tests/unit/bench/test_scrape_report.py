@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 from tests.bench import results, scrape_report
+from tests.bench.results import Results, Scraping
 
 
-def measured(*, seconds: float = 0.25, to_without: float = 0.99) -> results.Results:
-    found = results.Results()
+def measured(*, seconds: float = 0.25, to_without: float = 0.99) -> Results:
+    found = Results()
     for path in scrape_report.PATHS:
         for number in (1, 2, 3):
             found.add(
-                results.Scraping(
+                Scraping(
                     path=path,
                     round=number,
                     partitions=10_000,
@@ -20,7 +21,7 @@ def measured(*, seconds: float = 0.25, to_without: float = 0.99) -> results.Resu
             )
     for number in (1, 2, 3):
         found.add(
-            results.Scraping(
+            Scraping(
                 path=results.BY_PARTITION,
                 round=number,
                 partitions=10_000,
@@ -34,7 +35,7 @@ def measured(*, seconds: float = 0.25, to_without: float = 0.99) -> results.Resu
 
 
 def test_without_the_row_there_is_nothing_to_say():
-    nothing = results.Results()
+    nothing = Results()
     assert scrape_report.render(nothing) == scrape_report.brief(nothing) == ""
     assert scrape_report.expectations(nothing) == []
 
@@ -62,9 +63,7 @@ def test_a_second_is_too_long_and_a_twentieth_less_is_slower():
 
 
 def test_what_failed_does_not_count_and_is_told():
-    found = results.Results()
-    found.add(
-        results.Scraping(path=results.BY_PARTITION, round=1, partitions=9, fault="it has ended")
-    )
+    found = Results()
+    found.add(Scraping(path=results.BY_PARTITION, round=1, partitions=9, fault="it has ended"))
     assert found.faults() == ["mm2, round 1, scraped by partition: it has ended"]
     assert scrape_report.expectations(found) == []

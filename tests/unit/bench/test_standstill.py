@@ -3,13 +3,14 @@ from __future__ import annotations
 import pytest
 
 from tests.bench import standstill
+from tests.bench.standstill import Standstill
 
 KILLED_S = 100.0
 
 
-def seen(*heard: tuple[int, int, float], partitions: int = 2) -> standstill.Standstill:
+def seen(*heard: tuple[int, int, float], partitions: int = 2) -> Standstill:
     """Both partitions moved until the kill; then (partition, stamp, seconds since the kill)."""
-    found = standstill.Standstill(partitions)
+    found = Standstill(partitions)
     for partition in range(partitions):
         found.hear(partition, 1, KILLED_S - 0.1)
     found.killed_s = KILLED_S
@@ -54,7 +55,7 @@ def test_it_is_not_over_while_nothing_has_stood_still_nor_while_something_does()
 
 
 def test_before_anything_has_come_all_stand_still():
-    assert standstill.Standstill(3).still(0.0) == [0, 1, 2]
+    assert Standstill(3).still(0.0) == [0, 1, 2]
 
 
 SENT = {0: [b"1", b"2"], 1: [b"1"]}

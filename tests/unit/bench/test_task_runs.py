@@ -5,18 +5,19 @@ from __future__ import annotations
 import pytest
 
 from tests.bench import task_runs
+from tests.bench.task_runs import Change, Said
 
 ONE, TWO, THREE = "w:1", "w:2", "w:3"
 Item = task_runs.Item
 TASKS = tuple(Item("c", number) for number in range(4))
 BEFORE = {TASKS[0]: ONE, TASKS[1]: ONE, TASKS[2]: TWO, TASKS[3]: TWO, Item("c"): ONE}
-ADDED = task_runs.Change(notice_ms=1000, generation=5, joined={THREE})
-KILLED = task_runs.Change(notice_ms=1000, generation=5, gone={TWO: 1000})
-BOUNCED = task_runs.Change(notice_ms=1000, generation=5, gone={TWO: 1200}, joined={TWO})
+ADDED = Change(notice_ms=1000, generation=5, joined={THREE})
+KILLED = Change(notice_ms=1000, generation=5, gone={TWO: 1000})
+BOUNCED = Change(notice_ms=1000, generation=5, gone={TWO: 1200}, joined={TWO})
 
 
 def said(item, state, worker, at_ms, generation=6):
-    return task_runs.Said(item=item, state=state, worker=worker, generation=generation, at_ms=at_ms)
+    return Said(item=item, state=state, worker=worker, generation=generation, at_ms=at_ms)
 
 
 def moved(item, source, target, *, stopped_ms, started_ms):

@@ -2,20 +2,20 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench import throughput, workloads
+from tests.bench import throughput
+from tests.bench.throughput import Look
+from tests.bench.workloads import Produced, Workload
 
-WORKLOAD = workloads.Workload(
+WORKLOAD = Workload(
     topic="big", title="1 KB records", records=1_000_000, record_bytes=1_000, batch_bytes=131_072
 )
 
 
-PRODUCED = workloads.Produced(
-    workload=WORKLOAD, records={0: 400_000, 1: 600_000}, batch_bytes_mean=131_000
-)
+PRODUCED = Produced(workload=WORKLOAD, records={0: 400_000, 1: 600_000}, batch_bytes_mean=131_000)
 
 
-def look(at_s: float, offsets: int, *, cpu_s: float, others_s: float = 0.0) -> throughput.Look:
-    return throughput.Look(at_s=at_s, offsets=offsets, cpu_s=cpu_s, others_s=others_s)
+def look(at_s: float, offsets: int, *, cpu_s: float, others_s: float = 0.0) -> Look:
+    return Look(at_s=at_s, offsets=offsets, cpu_s=cpu_s, others_s=others_s)
 
 
 def test_the_steady_state_is_between_the_first_look_and_the_last():

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from connect_runtime.base import ids
-from mm2.core.offsets import offset_map
-from mm2.formats import map_record
+from connect_runtime.base.ids import TopicPartition
+from mm2.formats import offset_map_records
+from mm2.formats.offset_map_records import MapSegment, MapSegmentKey
+from mm2.offsets.offset_map import OffsetMap
 from tests.chaos.checks import anchors
 
-ONE, TWO = ids.TopicPartition("orders", 0), ids.TopicPartition("orders", 1)
+ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 
-def known(**reached: int) -> offset_map.OffsetMap:
+def known(**reached: int) -> OffsetMap:
     """A map with an anchor per partition: `one` and `two` are the next target offsets."""
-    found = offset_map.OffsetMap()
+    found = OffsetMap()
     for partition, target_next in zip((ONE, TWO), reached.values(), strict=False):
-        key = map_record.SegmentKey(
+        key = MapSegmentKey(
             topic=partition.topic,
             partition=partition.partition,
             era=1,
@@ -24,7 +25,7 @@ def known(**reached: int) -> offset_map.OffsetMap:
             epoch=0,
             first_source=0,
         )
-        segment = map_record.Segment(
+        segment = MapSegment(
             leader_epoch=0,
             source_epoch=0,
             owner=b"12345678",
@@ -34,7 +35,7 @@ def known(**reached: int) -> offset_map.OffsetMap:
             last_crc=None,
             runs=(),
         )
-        found.apply(map_record.encode_key(key), map_record.encode_value(segment))
+        found.apply(offset_map_records.encode_key(key), offset_map_records.encode_value(segment))
     return found
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from mm2.app.cli import main
+from mm2.cli import main
 from tests.support import debian_tools, rules
 
 ALERTS = rules.alerts()

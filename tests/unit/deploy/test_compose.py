@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from mm2.app.settings import load
+from mm2.config import config_loader
 from tests.support.deployed import compose, image
 
 FILE = image.DEPLOY / "compose.yaml"
@@ -64,7 +64,7 @@ def test_what_is_wrong_is_seen(change, told):
 
 
 def test_the_clusters_of_the_settings_are_services_of_the_file():
-    found = load.load(image.DEPLOY / "compose" / "clusters.yaml", environment={})
+    found = config_loader.load(image.DEPLOY / "compose" / "clusters.yaml", environment={})
     assert sorted(flow.name for flow in found.flows) == ["east->west", "west->east"]
     for alias, cluster in found.clusters.items():
         (server,) = cluster.bootstrap_servers

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.support.deployed import image
-from tests.support.image import dockerfile
+from tests.support.image.dockerfile import Ignored, Stage
 
 TEXT = (image.DEPLOY / "Dockerfile").read_text()
 
 
-def changed(old: str, new: str) -> tuple[dockerfile.Stage, ...]:
+def changed(old: str, new: str) -> tuple[Stage, ...]:
     assert old in TEXT, old
     return image.read(TEXT.replace(old, new))
 
@@ -63,7 +63,7 @@ def test_a_line_that_goes_on_is_one():
     ("path", "left_out"),
     [
         ("mm2", False),
-        ("mm2/app/node.py", False),
+        ("mm2/node/node.py", False),
         ("deploy/locks/build.lock", False),
         ("mm2/app/__pycache__/node.pyc", True),
         ("tests/unit/x.py", True),
@@ -73,5 +73,5 @@ def test_a_line_that_goes_on_is_one():
     ],
 )
 def test_the_context_has_what_is_built_from_and_nothing_else(path, left_out):
-    ignored = dockerfile.Ignored((image.DEPLOY / "Dockerfile.dockerignore").read_text())
+    ignored = Ignored((image.DEPLOY / "Dockerfile.dockerignore").read_text())
     assert ignored(path) is left_out

@@ -9,15 +9,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from mm2.core.failover import codes, findings, group_findings, readiness, verdicts
+from mm2.failover import plan_findings, plan_rules, readiness
+from mm2.failover.plan_findings import PlanSeverity
 from tests.support.deployed import image
 
 GUIDE = image.ROOT / "deploy" / "guides" / "failover-verdicts.md"
 _ROW = re.compile(r"^\| `([a-z-]+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 WORDS = {
-    verdicts.Weight.FORBIDS.name: "NO-GO",
-    verdicts.Weight.COSTS.name: "COST",
-    verdicts.Weight.NOTE.name: "NOTE",
+    PlanSeverity.FORBIDS.name: "NO-GO",
+    PlanSeverity.COSTS.name: "COST",
+    PlanSeverity.NOTE.name: "NOTE",
 }
 
 
@@ -27,7 +28,7 @@ def rows() -> list[tuple[str, ...]]:
 
 def test_every_code_is_explained_once_and_no_other():
     named = [code for code, *_ in rows()]
-    assert sorted(named) == sorted(codes.ALL)
+    assert sorted(named) == sorted(plan_findings.ALL_CODES)
 
 
 def weights(expression: ast.expr) -> set[str]:
@@ -42,13 +43,13 @@ def spoken(expression: ast.expr) -> str:
         case ast.Constant(value=str(code)):
             return code
         case ast.Attribute(attr=name) | ast.Name(id=name):
-            return str(getattr(codes, name, getattr(readiness, name, "")))
+            return str(getattr(plan_findings, name, getattr(readiness, name, "")))
     return ""
 
 
 def said() -> Iterator[tuple[str, str]]:
     """A code and a weight that a finding of it may have, where both stand together."""
-    for module in (findings, group_findings, readiness):
+    for module in (plan_rules, plan_rules, readiness):
         for node in ast.walk(ast.parse(inspect.getsource(module))):
             if isinstance(node, ast.Call):
                 given = {each.arg: each.value for each in node.keywords}

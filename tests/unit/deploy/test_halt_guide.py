@@ -6,9 +6,10 @@ import re
 
 import pytest
 
-from mm2.connectors.topics import mirror_findings
-from mm2.core import commands
-from mm2.core.copy import stops
+from mm2 import operator_commands
+from mm2.connectors import mirror_topic_writer
+from mm2.operator_commands import OperatorCommands
+from mm2.replication.halts import HaltCause, PartitionHalt
 from tests.support import printed
 from tests.support.deployed import image
 
@@ -24,18 +25,18 @@ def rows() -> dict[str, tuple[str, str, str]]:
     return {code: (meaning, again, remedy) for code, meaning, again, remedy in found}
 
 
-CODES = [*(each.value for each in stops.Cause), *mirror_findings.CAUSES]
+CODES = [*(each.value for each in HaltCause), *mirror_topic_writer.MIRROR_PROBLEM_CAUSES]
 
 
-def halts() -> list[stops.Stop]:
-    return list(printed.halts(commands.Operator()))
+def halts() -> list[PartitionHalt]:
+    return list(printed.halts(OperatorCommands()))
 
 
 def test_every_code_is_explained_once_and_no_other():
     assert sorted(rows()) == sorted(CODES)
 
 
-@pytest.mark.parametrize("cause", stops.Cause, ids=lambda each: each.value)
+@pytest.mark.parametrize("cause", HaltCause, ids=lambda each: each.value)
 def test_the_row_says_whether_it_is_tried_again(cause):
     found = {each.retry_after_s is not None for each in halts() if each.cause is cause}
     _, again, _ = rows()[cause.value]
@@ -45,10 +46,12 @@ def test_the_row_says_whether_it_is_tried_again(cause):
         assert again.startswith(("yes where", "yes, unless"))
 
 
-@pytest.mark.parametrize("cause", stops.Cause, ids=lambda each: each.value)
+@pytest.mark.parametrize("cause", HaltCause, ids=lambda each: each.value)
 def test_the_row_has_the_remedy_that_is_printed(cause):
     said = " ".join(rows()[cause.value])
-    lines = [commands.found_in(each.message) for each in halts() if each.cause is cause]
+    lines = [
+        operator_commands.extract_remedy(each.message) for each in halts() if each.cause is cause
+    ]
     tools = {tool for line in lines for tool in _TOOL.findall(line)}
     if "mm2 topic reset" in tools or "mm2 restart" in tools:
         assert tools & set(_TOOL.findall(said)), (tools, said)

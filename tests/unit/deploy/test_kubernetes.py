@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from connect_runtime.system import certificates, clock
-from mm2.app.settings import load, workers
+from connect_runtime.system.certificates import CertificateAuthority
+from connect_runtime.system.clock import SystemClock
+from mm2.config import config_loader, flow_plan
 from tests.support import debian_tools, rules
 from tests.support.deployed import image, kubernetes
 
@@ -130,7 +131,7 @@ def test_promtool_takes_that_relabelling(tmp_path: Path):
 
 
 def test_mm2_takes_the_settings_of_the_config_map(tmp_path: Path):
-    authority = certificates.Authority.create("ca", wall_ms=clock.SystemClock().wall_ms())
+    authority = CertificateAuthority.create("ca", wall_ms=SystemClock().wall_ms())
     for key in kubernetes.one(OURS, "Secret")["stringData"]:
         content = authority.certificate_pem if key.endswith(".pem") else b"secret-of-a-test"
         (tmp_path / key).write_bytes(content)
@@ -138,7 +139,7 @@ def test_mm2_takes_the_settings_of_the_config_map(tmp_path: Path):
     file = tmp_path / "clusters.yaml"
     file.write_text(text.replace("/etc/mm2-secrets", str(tmp_path)))
     pod = kubernetes.one(OURS, "Deployment")["spec"]["template"]["spec"]
-    found = load.load(file, environment=kubernetes.environment(pod["containers"][0]))
+    found = config_loader.load(file, environment=kubernetes.environment(pod["containers"][0]))
     assert not found.warnings
     assert [flow.name for flow in found.flows] == ["east->west", "west->east"]
     assert found.clusters["east"].security.password == "secret-of-a-test"
@@ -146,7 +147,9 @@ def test_mm2_takes_the_settings_of_the_config_map(tmp_path: Path):
     resolved = found.flat.resolve(found.flat.props)
     assert resolved["rest.advertised.host.name"] == "10.1.2.3"
     assert resolved["listeners"] == f"http://0.0.0.0:{image.REST_PORT}"
-    hosts = workers.hosts(found.flat, workers.source(str(file), environment={}))
+    hosts = flow_plan.derive_allowed_hosts(
+        found.flat, flow_plan.make_worker_source(str(file), environment={})
+    )
     service = kubernetes.one(OURS, "Service")["metadata"]["name"]
     namespace = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())["namespace"]
     assert hosts.allows(f"{service}.{namespace}.svc:{image.REST_PORT}")

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.base import metrics
-from mm2.core import measures
+from connect_runtime.base.metrics import Metric, MetricKind
+from mm2.metrics import declarations
 from tests.support import boards, exported, promql, rules
+from tests.support.boards import Asked
+from tests.support.rules import Rule
 
 KNOWN = exported.catalogue()
 ASKED = [each for board in boards.read().values() for each in boards.asked(board)]
@@ -22,13 +24,13 @@ _SERIES = re.compile(r"\b(?:mm2|kafka_connect)[a-z0-9]*_[a-z0-9_]+\b|\bmm2:[a-z0
 
 
 @pytest.mark.parametrize("each", ASKED, ids=lambda each: each.where)
-def test_what_a_panel_asks_is_there(each: boards.Asked):
+def test_what_a_panel_asks_is_there(each: Asked):
     assert KNOWN.judge(each.expr) == []
     assert boards.legend_labels(each, KNOWN) == []
 
 
 @pytest.mark.parametrize("each", CHOSEN, ids=lambda each: each.where)
-def test_what_a_board_lets_choose_is_there(each: boards.Asked):
+def test_what_a_board_lets_choose_is_there(each: Asked):
     assert KNOWN.judge(each.expr) == []
 
 
@@ -59,7 +61,7 @@ def a_board(query: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("rule", rules.read(), ids=lambda rule: rule.name)
-def test_what_a_rule_asks_is_there(rule: rules.Rule):
+def test_what_a_rule_asks_is_there(rule: Rule):
     assert KNOWN.judge(rule.expr) == []
     labels = KNOWN.labels_of(rule.expr)
     used = re.findall(r"\$labels\.(\w+)", " ".join(rule.annotations.values()))
@@ -80,15 +82,15 @@ def test_every_metric_is_on_a_board():
     recorded = [rule for rule in rules.read() if not rule.alert]
     while more := frozenset[str]().union(*through(recorded, shown)) - shown:
         shown |= more
-    assert unseen(measures.ALL, shown) == sorted(NOT_SHOWN)
+    assert unseen(declarations.ALL_METRICS, shown) == sorted(NOT_SHOWN)
 
 
-def through(recorded: Iterable[rules.Rule], shown: frozenset[str]) -> Iterator[frozenset[str]]:
+def through(recorded: Iterable[Rule], shown: frozenset[str]) -> Iterator[frozenset[str]]:
     """What is seen of what is recorded: of a name that several rules record, what each asks for."""
     return (promql.series(rule.expr) for rule in recorded if rule.name in shown)
 
 
-def unseen(declared: tuple[metrics.Metric, ...], shown: frozenset[str]) -> list[str]:
+def unseen(declared: tuple[Metric, ...], shown: frozenset[str]) -> list[str]:
     """Those of which no series is shown."""
     return sorted(
         metric.name
@@ -137,7 +139,7 @@ def test_what_nothing_can_answer_is_told(expr: str, told: str):
 
 
 def test_a_legend_with_a_label_that_is_not_there_is_told():
-    wrong = boards.Asked(where="here", expr="sum by (flow) (mm2_build_info)", legend="{{version}}")
+    wrong = Asked(where="here", expr="sum by (flow) (mm2_build_info)", legend="{{version}}")
     assert boards.legend_labels(wrong, KNOWN) == ["version"]
 
 
@@ -153,12 +155,14 @@ def test_a_runbook_with_a_misspelt_series_is_told():
 
 
 def test_a_metric_that_nobody_shows_is_told():
-    new = metrics.Metric(name="mm2_new", kind=metrics.Kind.GAUGE, help="New.")
+    new = Metric(name="mm2_new", kind=MetricKind.GAUGE, help="New.")
     shown = promql.series("mm2_replication_latency_seconds_bucket")
-    assert unseen((new, measures.LATENCY), shown) == ["mm2_new"]
+    assert unseen((new, declarations.REPLICATION_LATENCY), shown) == ["mm2_new"]
 
 
 def test_a_series_that_went_away_is_missed_where_it_was_shown():
-    less = exported.catalogue([each for each in measures.ALL if each is not measures.MAP_AGE])
+    less = exported.catalogue(
+        [each for each in declarations.ALL_METRICS if each is not declarations.OFFSET_MAP_AGE]
+    )
     wrong = {each.where for each in ASKED if less.judge(each.expr)}
     assert "mm2-groups: Map of offsets behind copies" in wrong

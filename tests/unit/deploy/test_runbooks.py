@@ -9,21 +9,25 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mm2.app import health_pages
-from mm2.connectors.topics import mirror_findings
-from mm2.core.copy import stops
-from mm2.formats import receipt
+from mm2.connectors import mirror_topic_writer
+from mm2.formats.incident_records import IncidentKind
+from mm2.replication.halts import HaltCause
+from mm2.status import health_endpoints
 from tests.support import boards, rules
 
 PAGES = sorted(rules.RUNBOOKS.glob("Mm2*.md"))
 ALERTS = {each.name: each for each in rules.alerts()}
 BOARDS = {board["title"] for board in boards.read().values()}
 KINDS = {
-    *(each.value for each in receipt.ReceiptKind),
-    *(each.value for each in stops.Cause),
-    *mirror_findings.CAUSES,
+    *(each.value for each in IncidentKind),
+    *(each.value for each in HaltCause),
+    *mirror_topic_writer.MIRROR_PROBLEM_CAUSES,
 }
-HEALTH = (health_pages.LIVE, health_pages.READY, health_pages.REPLICATING)
+HEALTH = (
+    health_endpoints.LIVE_PATH,
+    health_endpoints.READY_PATH,
+    health_endpoints.REPLICATING_PATH,
+)
 CONFIGURATION = (rules.ROOT / "deploy" / "guides" / "configuration.md").read_text()
 DRILL = "drill.report"
 OF_OTHERS = {
@@ -100,7 +104,7 @@ def test_a_page_is_short_and_says_something_under_each_heading(page: Path):
 
 def test_every_cause_of_a_standstill_is_told():
     page = (rules.RUNBOOKS / "Mm2PartitionsStopped.md").read_text()
-    assert {each.value for each in stops.Cause} - set(_QUOTED.findall(page)) == set()
+    assert {each.value for each in HaltCause} - set(_QUOTED.findall(page)) == set()
 
 
 def test_the_kinds_that_an_alert_asks_for_are_those_of_its_page():

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.app.settings import problems
-from connect_runtime.system import certificates, clock
-from mm2.app.settings import load
+from connect_runtime.config.config_errors import SettingsError
+from connect_runtime.system.certificates import CertificateAuthority
+from connect_runtime.system.clock import SystemClock
+from mm2.config import config_loader
 from tests.support.deployed import image
 
 SAMPLES = sorted((image.DEPLOY / "samples").glob("*.yaml"))
@@ -25,8 +26,8 @@ ENVIRONMENT = {"OAUTH_SECRET": "secret-of-a-test", "SPARK_SECRET": "secret-of-a-
 @pytest.fixture
 def taken(tmp_path: Path):
     """Loads a sample, whose files in /etc/mm2 are the test's own."""
-    now_ms = clock.SystemClock().wall_ms()
-    authority = certificates.Authority.create("ca", wall_ms=now_ms)
+    now_ms = SystemClock().wall_ms()
+    authority = CertificateAuthority.create("ca", wall_ms=now_ms)
     (tmp_path / "ca.pem").write_bytes(authority.certificate_pem)
     issued = authority.issue("mm2", hosts=(), wall_ms=now_ms)
     (tmp_path / "client.pem").write_bytes(issued.key_pem + issued.certificate_pem)
@@ -35,7 +36,7 @@ def taken(tmp_path: Path):
     def take(text: str):
         file = tmp_path / "clusters.yaml"
         file.write_text(text.replace("/etc/mm2", str(tmp_path)))
-        return load.load(file, environment=ENVIRONMENT)
+        return config_loader.load(file, environment=ENVIRONMENT)
 
     return take
 
@@ -54,5 +55,5 @@ def test_none_is_left_out():
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.stem)
 def test_a_key_that_is_wrong_would_be_seen(sample, taken):
     text = sample.read_text()
-    with pytest.raises(problems.SettingsError, match=r"flows\[0\]\.too|is not a known"):
+    with pytest.raises(SettingsError, match=r"flows\[0\]\.too|is not a known"):
         taken(text.replace("  - from:", "  - too: much\n    from:", 1))

@@ -7,6 +7,7 @@ from hypothesis import strategies
 from kio.records import readers as kio_records
 
 from tests.fakes import batches
+from tests.fakes.batches import Record, Stamp
 from tests.support import examples
 
 NOW_MS = 1_790_000_000_000
@@ -14,7 +15,7 @@ NOW_MS = 1_790_000_000_000
 maybe_bytes = strategies.none() | strategies.binary(max_size=200)
 some_records = strategies.lists(
     strategies.builds(
-        batches.Record,
+        Record,
         key=maybe_bytes,
         value=maybe_bytes,
         headers=strategies.lists(
@@ -32,7 +33,7 @@ some_records = strategies.lists(
 @hypothesis.given(some_records, strategies.integers(0, 1 << 60), strategies.integers(0, 0x7FFFFFFF))
 @hypothesis.settings(deadline=None, max_examples=examples.of(100))
 def test_another_decoder_reads_the_same_records(records, base_offset, sequence):
-    stamp = batches.Stamp(
+    stamp = Stamp(
         base_offset=base_offset,
         leader_epoch=7,
         producer_id=4711,
@@ -58,7 +59,7 @@ def test_another_decoder_reads_the_same_records(records, base_offset, sequence):
 
 
 def test_a_marker_is_a_control_batch_with_kafkas_key_and_value():
-    stamp = batches.Stamp(base_offset=5, leader_epoch=1, producer_id=9, producer_epoch=2)
+    stamp = Stamp(base_offset=5, leader_epoch=1, producer_id=9, producer_epoch=2)
     for commit, kind in ((True, 1), (False, 0)):
         encoded = batches.marker(stamp, commit=commit, timestamp=NOW_MS)
         batch, _ = kio_records.read_batch(encoded, 0)
@@ -72,8 +73,8 @@ def test_a_marker_is_a_control_batch_with_kafkas_key_and_value():
 
 def test_a_hole_left_by_compaction_keeps_the_last_offset():
     records = [
-        batches.Record(value=b"a", timestamp=NOW_MS, offset_delta=0),
-        batches.Record(value=b"b", timestamp=NOW_MS, offset_delta=6),
+        Record(value=b"a", timestamp=NOW_MS, offset_delta=0),
+        Record(value=b"b", timestamp=NOW_MS, offset_delta=6),
     ]
     encoded = batches.data(records, last_offset_delta=9)
     batch, _ = kio_records.read_batch(encoded, 0)
@@ -83,7 +84,7 @@ def test_a_hole_left_by_compaction_keeps_the_last_offset():
 
 def test_compressed_bodies_are_wrapped_as_they_are():
     body = gzip.compress(b"whatever")
-    stamp = batches.Stamp(attributes=1)
+    stamp = Stamp(attributes=1)
     encoded = batches.assemble(body, stamp, count=3, last=2, timestamps=(NOW_MS, NOW_MS))
     assert encoded.endswith(body)
     assert len(encoded) == 61 + len(body)

@@ -36,79 +36,83 @@ ON_MIRROR = f"{HALTS}::test_what_stands_on_the_mirror_and_not_on_the_source_is_l
 WITHOUT_IDS = f"{HALTS}::test_topics_without_ids_that_go_and_come_back"
 
 REPLICATES_AGAIN = {
-    "core.copy.stops.recreated": CHANGES,
-    "core.copy.stops.foreign_writes": CHANGES,
-    "core.copy.stops.source_truncated": (
+    "replication.halts.halt_if_recreated": CHANGES,
+    "replication.halts.halt_foreign_records": CHANGES,
+    "replication.halts.halt_source_truncated": (
         f"{REMEDIES}::test_a_source_that_lost_its_log_is_replicated_again"
     ),
-    "core.copy.stops.source_gap": (
+    "replication.halts.halt_source_gap": (
         f"{SYSTEM}test_source_gaps.py::test_a_gap_that_halts_a_partition_is_skipped_by_its_remedy"
     ),
-    "core.copy.stops.source_diverged": (
+    "replication.halts.halt_source_diverged": (
         f"{SYSTEM}test_brokers_that_change.py"
         "::test_a_source_that_elects_a_leader_without_the_newest_records_stops_that_topic"
     ),
-    "core.copy.stops.timestamps_rewritten": REJECTED,
-    "core.copy.stops.mirror_unreadable": (
+    "replication.halts.halt_timestamps_rewritten": REJECTED,
+    "replication.halts.halt_mirror_unreadable": (
         f"{REMEDIES}::test_a_mirror_that_cannot_be_read_is_appended_to"
     ),
-    "core.copy.stops.map_unreadable": (
+    "replication.halts.halt_map_unreadable": (
         f"{REMEDIES}::test_a_record_of_the_map_that_nobody_can_read_is_skipped"
     ),
-    "core.copy.stops.era_missing": (
+    "replication.halts.halt_era_missing": (
         f"{REMEDIES}::test_a_record_of_the_map_that_nobody_can_read_is_skipped"
     ),
-    "core.copy.stops.blocked": (f"{REMEDIES}::test_a_record_that_a_transform_fails_on_is_skipped"),
-    "core.copy.stops.hanging": HANGING,
-    "core.copy.eras._not_empty": REJECTED,
-    "core.copy.refusals._skip": REJECTED,
-    "core.copy.remedies._too_large": REJECTED,
-    "core.copy.remedies._list_too_large": REJECTED,
-    "core.copy.remedies._timestamp": REJECTED,
-    "core.copy.remedies._topic_right": RIGHTS,
-    "core.copy.remedies._read_right": RIGHTS,
-    "core.copy.remedies._id_right": TAKEN_AWAY,
-    "core.copy.remedies._cluster_right": (
+    "replication.halts.halt_unreadable_batch": (
+        f"{REMEDIES}::test_a_record_that_a_transform_fails_on_is_skipped"
+    ),
+    "replication.halts.halt_own_open_transaction": HANGING,
+    "replication.eras._halt_not_empty": REJECTED,
+    "replication.error_policy._format_skip": REJECTED,
+    "replication.halts._record_size_remedy": REJECTED,
+    "replication.halts._batch_size_remedy": REJECTED,
+    "replication.halts._timestamp_remedy": REJECTED,
+    "replication.halts._topic_acl_remedy": RIGHTS,
+    "replication.halts._read_acl_remedy": RIGHTS,
+    "replication.halts._transactional_id_acl_remedy": TAKEN_AWAY,
+    "replication.halts._cluster_acl_remedy": (
         f"{HALTS}::test_brokers_that_judge_as_before_2_8_want_a_right_to_producer_ids"
     ),
-    "core.copy.stops.opposite_unknown": TAKEN_AWAY,
-    "core.copy.stops.fenced": (
+    "replication.halts.halt_reverse_flow_unknown": TAKEN_AWAY,
+    "replication.halts.halt_fenced": (
         f"{HALTS}::test_two_owners_of_one_flow_are_told_until_one_of_them_is_stopped"
     ),
-    "core.copy.stops.others_open": ON_MIRROR,
-    "core.copy.stops.ahead_of_source": ON_MIRROR,
-    "core.copy.walk._tail_ahead": ON_MIRROR,
-    "core.copy.stops.mirror_unknown": WITHOUT_IDS,
-    "core.copy.stops.source_missing": WITHOUT_IDS,
-    "connectors.topics.partition_setups.PartitionSetups._findings": REJECTED,
-    "core.copy.remedies._gone": f"{SETUPS}::test_a_topic_that_is_gone_is_left_out",
-    "core.copy.remedies._codec": (f"{SETUPS}::test_a_target_that_lacks_a_codec_is_given_another"),
-    "cluster.flow_log_topics.LogTopics._check_partitions": OWN_TOPICS,
-    "cluster.flow_log_topics.LogTopics._check_cleanup": OWN_TOPICS,
-    "connectors.topics.partition_setups.PartitionSetups.common": LACKING,
-    "connectors.source.acl_sync.AclSync._of_source": LACKING,
-    "connectors.source.acl_sync.AclSync._create": LACKING,
-    "app.changes.Changes._flow": LACKING,
-    "app.reports.from_process._warnings": LACKING,
-    "app.why.Part.line": LACKING,
-    "connectors.topics.mirror_findings.warnings": WARNED,
-    "app.held.in_words": WARNED,
-    "app.reports.source_losses.SourceLosses._tell": WARNED,
-    "app.why._part": OPERATORS,
+    "replication.halts.halt_foreign_open_transaction": ON_MIRROR,
+    "replication.halts.halt_ahead_of_source": ON_MIRROR,
+    "replication.tail_reader._halt_if_tail_ahead": ON_MIRROR,
+    "replication.halts.halt_mirror_unknown": WITHOUT_IDS,
+    "replication.halts.halt_source_missing": WITHOUT_IDS,
+    "connectors.partition_setup.PartitionSetupBuilder._findings": REJECTED,
+    "replication.halts._missing_topic_remedy": f"{SETUPS}::test_a_topic_that_is_gone_is_left_out",
+    "replication.halts._codec_remedy": (
+        f"{SETUPS}::test_a_target_that_lacks_a_codec_is_given_another"
+    ),
+    "kafka.flow_log_topics.FlowLogTopics._check_partitions": OWN_TOPICS,
+    "kafka.flow_log_topics.FlowLogTopics._check_cleanup": OWN_TOPICS,
+    "connectors.partition_setup.PartitionSetupBuilder.common": LACKING,
+    "connectors.acl_sync.AclSync._of_source": LACKING,
+    "connectors.acl_sync.AclSync._create": LACKING,
+    "status.status_changes.StatusChangeLog._flow": LACKING,
+    "status.status_from_process._list_warnings": LACKING,
+    "status.topic_explanation.PartitionExplanation.line": LACKING,
+    "connectors.mirror_topic_writer.collect_warnings": WARNED,
+    "status.flow_state.describe_overrides": WARNED,
+    "status.retention_watch.SourceRetentionReader._tell": WARNED,
+    "status.topic_explanation._explain_partition": OPERATORS,
 }
 """Typed while the flow runs; afterwards records are replicated."""
 
 SHOWN = {
-    "core.copy.remedies._malformed": PRINTED,
-    "core.copy.remedies._look_at_mirror": PRINTED,
-    "core.copy.remedies._look_at_source": PRINTED,
-    "core.copy.remedies.untold": PRINTED,
-    "connectors.topics.partition_setups.PartitionSetups._missing": PRINTED,
+    "replication.halts._invalid_record_remedy": PRINTED,
+    "replication.halts._describe_mirror_remedy": PRINTED,
+    "replication.halts._describe_source_remedy": PRINTED,
+    "replication.halts.explain_hidden_transactions_remedy": PRINTED,
+    "connectors.partition_setup.PartitionSetupBuilder._missing": PRINTED,
 }
 """The command only shows something, so nothing follows from it; Kafka's tool runs."""
 
-_MAKES = {"to_go_on", "reset_remedy", "skip_remedy", "_abort"}
-_HELPERS = {f"core.copy.stops.{name}" for name in _MAKES} | {"core.commands.to_go_on"}
+_MAKES = {"format_remedy", "format_reset_remedy", "format_skip_remedy", "_abort_command"}
+_HELPERS = {f"replication.halts.{name}" for name in _MAKES} | {"operator_commands.format_remedy"}
 
 
 def sites() -> Iterator[str]:
@@ -158,4 +162,6 @@ def test_it_is_there_and_types_commands(test):
 
 
 def test_a_function_that_prints_a_remedy_is_found():
-    assert {"core.copy.stops.recreated", "core.copy.eras._not_empty"} <= set(sites())
+    assert {"replication.halts.halt_if_recreated", "replication.eras._halt_not_empty"} <= set(
+        sites()
+    )

@@ -6,12 +6,13 @@ import dataclasses
 
 import pytest
 
-from tests.support import both_ways, kafka
+from tests.support import both_ways
+from tests.support.kafka import Record
 
 
-def log(*values: str) -> list[kafka.Record]:
+def log(*values: str) -> list[Record]:
     return [
-        kafka.Record(
+        Record(
             offset=place,
             key=b"k",
             value=value.encode(),

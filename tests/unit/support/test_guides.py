@@ -6,6 +6,7 @@ import pytest
 
 from tests.support import guides
 from tests.support.deployed import image
+from tests.support.guides import Block
 
 FENCE = "```"
 PAGES = sorted((image.DEPLOY / "guides").glob("*.md"))
@@ -18,7 +19,7 @@ def page(*parts: tuple[str, str]) -> str:
 def test_what_is_typed_and_what_it_prints():
     left_out = ("console docker", "$ docker run x"), ("text", "said, too")
     found = guides.blocks("# A\n\n" + page(("sh", "one"), ("text", "said"), *left_out))
-    assert found == [guides.Block(line=4, text="one\n", prints="said\n")]
+    assert found == [Block(line=4, text="one\n", prints="said\n")]
 
 
 @pytest.mark.parametrize(
@@ -49,8 +50,8 @@ def test_a_fence_that_is_not_read_is_refused(text):
         guides.blocks(text)
 
 
-def block(prints: str = "") -> guides.Block:
-    return guides.Block(line=7, text="x", prints=prints)
+def block(prints: str = "") -> Block:
+    return Block(line=7, text="x", prints=prints)
 
 
 @pytest.mark.parametrize(

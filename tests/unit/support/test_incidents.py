@@ -7,20 +7,21 @@ from typing import Any
 
 import pytest
 
-from mm2.app import exits
+from mm2 import exit_codes
 from tests.support import incidents
+from tests.support.incidents import Expectation, Said, Surfaces
 
-LOST = incidents.Expectation(
+LOST = Expectation(
     health="unhealthy",
     reason="source east unreachable",
     lag=None,
-    lag_code=exits.FAILED,
+    lag_code=exit_codes.FAILED,
     why="unreachable",
     failover="verdict: NO-GO",
-    failover_code=exits.FAILED,
+    failover_code=exit_codes.FAILED,
     lost=frozenset({"source"}),
 )
-HEALTHY = incidents.Expectation(health="healthy")
+HEALTHY = Expectation(health="healthy")
 REASON = "source east unreachable since 22:03:28Z: refused"
 
 
@@ -28,7 +29,7 @@ def finding(ok: bool, reason: str) -> dict[str, Any]:
     return {"findings": [{"flow": incidents.FLOW, "ok": ok, "reason": reason}]}
 
 
-def surfaces(expected: incidents.Expectation, reason: str) -> incidents.Surfaces:
+def surfaces(expected: Expectation, reason: str) -> Surfaces:
     """All say what is expected."""
     healthy = expected.health == "healthy"
     flow = {
@@ -39,11 +40,11 @@ def surfaces(expected: incidents.Expectation, reason: str) -> incidents.Surfaces
     }
     lag = {"lag_records": expected.lag, "lag_records_known": expected.lag is not None}
     verdict = "verdict: GO" if healthy else "verdict: NO-GO"
-    return incidents.Surfaces(
-        status=incidents.Said(code=0 if healthy else 1, text="", flow=flow),
-        lag=incidents.Said(code=expected.lag_code, text="", flow=lag),
-        why=incidents.Said(code=expected.why_code, text=reason),
-        failover=incidents.Said(code=expected.failover_code, text=verdict),
+    return Surfaces(
+        status=Said(code=0 if healthy else 1, text="", flow=flow),
+        lag=Said(code=expected.lag_code, text="", flow=lag),
+        why=Said(code=expected.why_code, text=reason),
+        failover=Said(code=expected.failover_code, text=verdict),
         live=(200, {}),
         ready=(200, {}),
         replicating=(200 if healthy else 503, finding(healthy, reason or "healthy")),
@@ -65,7 +66,7 @@ def test_where_all_agree_there_is_nothing_to_say():
     assert incidents.disagreements(LOST, BAD) == []
 
 
-def said(of: incidents.Said, **fields: Any) -> incidents.Said:
+def said(of: Said, **fields: Any) -> Said:
     """`flow` fields replace those in its flow; others are its own."""
     own = {name: fields.pop(name) for name in ("code", "text") if name in fields}
     return dataclasses.replace(of, flow={**of.flow, **fields}, **own)

@@ -11,9 +11,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from tests.support import kafka
+from tests.support.kafka import Record
 
 _RECORDS = [
-    kafka.Record(
+    Record(
         offset=offset,
         key=b"k",
         value=b"v%d" % offset,

@@ -8,10 +8,14 @@ import itertools
 import pytest
 from hypothesis import given, settings
 
-from mm2.core.offsets import map_translation, offset_map, translation
-from mm2.formats import map_record
+from mm2.formats import offset_map_records
+from mm2.formats.offset_map_records import OffsetRun
+from mm2.offsets import translation
+from mm2.offsets.offset_map import PartitionMap
+from mm2.offsets.translation import EarlierOffset, ExactOffset
 from tests.fakes import copied_map
-from tests.support import examples, offset_oracle
+from tests.support import examples
+from tests.support.offset_oracle import Oracle
 
 OWNERS = [
     (0, [(0, 0, 3, True), (2, 1, 2, False), (1, 0, 3, True)]),
@@ -30,12 +34,12 @@ class World:
 
     def judged(self, known=None):
         return self.judged_of(
-            lambda offset: map_translation.translate(known or self.known, offset),
-            lambda offset: map_translation.translate_back(known or self.known, offset),
+            lambda offset: translation.translate_to_target(known or self.known, offset),
+            lambda offset: translation.translate_to_source(known or self.known, offset),
         )
 
     def judged_of(self, there, back):
-        oracle = offset_oracle.Oracle(
+        oracle = Oracle(
             {source: source for source in self.places},
             self.target,
             source_end=self.copied.source,
@@ -51,11 +55,11 @@ class World:
 def test_a_map_as_owners_write_it_is_right_everywhere(owners):
     found = World(owners).judged()
     assert not found.wrong, str(found)
-    assert set(found.outcomes) == {"Exact"}
+    assert set(found.outcomes) == {"ExactOffset"}
 
 
 def exact(answer, by):
-    return translation.Exact(downstream=answer.downstream + by)
+    return ExactOffset(downstream=answer.downstream + by)
 
 
 @pytest.mark.parametrize("way", ["there", "back"])
@@ -67,8 +71,8 @@ def test_an_answer_that_is_off_by_one_is_found(way, by, wrong):
         return lambda offset: exact(translate(world.known, offset), by if off else 0)
 
     found = world.judged_of(
-        told(map_translation.translate, way == "there"),
-        told(map_translation.translate_back, way == "back"),
+        told(translation.translate_to_target, way == "there"),
+        told(translation.translate_to_source, way == "back"),
     )
     assert set(found.wrong) == {wrong}, str(found)
 
@@ -78,10 +82,10 @@ def test_one_wrong_answer_among_all_is_found():
     at = world.copied.batches[3][0]
 
     def there(offset):
-        answer = map_translation.translate(world.known, offset)
+        answer = translation.translate_to_target(world.known, offset)
         return exact(answer, 1) if offset == at else answer
 
-    found = world.judged_of(there, lambda back: map_translation.translate_back(world.known, back))
+    found = world.judged_of(there, lambda back: translation.translate_to_source(world.known, back))
     assert found.wrong == {"ahead": 1}
 
 
@@ -90,10 +94,10 @@ def test_a_bound_that_is_too_small_is_found_and_a_good_one_is_not():
 
     def early(again_max):
         start = world.copied.batches[0]
-        return lambda _: translation.Earlier(downstream=start[2], again_max=again_max)
+        return lambda _: EarlierOffset(downstream=start[2], again_max=again_max)
 
     def back(offset):
-        return map_translation.translate_back(world.known, offset)
+        return translation.translate_to_source(world.known, offset)
 
     records = len(world.places)
     assert not world.judged_of(early(records), back).wrong
@@ -104,16 +108,16 @@ def test_a_bound_that_is_too_small_is_found_and_a_good_one_is_not():
 
 def changed(known, which, other):
     """The map with another value, or none, for one segment."""
-    made = offset_map.PartitionMap(begun=known.begun, producers=known.producers)
+    made = PartitionMap(begun=known.begun, producers=known.producers)
     for key, segment in known.segments.items():
-        made.segments.keep(key, map_record.encode_value(segment))
-    made.segments.keep(which, None if other is None else map_record.encode_value(other))
+        made.segments.keep(key, offset_map_records.encode_value(segment))
+    made.segments.keep(which, None if other is None else offset_map_records.encode_value(other))
     return made
 
 
 def moved(segment, at, by):
     run = segment.runs[at]
-    runs = (*segment.runs[:at], map_record.Run(run.source, run.delta + by), *segment.runs[at + 1 :])
+    runs = (*segment.runs[:at], OffsetRun(run.source, run.delta + by), *segment.runs[at + 1 :])
     return dataclasses.replace(segment, runs=runs)
 
 
@@ -134,7 +138,7 @@ def test_whichever_segment_is_lost_or_run_is_moved_it_is_found():
         counted = counted_runs(world.known, key)
         if counted:
             found = world.judged(changed(world.known, key, None))
-            assert found.wrong or found.outcomes["Earlier"] or found.outcomes["too old"], key
+            assert found.wrong or found.outcomes["EarlierOffset"] or found.outcomes["too old"], key
         for at, by in itertools.product(counted, (-1, 1)):
             other = changed(world.known, key, moved(segment, at, by))
             assert world.judged(other).wrong, (key, at, by)
@@ -148,17 +152,15 @@ def test_what_stands_elsewhere_on_the_target_is_found():
 
 
 def test_others_records_at_the_end_are_not_passed_over():
-    oracle = offset_oracle.Oracle(
-        {0: "a", 1: "b"}, {0: "a", 1: "b", 2: "theirs"}, source_end=2, target_end=3
-    )
-    assert not oracle.judge(lambda _: translation.Exact(downstream=2), [2]).wrong
-    found = oracle.judge(lambda _: translation.Exact(downstream=3), [2])
+    oracle = Oracle({0: "a", 1: "b"}, {0: "a", 1: "b", 2: "theirs"}, source_end=2, target_end=3)
+    assert not oracle.judge(lambda _: ExactOffset(downstream=2), [2]).wrong
+    found = oracle.judge(lambda _: ExactOffset(downstream=3), [2])
     assert found.wrong == {"ahead": 1}
 
 
 def test_of_a_record_that_was_copied_twice_the_last_place_counts():
     """Source 1 and 2 stand in the target twice: what an era left behind, and the next one's."""
-    oracle = offset_oracle.Oracle(
+    oracle = Oracle(
         {0: "a", 1: "b", 2: "c"},
         {0: "a", 1: "b", 2: "c", 4: "b", 5: "c"},
         source_end=3,
@@ -166,17 +168,17 @@ def test_of_a_record_that_was_copied_twice_the_last_place_counts():
     )
     assert oracle.twice == 2
     places = {0: 0, 1: 4, 2: 5, 3: 6}
-    there = oracle.judge(lambda at: translation.Exact(downstream=places[at]), places)
+    there = oracle.judge(lambda at: ExactOffset(downstream=places[at]), places)
     assert not there.wrong, str(there)
     before = {1: 1, 2: 1, 3: 1, 4: 1, 5: 2, 6: 3}
-    back = oracle.judge_back(lambda at: translation.Exact(downstream=before[at]), before)
+    back = oracle.judge_back(lambda at: ExactOffset(downstream=before[at]), before)
     assert not back.wrong, str(back)
-    assert oracle.judge_back(lambda _: translation.Exact(downstream=2), [1]).wrong
+    assert oracle.judge_back(lambda _: ExactOffset(downstream=2), [1]).wrong
 
 
 def test_what_is_gone_from_the_source_may_be_missed_and_is_nobody_elses():
     source, target = {0: "a", 1: "b", 2: "c"}, {0: "a", 1: "b", 2: "c"}
-    strict = offset_oracle.Oracle(source, target, source_end=3, target_end=3)
-    lenient = offset_oracle.Oracle(source, target, source_end=3, target_end=3, gone={1, 2})
-    assert strict.judge(lambda _: translation.Exact(downstream=3), [1]).wrong
-    assert not lenient.judge(lambda _: translation.Exact(downstream=3), [1]).wrong
+    strict = Oracle(source, target, source_end=3, target_end=3)
+    lenient = Oracle(source, target, source_end=3, target_end=3, gone={1, 2})
+    assert strict.judge(lambda _: ExactOffset(downstream=3), [1]).wrong
+    assert not lenient.judge(lambda _: ExactOffset(downstream=3), [1]).wrong

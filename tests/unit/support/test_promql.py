@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tests.support import promql
+from tests.support.promql import Catalogue
 
-KNOWN = promql.Catalogue(
+KNOWN = Catalogue(
     labels={
         "a_total": frozenset({"flow", "topic", "instance", "job"}),
         "b": frozenset({"flow", "instance", "job"}),
@@ -46,7 +47,7 @@ def test_labels_from_the_inside_out():
 
 
 def test_a_recorded_series_has_the_labels_of_its_rule():
-    known = promql.Catalogue(labels=dict(KNOWN.labels))
+    known = Catalogue(labels=dict(KNOWN.labels))
     known.record("r", "sum by (flow) (b)", {"of": "lag"})
     known.record("r", "sum by (flow) (b)", {"of": "loss"})
     assert known.labels["r"] == {"flow", "of"}

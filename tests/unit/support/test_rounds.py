@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support import rounds
+from tests.support.rounds import Rounds
 
 
-class Counting(rounds.Rounds):
+class Counting(Rounds):
     def __init__(self, failure: Exception | None = None) -> None:
         super().__init__("counting")
         self.failure = failure

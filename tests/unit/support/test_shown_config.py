@@ -8,17 +8,18 @@ from typing import Any
 
 import pytest
 
-from mm2.app import effective_config, flow_plan
-from mm2.app.settings import load
+from mm2.config import config_loader, effective_config, flow_plan
 from tests.support import shown_config
 
 TEXT = """clusters: {a: {bootstrap.servers: 'a:1'}, b: {bootstrap.servers: 'b:1'}}
 flows:
 - {from: a, to: b, replication.factor: 3, tasks.max: 2}
 """
-SETTINGS = load.parse(TEXT, file="c.yaml", folder=pathlib.Path("/"), environment={})
-DOCUMENT = effective_config.as_json(effective_config.of(SETTINGS, environment={}))
-(PLAN,) = flow_plan.plans(SETTINGS, flow_plan.EVERYTHING, environment={})
+SETTINGS = config_loader.parse(TEXT, file="c.yaml", folder=pathlib.Path("/"), environment={})
+DOCUMENT = effective_config.render_json(
+    effective_config.derive_effective_config(SETTINGS, environment={})
+)
+(PLAN,) = flow_plan.plan_flows(SETTINGS, flow_plan.ALL_FLOWS, environment={})
 REPLICAS = {
     "a:mm2-offset-syncs.b.internal": 3,
     **dict.fromkeys(

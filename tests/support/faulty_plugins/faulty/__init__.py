@@ -9,8 +9,21 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from connect_runtime import api
-from connect_runtime.base import ids
-from connect_runtime.system import polling
+from connect_runtime.api import (
+    ConfigDef,
+    ConfigValue,
+    Connector,
+    SinkConnector,
+    SinkRecord,
+    SinkTask,
+    SourceConnector,
+    SourceRecord,
+    SourceTask,
+    Task,
+    Type,
+)
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.system import clock
 
 THROWS = "throws.in"
 """A place: `connector.start`, `task.poll` and so on."""
@@ -25,7 +38,7 @@ def at(props: Mapping[str, str], place: str) -> None:
     if props.get(THROWS) == place:
         raise LookupError(f"{place} throws")
     if props.get(HANGS) == place:
-        polling.until(lambda: False, timeout_s=HANGS_S)
+        clock.wait_until(lambda: False, timeout_s=HANGS_S)
 
 
 def odd(props: Mapping[str, str], place: str, usual: Any) -> Any:
@@ -33,15 +46,15 @@ def odd(props: Mapping[str, str], place: str, usual: Any) -> Any:
     return 7 if props.get(ODD) == place else usual
 
 
-class _Faulty(api.Connector):
+class _Faulty(Connector):
     def version(self) -> str:
         return "1"
 
-    def config(self) -> api.ConfigDef:
-        return api.ConfigDef().define(THROWS, api.Type.STRING, "Where to throw.", default="")
+    def config(self) -> ConfigDef:
+        return ConfigDef().define(THROWS, Type.STRING, "Where to throw.", default="")
 
-    def validate(self, props: Mapping[str, str]) -> list[api.ConfigValue]:
-        found: list[api.ConfigValue] = odd(props, "connector.validate", super().validate(props))
+    def validate(self, props: Mapping[str, str]) -> list[ConfigValue]:
+        found: list[ConfigValue] = odd(props, "connector.validate", super().validate(props))
         return found
 
     def start(self, props: Mapping[str, str]) -> None:
@@ -57,13 +70,13 @@ class _Faulty(api.Connector):
         at(self.props, "connector.stop")
 
 
-class FaultySource(_Faulty, api.SourceConnector):
-    def task_class(self) -> type[api.Task]:
+class FaultySource(_Faulty, SourceConnector):
+    def task_class(self) -> type[Task]:
         return FaultySourceTask
 
 
-class FaultySink(_Faulty, api.SinkConnector):
-    def task_class(self) -> type[api.Task]:
+class FaultySink(_Faulty, SinkConnector):
+    def task_class(self) -> type[Task]:
         return FaultySinkTask
 
 
@@ -73,12 +86,12 @@ class NotMade(FaultySource):
 
 
 class NotDefined(FaultySource):
-    def config(self) -> api.ConfigDef:
+    def config(self) -> ConfigDef:
         raise LookupError("connector.config throws")
 
 
 class OddlyDefined(FaultySource):
-    def config(self) -> api.ConfigDef:
+    def config(self) -> ConfigDef:
         return None  # type: ignore[return-value]
 
 
@@ -88,16 +101,16 @@ class OfNoVersion(FaultySource):
 
 
 class OddTasks(FaultySource):
-    def task_class(self) -> type[api.Task]:
+    def task_class(self) -> type[Task]:
         return int  # type: ignore[return-value]
 
 
 class TaskNotMade(FaultySource):
-    def task_class(self) -> type[api.Task]:
+    def task_class(self) -> type[Task]:
         return _TaskNotMade
 
 
-class FaultySourceTask(api.SourceTask):
+class FaultySourceTask(SourceTask):
     def version(self) -> str:
         return "1"
 
@@ -105,16 +118,16 @@ class FaultySourceTask(api.SourceTask):
         self._props = props
         at(props, "task.start")
 
-    def poll(self) -> Sequence[api.SourceRecord] | None:
+    def poll(self) -> Sequence[SourceRecord] | None:
         self.context.wait(0.05)
-        record = api.SourceRecord(
+        record = SourceRecord(
             topic=self._props["topic"],
             value_schema=api.STRING_SCHEMA,
             value="v",
             source_partition={"p": "p"},
             source_offset={"n": 1},
         )
-        found: list[api.SourceRecord] = odd(self._props, "task.poll", [record])
+        found: list[SourceRecord] = odd(self._props, "task.poll", [record])
         return found
 
     def commit(self) -> None:
@@ -132,7 +145,7 @@ class _TaskNotMade(FaultySourceTask):
         raise LookupError("task.__init__ throws")
 
 
-class FaultySinkTask(api.SinkTask):
+class FaultySinkTask(SinkTask):
     def version(self) -> str:
         return "1"
 
@@ -140,20 +153,18 @@ class FaultySinkTask(api.SinkTask):
         self._props = props
         at(props, "task.start")
 
-    def open(self, partitions: Collection[ids.TopicPartition]) -> None:
+    def open(self, partitions: Collection[TopicPartition]) -> None:
         at(self._props, "task.open")
 
-    def put(self, sink_records: Sequence[api.SinkRecord]) -> None:
+    def put(self, sink_records: Sequence[SinkRecord]) -> None:
         if sink_records:
             at(self._props, "task.put")
 
-    def pre_commit(
-        self, offsets: Mapping[ids.TopicPartition, int]
-    ) -> Mapping[ids.TopicPartition, int]:
-        found: Mapping[ids.TopicPartition, int] = odd(self._props, "task.pre_commit", offsets)
+    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        found: Mapping[TopicPartition, int] = odd(self._props, "task.pre_commit", offsets)
         return found
 
-    def close(self, partitions: Collection[ids.TopicPartition]) -> None:
+    def close(self, partitions: Collection[TopicPartition]) -> None:
         at(self._props, "task.close")
 
     def stop(self) -> None:

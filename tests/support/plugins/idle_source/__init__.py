@@ -7,24 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from connect_runtime import api
+from connect_runtime.api import ConfigDef, SourceConnector, SourceTask, Task
 
 
-class IdleSourceConnector(api.SourceConnector):
+class IdleSourceConnector(SourceConnector):
     def version(self) -> str:
         return "1"
 
-    def task_class(self) -> type[api.Task]:
+    def task_class(self) -> type[Task]:
         return IdleSourceTask
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         return [self.props] * max_tasks
 
-    def config(self) -> api.ConfigDef:
-        return api.ConfigDef()
+    def config(self) -> ConfigDef:
+        return ConfigDef()
 
 
-class IdleSourceTask(api.SourceTask):
+class IdleSourceTask(SourceTask):
     def version(self) -> str:
         return "1"
 

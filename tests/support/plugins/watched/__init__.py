@@ -12,8 +12,26 @@ from pathlib import Path
 from typing import Any
 
 from connect_runtime import api
-from connect_runtime.base import ids
-from connect_runtime.system import polling
+from connect_runtime.api import (
+    ConfigDef,
+    ConfigValue,
+    ConnectError,
+    Connector,
+    ConnectorContext,
+    PipelineProgress,
+    PipelineTask,
+    SinkConnector,
+    SinkRecord,
+    SinkTask,
+    SourceConnector,
+    SourceOffset,
+    SourceRecord,
+    SourceTask,
+    Task,
+    Type,
+)
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.system import clock
 
 KEYS = {
     "notes": "the file in which it is noted what happens, a JSON object in each line",
@@ -39,10 +57,10 @@ def at(props: Mapping[str, str], place: str, who: object = "", **told: Any) -> N
     _note(props, place, who, **told)
     wanted = props.get("fail", "").split(",")
     if place in wanted or f"{place}:{who}" in wanted:
-        raise api.ConnectError(f"{place} fails as it was told")
+        raise ConnectError(f"{place} fails as it was told")
     if props.get("block") == place:
         gate = Path(props["gate"])
-        polling.until(gate.exists, timeout_s=BLOCKED_S)
+        clock.wait_until(gate.exists, timeout_s=BLOCKED_S)
 
 
 def _note(props: Mapping[str, str], place: str, who: object, **told: Any) -> None:
@@ -51,11 +69,11 @@ def _note(props: Mapping[str, str], place: str, who: object, **told: Any) -> Non
         notes.write(line)
 
 
-class _Watched(api.Connector):
+class _Watched(Connector):
     def version(self) -> str:
         return "1"
 
-    def initialize(self, context: api.ConnectorContext) -> None:
+    def initialize(self, context: ConnectorContext) -> None:
         super().initialize(context)
 
     def start(self, props: Mapping[str, str]) -> None:
@@ -72,45 +90,45 @@ class _Watched(api.Connector):
             return [{"notes": self.props["notes"]}] * count
         return [{**self.props, "number": str(each)} for each in range(count)]
 
-    def config(self) -> api.ConfigDef:
-        definition = api.ConfigDef()
+    def config(self) -> ConfigDef:
+        definition = ConfigDef()
         for name, text in KEYS.items():
-            definition.define(name, api.Type.STRING, text, default=None)
+            definition.define(name, Type.STRING, text, default=None)
         return definition
 
-    def validate(self, props: Mapping[str, str]) -> list[api.ConfigValue]:
+    def validate(self, props: Mapping[str, str]) -> list[ConfigValue]:
         if props.get("block") == "connector.validate":
             at(props, "connector.validate")
         return super().validate(props)
 
 
-class WatchedSource(_Watched, api.SourceConnector):
-    def task_class(self) -> type[api.Task]:
+class WatchedSource(_Watched, SourceConnector):
+    def task_class(self) -> type[Task]:
         return WatchedSourceTask
 
-    def alter_offsets(self, props: Mapping[str, str], offsets: Sequence[api.SourceOffset]) -> bool:
+    def alter_offsets(self, props: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
         return True
 
 
-class WatchedSink(_Watched, api.SinkConnector):
-    def task_class(self) -> type[api.Task]:
+class WatchedSink(_Watched, SinkConnector):
+    def task_class(self) -> type[Task]:
         return WatchedSinkTask
 
     def alter_offsets(
-        self, props: Mapping[str, str], offsets: Mapping[ids.TopicPartition, int | None]
+        self, props: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
     ) -> bool:
         return True
 
 
 class WatchedPipeline(WatchedSource):
-    def task_class(self) -> type[api.Task]:
+    def task_class(self) -> type[Task]:
         return WatchedPipelineTask
 
 
 class SlowToBegin(WatchedSource):
     """Stands still where it is initialised, which is told of nothing."""
 
-    def initialize(self, context: api.ConnectorContext) -> None:
+    def initialize(self, context: ConnectorContext) -> None:
         _wait_for_gate()
         super().initialize(context)
 
@@ -118,7 +136,7 @@ class SlowToBegin(WatchedSource):
 class SlowToDefine(WatchedSource):
     """Stands still where it is asked for its keys."""
 
-    def config(self) -> api.ConfigDef:
+    def config(self) -> ConfigDef:
         _wait_for_gate()
         return super().config()
 
@@ -126,10 +144,10 @@ class SlowToDefine(WatchedSource):
 def _wait_for_gate() -> None:
     gate = os.environ.get(CONFIG_GATE)
     if gate is not None:
-        polling.until(Path(gate).exists, timeout_s=BLOCKED_S)
+        clock.wait_until(Path(gate).exists, timeout_s=BLOCKED_S)
 
 
-class WatchedSourceTask(api.SourceTask):
+class WatchedSourceTask(SourceTask):
     """Writes `C-0:0`, `C-0:1` and so on, and goes on behind what was committed."""
 
     def version(self) -> str:
@@ -144,7 +162,7 @@ class WatchedSourceTask(api.SourceTask):
         self._next = int(stored.get("saved", 0))
         self._polled = False
 
-    def poll(self) -> Sequence[api.SourceRecord] | None:
+    def poll(self) -> Sequence[SourceRecord] | None:
         if not self._polled:
             self._polled = True
             at(self._props, "task.poll", self._number)
@@ -155,7 +173,7 @@ class WatchedSourceTask(api.SourceTask):
         self.context.wait(int(self._props.get("every.ms") or EVERY_MS) / 1000)
         self._next += 1
         return [
-            api.SourceRecord(
+            SourceRecord(
                 topic=self._props["topic"],
                 value_schema=api.STRING_SCHEMA,
                 value=f"{self.context.task_id}:{self._next - 1}",
@@ -168,7 +186,7 @@ class WatchedSourceTask(api.SourceTask):
         at(self._props, "task.stop", self._number)
 
 
-class WatchedPipelineTask(api.PipelineTask):
+class WatchedPipelineTask(PipelineTask):
     """Moves nothing. Takes another configuration up where that says `take`."""
 
     def version(self) -> str:
@@ -178,7 +196,7 @@ class WatchedPipelineTask(api.PipelineTask):
         self._props = props
         self._number = self.context.task_id.task
         at(props, "task.start", self._number)
-        self.context.report(api.PipelineProgress())
+        self.context.report(PipelineProgress())
 
     def run_once(self, timeout_s: float) -> None:
         self.context.wait(timeout_s)
@@ -197,7 +215,7 @@ class WatchedPipelineTask(api.PipelineTask):
         at(self._props, "task.stop", self._number)
 
 
-class WatchedSinkTask(api.SinkTask):
+class WatchedSinkTask(SinkTask):
     """Notes every record, every partition that it gets or loses, and what is committed."""
 
     def version(self) -> str:
@@ -207,20 +225,20 @@ class WatchedSinkTask(api.SinkTask):
         self._props = props
         at(props, "task.start", self.context.task_id.task)
 
-    def open(self, partitions: Collection[ids.TopicPartition]) -> None:
+    def open(self, partitions: Collection[TopicPartition]) -> None:
         self._note("open", partitions=sorted(map(str, partitions)))
 
-    def put(self, sink_records: Sequence[api.SinkRecord]) -> None:
+    def put(self, sink_records: Sequence[SinkRecord]) -> None:
         for each in sink_records:
             self._note(
                 "put", at=f"{each.topic}-{each.kafka_partition}", offset=each.kafka_offset,
                 value=str(each.value),
             )  # fmt: skip
 
-    def flush(self, offsets: Mapping[ids.TopicPartition, int]) -> None:
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
         self._note("flush", offsets={str(each): offset for each, offset in offsets.items()})
 
-    def close(self, partitions: Collection[ids.TopicPartition]) -> None:
+    def close(self, partitions: Collection[TopicPartition]) -> None:
         self._note("close", partitions=sorted(map(str, partitions)))
 
     def stop(self) -> None:

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
-from connect_runtime.api import config_def, config_infos, config_validators
+from connect_runtime.api import config_def, config_infos
+from connect_runtime.api.config_def import ConfigDef, ConfigValue, Importance, Width
+from connect_runtime.api.config_infos import ConfigInfo, ConfigInfos, ConfigKeyInfo, ConfigValueInfo
+from connect_runtime.api.config_validators import Range
 
 Type = config_def.Type
 
 
-TOPICS = config_infos.ConfigInfo(
-    definition=config_infos.ConfigKeyInfo(
+TOPICS = ConfigInfo(
+    definition=ConfigKeyInfo(
         name="topics",
         type="LIST",
         required=False,
@@ -19,7 +22,7 @@ TOPICS = config_infos.ConfigInfo(
         display_name="Topics",
         dependents=("secret",),
     ),
-    value=config_infos.ConfigValueInfo(
+    value=ConfigValueInfo(
         name="topics",
         value="a,b",
         recommended_values=("a",),
@@ -27,8 +30,8 @@ TOPICS = config_infos.ConfigInfo(
         visible=True,
     ),
 )
-SECRET = config_infos.ConfigInfo(
-    definition=config_infos.ConfigKeyInfo(
+SECRET = ConfigInfo(
+    definition=ConfigKeyInfo(
         name="secret",
         type="PASSWORD",
         required=True,
@@ -41,7 +44,7 @@ SECRET = config_infos.ConfigInfo(
         display_name="secret",
         dependents=(),
     ),
-    value=config_infos.ConfigValueInfo(
+    value=ConfigValueInfo(
         name="secret",
         value="[hidden]",
         recommended_values=(),
@@ -52,7 +55,7 @@ SECRET = config_infos.ConfigInfo(
 
 
 def test_a_validation_in_the_terms_of_the_rest_api():
-    definition = config_def.ConfigDef()
+    definition = ConfigDef()
     definition.define(
         "topics",
         Type.LIST,
@@ -60,17 +63,17 @@ def test_a_validation_in_the_terms_of_the_rest_api():
         default="a,b",
         group="Common",
         order_in_group=3,
-        width=config_def.Width.LONG,
+        width=Width.LONG,
         display_name="Topics",
         dependents=["secret"],
     )
-    definition.define("secret", Type.PASSWORD, "", importance=config_def.Importance.LOW)
+    definition.define("secret", Type.PASSWORD, "", importance=Importance.LOW)
     values = definition.validate({"secret": "hunter2"})
     values[0].recommended_values = ["a"]
-    infos = config_infos.collect(
+    infos = config_infos.build_config_infos(
         "my.Connector", definition.keys, values=values, groups=definition.groups
     )
-    assert infos == config_infos.ConfigInfos(
+    assert infos == ConfigInfos(
         name="my.Connector",
         error_count=0,
         groups=("Common",),
@@ -82,12 +85,10 @@ def test_a_validation_in_the_terms_of_the_rest_api():
 
 
 def test_errors_are_counted_and_unknown_values_come_first():
-    definition = config_def.ConfigDef().define(
-        "a", Type.INT, "", validator=config_validators.Range(at_least=1)
-    )
+    definition = ConfigDef().define("a", Type.INT, "", validator=Range(at_least=1))
     values = definition.validate({"a": "x"})
-    values.append(config_def.ConfigValue(name="odd", value=True, error_messages=["one"]))
-    infos = config_infos.collect("c", definition.keys, values=values, groups=[])
+    values.append(ConfigValue(name="odd", value=True, error_messages=["one"]))
+    infos = config_infos.build_config_infos("c", definition.keys, values=values, groups=[])
     first, second = infos.configs
     assert first.definition is None
     assert first.value is not None
@@ -97,17 +98,21 @@ def test_errors_are_counted_and_unknown_values_come_first():
 
 
 def test_a_key_that_nobody_reported_has_no_value():
-    definition = config_def.ConfigDef().define("a", Type.INT, "")
-    infos = config_infos.collect("c", definition.keys, values=[], groups=[])
+    definition = ConfigDef().define("a", Type.INT, "")
+    infos = config_infos.build_config_infos("c", definition.keys, values=[], groups=[])
     assert infos.configs[0].value is None
     assert infos.error_count == 0
 
 
 def test_several_definitions_make_one_result():
-    one = config_def.ConfigDef().define("a", Type.INT, "", group="G")
-    part = config_infos.collect("c", one.keys, values=one.validate({}), groups=one.groups)
-    key = config_infos.key_info(one.keys["a"], prefix="producer.override.")
+    one = ConfigDef().define("a", Type.INT, "", group="G")
+    part = config_infos.build_config_infos(
+        "c", one.keys, values=one.validate({}), groups=one.groups
+    )
+    key = config_infos.build_key_info(one.keys["a"], prefix="producer.override.")
     assert key.name == "producer.override.a"
-    both = config_infos.merge("c", [*part.configs, *part.configs], groups=["G", "H", "G"])
+    both = config_infos.merge_config_infos(
+        "c", [*part.configs, *part.configs], groups=["G", "H", "G"]
+    )
     assert both.error_count == 2
     assert both.groups == ("G", "H")

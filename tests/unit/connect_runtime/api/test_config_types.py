@@ -6,7 +6,9 @@ import pickle
 
 import pytest
 
-from connect_runtime.api import config_types, errors
+from connect_runtime.api import config_types
+from connect_runtime.api.config_types import Password
+from connect_runtime.api.errors import ConfigError
 
 Type = config_types.Type
 
@@ -39,13 +41,13 @@ Type = config_types.Type
         (Type.CLASS, "collections.OrderedDict", collections.OrderedDict),
         (Type.CLASS, "collections:OrderedDict", collections.OrderedDict),
         (Type.CLASS, dict, dict),
-        (Type.PASSWORD, " secret ", config_types.Password("secret")),
+        (Type.PASSWORD, " secret ", Password("secret")),
         (Type.INT, None, None),
         (Type.BOOLEAN, None, None),
     ],
 )
 def test_what_is_read(of, given, expected):
-    parsed = config_types.parse("name", given, of)
+    parsed = config_types.parse_value("name", given, of)
     assert parsed == expected
     assert type(parsed) is type(expected)
 
@@ -76,21 +78,21 @@ def test_what_is_read(of, given, expected):
     ],
 )
 def test_what_is_refused_and_how(of, given, why):
-    with pytest.raises(errors.ConfigError) as caught:
-        config_types.parse("key", given, of)
+    with pytest.raises(ConfigError) as caught:
+        config_types.parse_value("key", given, of)
     assert str(caught.value) == (
-        f"Invalid value {config_types.shown(given)} for configuration key: {why}"
+        f"Invalid value {config_types.format_for_message(given)} for configuration key: {why}"
     )
 
 
 def test_a_password_is_never_printed():
-    secret = config_types.parse("p", "hunter2", Type.PASSWORD)
+    secret = config_types.parse_value("p", "hunter2", Type.PASSWORD)
     assert secret.value == "hunter2"
     assert "hunter2" not in f"{secret} {secret!r} {[secret]}"
-    assert config_types.to_text(secret, Type.PASSWORD) == "[hidden]"
+    assert config_types.convert_to_text(secret, Type.PASSWORD) == "[hidden]"
     assert pickle.loads(pickle.dumps(secret)) == secret
-    with pytest.raises(errors.ConfigError) as caught:
-        config_types.parse("p", 12345, Type.PASSWORD)
+    with pytest.raises(ConfigError) as caught:
+        config_types.parse_value("p", 12345, Type.PASSWORD)
     assert "12345" not in str(caught.value)
 
 
@@ -100,9 +102,9 @@ def test_the_worker_may_find_classes_in_its_own_way():
             return dict
         raise LookupError(name)
 
-    assert config_types.parse("c", "JsonConverter", Type.CLASS, load=load) is dict
-    with pytest.raises(errors.ConfigError, match="Class Other could not be found"):
-        config_types.parse("c", "Other", Type.CLASS, load=load)
+    assert config_types.parse_value("c", "JsonConverter", Type.CLASS, load=load) is dict
+    with pytest.raises(ConfigError, match="Class Other could not be found"):
+        config_types.parse_value("c", "Other", Type.CLASS, load=load)
 
 
 @pytest.mark.parametrize(
@@ -118,10 +120,10 @@ def test_the_worker_may_find_classes_in_its_own_way():
     ],
 )
 def test_back_to_text(value, of, text):
-    assert config_types.to_text(value, of) == text
+    assert config_types.convert_to_text(value, of) == text
 
 
 def test_nulls_and_lists_are_shown_as_in_java():
-    assert config_types.shown(None) == "null"
-    assert config_types.shown(["a", True]) == "[a, true]"
+    assert config_types.format_for_message(None) == "null"
+    assert config_types.format_for_message(["a", True]) == "[a, true]"
     assert str(config_types.invalid("k", None)) == "Invalid value null for configuration k"

@@ -3,14 +3,50 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from connect_runtime.api import config_def, connector, errors
+from connect_runtime.api import connector
+from connect_runtime.api.config_def import ConfigDef, Type
+from connect_runtime.api.connector import SinkConnector, SourceConnector, TransactionBoundaries
+from connect_runtime.api.errors import ConnectError
 
 
-class Source(connector.SourceConnector):
+@pytest.mark.parametrize(
+    ("items", "groups", "expected"),
+    [
+        ([1, 2, 3, 4, 5], 1, [[1, 2, 3, 4, 5]]),
+        ([1, 2, 3, 4, 5], 2, [[1, 2, 3], [4, 5]]),
+        ([1, 2, 3, 4, 5], 3, [[1, 2], [3, 4], [5]]),
+        ([1, 2, 3, 4, 5], 5, [[1], [2], [3], [4], [5]]),
+        ([1, 2, 3, 4, 5], 7, [[1], [2], [3], [4], [5], [], []]),
+        ([], 2, [[], []]),
+    ],
+)
+def test_neighbours_stay_together(items, groups, expected):
+    assert connector.group_partitions(items, groups) == expected
+
+
+@pytest.mark.parametrize("groups", [0, -1])
+def test_there_is_at_least_one_group(groups):
+    with pytest.raises(ValueError, match="one is the least"):
+        connector.group_partitions([1], groups)
+
+
+@given(items=st.lists(st.integers()), groups=st.integers(1, 50))
+def test_nothing_is_lost_and_sizes_differ_by_one_at_most(items, groups):
+    shared = connector.group_partitions(items, groups)
+    assert [each for group in shared for each in group] == items
+    sizes = [len(group) for group in shared]
+    assert len(sizes) == groups
+    assert max(sizes) - min(sizes) <= 1
+    assert sizes == sorted(sizes, reverse=True)
+
+
+class Source(SourceConnector):
     def __init__(self) -> None:
         self.calls: list[object] = []
-        self.definition = config_def.ConfigDef().define("topic", config_def.Type.STRING, "Where")
+        self.definition = ConfigDef().define("topic", Type.STRING, "Where")
 
     def start(self, props):
         self.calls.append(props)
@@ -35,7 +71,7 @@ def test_a_connector_is_validated_by_its_definition():
     ]
     lacking: Any = Source()
     lacking.definition = None
-    with pytest.raises(errors.ConnectError, match="must return a ConfigDef that is not null"):
+    with pytest.raises(ConnectError, match="must return a ConfigDef that is not null"):
         lacking.validate({})
 
 
@@ -48,10 +84,10 @@ def test_it_is_reconfigured_by_stop_and_start():
 def test_what_it_does_not_say_it_does_not_support():
     source = Source()
     assert source.exactly_once_support({}) is None
-    unsupported = connector.TransactionBoundaries.UNSUPPORTED
+    unsupported = TransactionBoundaries.UNSUPPORTED
     assert source.can_define_transaction_boundaries({}) is unsupported
     assert source.alter_offsets({}, []) is False
     assert source.version() == "undefined"
-    kind: Any = connector.SinkConnector
+    kind: Any = SinkConnector
     with pytest.raises(TypeError, match="task_configs"):
         kind()

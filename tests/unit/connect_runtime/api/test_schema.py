@@ -4,9 +4,12 @@ import pickle
 
 import pytest
 
-from connect_runtime.api import errors, schema, schema_builder
+from connect_runtime.api import schema
+from connect_runtime.api.errors import DataError
+from connect_runtime.api.schema import SchemaType
+from connect_runtime.api.schema_builder import SchemaBuilder
 
-Builder = schema_builder.SchemaBuilder
+Builder = SchemaBuilder
 
 
 def everything() -> Builder:
@@ -81,7 +84,7 @@ def test_fields_are_found_by_name_and_keep_their_order():
     ],
 )
 def test_what_a_type_does_not_have_cannot_be_asked_for(asked, of):
-    with pytest.raises(errors.DataError, match="Cannot"):
+    with pytest.raises(DataError, match="Cannot"):
         asked(of)
 
 
@@ -104,8 +107,8 @@ def test_it_prints_as_in_java():
 
 
 def test_containers_are_not_primitive():
-    containers = {each for each in schema.Type if not each.primitive}
-    assert containers == {schema.Type.ARRAY, schema.Type.MAP, schema.Type.STRUCT}
+    containers = {each for each in SchemaType if not each.primitive}
+    assert containers == {SchemaType.ARRAY, SchemaType.MAP, SchemaType.STRUCT}
 
 
 def test_a_logical_type_always_gets_a_closer_look():

@@ -4,33 +4,37 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.api import errors, schema, schema_builder, structs
+from connect_runtime.api import schema
+from connect_runtime.api.errors import DataError, SchemaBuilderError
+from connect_runtime.api.schema import Schema, SchemaType
+from connect_runtime.api.schema_builder import SchemaBuilder
+from connect_runtime.api.structs import Struct
 
-Builder = schema_builder.SchemaBuilder
+Builder = SchemaBuilder
 NULL: Any = None
 
 
 @pytest.mark.parametrize(
     ("builder", "of", "default"),
     [
-        (Builder.int8, schema.Type.INT8, 12),
-        (Builder.int16, schema.Type.INT16, 12),
-        (Builder.int32, schema.Type.INT32, 12),
-        (Builder.int64, schema.Type.INT64, 12),
-        (Builder.float32, schema.Type.FLOAT32, 12.0),
-        (Builder.float64, schema.Type.FLOAT64, 12.0),
-        (Builder.boolean, schema.Type.BOOLEAN, True),
-        (Builder.string, schema.Type.STRING, "a string"),
-        (Builder.bytes, schema.Type.BYTES, b"a byte array"),
+        (Builder.int8, SchemaType.INT8, 12),
+        (Builder.int16, SchemaType.INT16, 12),
+        (Builder.int32, SchemaType.INT32, 12),
+        (Builder.int64, SchemaType.INT64, 12),
+        (Builder.float32, SchemaType.FLOAT32, 12.0),
+        (Builder.float64, SchemaType.FLOAT64, 12.0),
+        (Builder.boolean, SchemaType.BOOLEAN, True),
+        (Builder.string, SchemaType.STRING, "a string"),
+        (Builder.bytes, SchemaType.BYTES, b"a byte array"),
     ],
 )
 def test_each_type_takes_its_default_and_no_other(builder, of, default):
-    assert builder().build() == schema.Schema(type=of)
+    assert builder().build() == Schema(type=of)
     built = builder().name("n").version(2).optional().default(default).doc("doc").build()
     assert (built.type, built.optional, built.default) == (of, True, default)
     assert (built.name, built.version, built.doc) == ("n", 2, "doc")
-    wrong = 1 if of is schema.Type.STRING else "invalid"
-    with pytest.raises(errors.SchemaBuilderError, match="Invalid default value"):
+    wrong = 1 if of is SchemaType.STRING else "invalid"
+    with pytest.raises(SchemaBuilderError, match="Invalid default value"):
         builder().default(wrong)
 
 
@@ -44,13 +48,13 @@ def test_a_property_is_said_once():
         lambda: builder.default("y"),
         builder.required,
     ):
-        with pytest.raises(errors.SchemaBuilderError, match="already been set"):
+        with pytest.raises(SchemaBuilderError, match="already been set"):
             again()
 
 
 def test_null_is_a_default_only_of_what_is_optional():
     assert Builder.string().optional().default(None).build().default is None
-    with pytest.raises(errors.SchemaBuilderError):
+    with pytest.raises(SchemaBuilderError):
         Builder.string().default(None)
 
 
@@ -81,18 +85,18 @@ def test_later_calls_do_not_change_what_was_built():
     ],
 )
 def test_what_is_refused(wrong):
-    with pytest.raises(errors.SchemaBuilderError):
+    with pytest.raises(SchemaBuilderError):
         wrong()
 
 
 def test_a_struct_may_have_a_default_and_it_fits():
     builder = Builder.struct().field("a", schema.INT32_SCHEMA)
-    default = structs.Struct(builder.build(), {"a": 7})
+    default = Struct(builder.build(), {"a": 7})
     built = builder.default(default).build()
     outer = Builder.struct().field("inner", built).build()
-    struct = structs.Struct(outer)
+    struct = Struct(outer)
     assert struct.get("inner") == default
     struct.put("inner", default)
-    struct.put("inner", structs.Struct(built, {"a": 8}))
-    with pytest.raises(errors.DataError, match="do not match"):
-        struct.put("inner", structs.Struct(Builder.struct().field("b", built).build()))
+    struct.put("inner", Struct(built, {"a": 8}))
+    with pytest.raises(DataError, match="do not match"):
+        struct.put("inner", Struct(Builder.struct().field("b", built).build()))

@@ -5,9 +5,13 @@ import decimal
 
 import pytest
 
-from connect_runtime.api import errors, logical, schema, schema_builder, structs
+from connect_runtime.api import logical_types, schema, structs
+from connect_runtime.api.errors import DataError
+from connect_runtime.api.schema import SchemaType
+from connect_runtime.api.schema_builder import SchemaBuilder
+from connect_runtime.api.structs import Struct
 
-Builder = schema_builder.SchemaBuilder
+Builder = SchemaBuilder
 
 FLAT = (
     Builder.struct()
@@ -42,11 +46,11 @@ NOON = datetime.datetime(2024, 5, 6, 12, tzinfo=datetime.UTC)
         (Builder.array(schema.INT8_SCHEMA).build(), [1, 2]),
         (Builder.array(schema.INT8_SCHEMA).build(), ()),
         (Builder.map(schema.STRING_SCHEMA, schema.OPTIONAL_INT8_SCHEMA).build(), {"a": None}),
-        (FLAT, structs.Struct(FLAT, {"int8": 1, "float32": 1.0, "string": "s"})),
-        (logical.decimal_schema(2), decimal.Decimal("1.5")),
-        (logical.DATE_SCHEMA, datetime.date(2024, 5, 6)),
-        (logical.TIME_SCHEMA, datetime.time(12)),
-        (logical.TIMESTAMP_SCHEMA, NOON),
+        (FLAT, Struct(FLAT, {"int8": 1, "float32": 1.0, "string": "s"})),
+        (logical_types.decimal_schema(2), decimal.Decimal("1.5")),
+        (logical_types.DATE_SCHEMA, datetime.date(2024, 5, 6)),
+        (logical_types.TIME_SCHEMA, datetime.time(12)),
+        (logical_types.TIMESTAMP_SCHEMA, NOON),
     ],
 )
 def test_what_fits(described, value):
@@ -76,90 +80,90 @@ def test_what_fits(described, value):
         (Builder.map(schema.STRING_SCHEMA, schema.INT8_SCHEMA).build(), {1: 1}),
         (Builder.map(schema.STRING_SCHEMA, schema.INT8_SCHEMA).build(), {"a": "1"}),
         (FLAT, {"int8": 1}),
-        (FLAT, structs.Struct(FLAT)),
-        (logical.decimal_schema(2), b"\x01"),
-        (logical.decimal_schema(2), decimal.Decimal("NaN")),
-        (logical.DATE_SCHEMA, NOON),
-        (logical.DATE_SCHEMA, 1),
-        (logical.TIME_SCHEMA, datetime.time(12, tzinfo=datetime.UTC)),
-        (logical.TIMESTAMP_SCHEMA, NOON.replace(tzinfo=None)),
-        (logical.TIMESTAMP_SCHEMA, 1),
+        (FLAT, Struct(FLAT)),
+        (logical_types.decimal_schema(2), b"\x01"),
+        (logical_types.decimal_schema(2), decimal.Decimal("NaN")),
+        (logical_types.DATE_SCHEMA, NOON),
+        (logical_types.DATE_SCHEMA, 1),
+        (logical_types.TIME_SCHEMA, datetime.time(12, tzinfo=datetime.UTC)),
+        (logical_types.TIMESTAMP_SCHEMA, NOON.replace(tzinfo=None)),
+        (logical_types.TIMESTAMP_SCHEMA, 1),
     ],
 )
 def test_what_does_not(described, value):
-    with pytest.raises(errors.DataError):
+    with pytest.raises(DataError):
         structs.validate_value(described, value)
 
 
 def test_the_message_says_where_and_never_what():
     nested = Builder.map(schema.STRING_SCHEMA, Builder.array(schema.INT8_SCHEMA)).build()
-    with pytest.raises(errors.DataError) as caught:
+    with pytest.raises(DataError) as caught:
         structs.validate_value(nested, {"a": [1, "secret"]}, field="outer")
     assert str(caught.value) == (
         "Invalid Python object for schema with type INT8: str for "
         'element of array value of map field: "outer"'
     )
-    with pytest.raises(errors.DataError, match="null used for required value, schema type: INT8"):
+    with pytest.raises(DataError, match="null used for required value, schema type: INT8"):
         structs.validate_value(schema.INT8_SCHEMA, None)
-    with pytest.raises(errors.DataError, match=r'schema "org\.apache\.kafka\.connect\.data\.Date"'):
-        structs.validate_value(logical.DATE_SCHEMA, "2024")
+    with pytest.raises(DataError, match=r'schema "org\.apache\.kafka\.connect\.data\.Date"'):
+        structs.validate_value(logical_types.DATE_SCHEMA, "2024")
 
 
 def test_a_struct_checks_each_field_and_fills_in_defaults():
-    struct = structs.Struct(FLAT).put("int8", 12).put("string", "s")
+    struct = Struct(FLAT).put("int8", 12).put("string", "s")
     assert struct["int8"] == struct.get("int8") == 12
     assert struct.get("filled") == 7
     assert struct.get_without_default("filled") is None
     assert struct.get("maybe") is None
-    with pytest.raises(errors.DataError, match='field: "int8"'):
+    with pytest.raises(DataError, match='field: "int8"'):
         struct["int8"] = "12"
-    with pytest.raises(errors.DataError, match="nowhere is not a valid field name"):
+    with pytest.raises(DataError, match="nowhere is not a valid field name"):
         struct.get("nowhere")
-    with pytest.raises(errors.DataError, match="Not a struct schema"):
-        structs.Struct(schema.STRING_SCHEMA)
+    with pytest.raises(DataError, match="Not a struct schema"):
+        Struct(schema.STRING_SCHEMA)
 
 
 def test_validate_finds_what_was_never_put():
-    struct = structs.Struct(FLAT, {"int8": 12, "string": "s"})
-    with pytest.raises(errors.DataError, match='"float32"'):
+    struct = Struct(FLAT, {"int8": 12, "string": "s"})
+    with pytest.raises(DataError, match='"float32"'):
         struct.validate()
     struct.put("float32", 1.0).validate()
 
 
 def test_typed_reading_checks_the_schema_and_ignores_defaults():
-    struct = structs.Struct(FLAT, {"int8": 12})
-    assert struct.get_typed("int8", schema.Type.INT8) == 12
-    assert struct.get_typed("filled", schema.Type.INT32) is None
-    with pytest.raises(errors.DataError, match="Field 'int8' is not of type INT16"):
-        struct.get_typed("int8", schema.Type.INT16)
+    struct = Struct(FLAT, {"int8": 12})
+    assert struct.get_typed("int8", SchemaType.INT8) == 12
+    assert struct.get_typed("filled", SchemaType.INT32) is None
+    with pytest.raises(DataError, match="Field 'int8' is not of type INT16"):
+        struct.get_typed("int8", SchemaType.INT16)
 
 
 def test_structs_with_equal_values_are_equal_and_may_be_keys():
     lists = Builder.struct().field("l", Builder.array(schema.INT8_SCHEMA)).build()
-    one, two = structs.Struct(lists, {"l": [1, 2]}), structs.Struct(lists, {"l": [1, 2]})
+    one, two = Struct(lists, {"l": [1, 2]}), Struct(lists, {"l": [1, 2]})
     assert one == two
     assert {one: "x"}[two] == "x"
-    assert one != structs.Struct(lists, {"l": [1]})
+    assert one != Struct(lists, {"l": [1]})
     other = Builder.struct().field("l", Builder.array(schema.INT16_SCHEMA)).build()
-    assert one != structs.Struct(other, {"l": [1, 2]})
+    assert one != Struct(other, {"l": [1, 2]})
     assert repr(one) == "Struct{l=[1, 2]}"
 
 
 @pytest.mark.parametrize(
     ("value", "of"),
     [
-        (True, schema.Type.BOOLEAN),
-        (1, schema.Type.INT64),
-        (1.0, schema.Type.FLOAT64),
-        ("", schema.Type.STRING),
-        (b"", schema.Type.BYTES),
-        ([], schema.Type.ARRAY),
-        ({}, schema.Type.MAP),
-        (structs.Struct(FLAT), schema.Type.STRUCT),
+        (True, SchemaType.BOOLEAN),
+        (1, SchemaType.INT64),
+        (1.0, SchemaType.FLOAT64),
+        ("", SchemaType.STRING),
+        (b"", SchemaType.BYTES),
+        ([], SchemaType.ARRAY),
+        ({}, SchemaType.MAP),
+        (Struct(FLAT), SchemaType.STRUCT),
         (decimal.Decimal(1), None),
         (NOON, None),
         (object(), None),
     ],
 )
 def test_what_schemaless_values_are_taken_for(value, of):
-    assert structs.type_of(value) is of
+    assert structs.infer_schema_type(value) is of

@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.api import context, errors, task
-from connect_runtime.base import ids
-from tests.fakes import plugin_contexts
+from connect_runtime.api.errors import ConfigError
+from connect_runtime.api.plugin_context import PipelineProgress, PipelineState
+from connect_runtime.api.task import PipelineTask, SinkTask, SourceTask, TransactionBoundary
+from connect_runtime.base.ids import TopicPartition
+from tests.fakes.plugin_contexts import Context
 
 
-class Sink(task.SinkTask):
+class Sink(SinkTask):
     def __init__(self) -> None:
         self.flushed: list[object] = []
 
@@ -26,18 +28,18 @@ class Sink(task.SinkTask):
         pass
 
 
-class Pipeline(task.PipelineTask):
+class Pipeline(PipelineTask):
     """Counts a record at each look, while it is not paused."""
 
     def start(self, props):
         self.copied = 0
         self.paused = False
-        self.context.report(context.PipelineProgress(state=context.PipelineState.STARTING))
+        self.context.report(PipelineProgress(state=PipelineState.STARTING))
 
     def run_once(self, timeout_s):
         if not self.paused:
             self.copied += 1
-        self.context.report(context.PipelineProgress(records_total=self.copied))
+        self.context.report(PipelineProgress(records_total=self.copied))
 
     def pause(self):
         self.paused = True
@@ -46,22 +48,22 @@ class Pipeline(task.PipelineTask):
         self.paused = False
 
     def stop(self):
-        self.context.report(context.PipelineProgress(records_total=self.copied))
+        self.context.report(PipelineProgress(records_total=self.copied))
 
 
 @pytest.mark.parametrize("text", ["poll", "POLL", " Interval ", "connector"])
 def test_boundaries_are_read_in_any_case(text):
-    assert task.TransactionBoundary.parse(text).value == text.strip().lower()
+    assert TransactionBoundary.parse(text).value == text.strip().lower()
 
 
 def test_an_unknown_boundary_names_those_there_are():
-    with pytest.raises(errors.ConfigError, match="poll, interval, connector, not weekly"):
-        task.TransactionBoundary.parse("weekly")
+    with pytest.raises(ConfigError, match="poll, interval, connector, not weekly"):
+        TransactionBoundary.parse("weekly")
 
 
 def test_a_sink_commits_what_it_has_flushed():
     sink = Sink()
-    offsets = {ids.TopicPartition("t", 0): 5}
+    offsets = {TopicPartition("t", 0): 5}
     assert sink.pre_commit(offsets) is offsets
     assert sink.flushed == [offsets]
     sink.open([])
@@ -70,7 +72,7 @@ def test_a_sink_commits_what_it_has_flushed():
 
 
 def test_a_source_may_leave_commits_alone():
-    class Source(task.SourceTask):
+    class Source(SourceTask):
         def start(self, props):
             pass
 
@@ -81,7 +83,7 @@ def test_a_source_may_leave_commits_alone():
             pass
 
     source = Source()
-    fake = plugin_contexts.Context()
+    fake = Context()
     source.initialize(fake)
     assert source.context is fake
     assert source.poll() is None
@@ -90,7 +92,7 @@ def test_a_source_may_leave_commits_alone():
 
 def test_a_pipeline_moves_its_data_and_reports():
     pipeline = Pipeline()
-    fake = plugin_contexts.Context()
+    fake = Context()
     pipeline.initialize(fake)
     pipeline.start({})
     pipeline.run_once(0.1)
@@ -101,14 +103,14 @@ def test_a_pipeline_moves_its_data_and_reports():
     pipeline.stop()
     pipeline.abandon()
     assert [each.records_total for each in fake.reports] == [0, 1, 1, 2, 2]
-    assert fake.reports[0].state is context.PipelineState.STARTING
+    assert fake.reports[0].state is PipelineState.STARTING
 
 
 def test_what_a_task_must_have():
     kinds: dict[str, Any] = {
-        "poll": task.SourceTask,
-        "put": task.SinkTask,
-        "run_once": task.PipelineTask,
+        "poll": SourceTask,
+        "put": SinkTask,
+        "run_once": PipelineTask,
     }
     for method, kind in kinds.items():
         with pytest.raises(TypeError, match=method):

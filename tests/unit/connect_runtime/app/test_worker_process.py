@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.app import distributed, standalone, worker_process
-from connect_runtime.app.settings import distributed as distributed_settings
-from connect_runtime.app.settings import standalone as standalone_settings
-from connect_runtime.system import threads
+from connect_runtime.app import (
+    connect_distributed,
+    connect_standalone,
+    distributed_settings,
+    standalone_settings,
+)
+from connect_runtime.app.worker_process import WorkerProcess
+from connect_runtime.system.threads import ThreadDied
 
 COMMON = """bootstrap.servers=127.0.0.1:1
 key.converter=org.apache.kafka.connect.storage.StringConverter
@@ -24,16 +28,18 @@ status.storage.topic=s
 LOGS = ["config_log", "offset_log", "status_log"]
 
 
-def _distributed(folder: Path) -> worker_process.WorkerProcess:
+def _distributed(folder: Path) -> WorkerProcess:
     path = folder / "distributed.properties"
     path.write_text(COMMON + DISTRIBUTED)
-    return distributed.worker(distributed_settings.read(path, environment={}))
+    return connect_distributed.build_worker(
+        distributed_settings.read_settings(path, environment={})
+    )
 
 
-def _standalone(folder: Path) -> worker_process.WorkerProcess:
+def _standalone(folder: Path) -> WorkerProcess:
     path = folder / "standalone.properties"
     path.write_text(f"{COMMON}offset.storage.file.filename={folder / 'offsets'}\n")
-    return standalone.worker(standalone_settings.read(path, environment={}))
+    return connect_standalone.build_worker(standalone_settings.read_settings(path, environment={}))
 
 
 def test_who_gives_up_says_why_and_the_first_cause_stays(tmp_path, caplog):
@@ -54,7 +60,7 @@ def test_a_log_whose_thread_died_ends_the_worker(tmp_path, kind, logs):
     for name in logs:
         process = kind(tmp_path)
         log = getattr(process.core.kind, name)
-        log._on_unasked_end(threads.UnaskedEnd(name=f"reads {log.name}", error=ValueError("bad")))
+        log._on_unasked_end(ThreadDied(name=f"reads {log.name}", error=ValueError("bad")))
         assert process.wait(0)
         assert process.failure == f"the thread that reads {log.name} ended: bad"
         process.stop()

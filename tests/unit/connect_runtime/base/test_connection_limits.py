@@ -7,15 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_runtime.base import connection_limits
+from connect_runtime.base.connection_limits import ClientConnectionLimits, OpenConnections
 
-LIMITS = connection_limits.Limits(total=4, per_address=2, local=2)
+LIMITS = ClientConnectionLimits(total=4, per_address=2, local=2)
 
 
 class Held:
     """Connections are called by their number, addresses by a letter; "l" is this machine."""
 
     def __init__(self) -> None:
-        self.connections = connection_limits.Connections[int](LIMITS)
+        self.connections = OpenConnections[int](LIMITS)
 
     def admit(self, number: int, of: str) -> int | None:
         host = "127.0.0.1" if of == "l" else f"10.0.0.{ord(of)}"
@@ -43,7 +44,7 @@ def held() -> Held:
     ],
 )
 def test_whose_a_connection_is(host, client):
-    assert connection_limits.client_of(host) == client
+    assert connection_limits.identify_client(host) == client
 
 
 def test_an_address_that_has_too_many_loses_the_one_waited_for_longest(held):

@@ -6,22 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_runtime.base import metrics
+from connect_runtime.base.metrics import HistogramValue, Metric, MetricKind, MetricRegistry, Series
 
-COUNTER = metrics.Metric(
+COUNTER = Metric(
     name="copied_records_total",
-    kind=metrics.Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     help="Records copied.",
     unit="records",
     labels=("topic",),
 )
-GAUGE = metrics.Metric(
-    name="lag_seconds", kind=metrics.Kind.GAUGE, help="Lag.", unit="seconds", labels=("topic",)
+GAUGE = Metric(
+    name="lag_seconds", kind=MetricKind.GAUGE, help="Lag.", unit="seconds", labels=("topic",)
 )
 
-HISTOGRAM = metrics.Metric(
+HISTOGRAM = Metric(
     name="latency_seconds",
-    kind=metrics.Kind.HISTOGRAM,
+    kind=MetricKind.HISTOGRAM,
     help="Latency.",
     unit="seconds",
     labels=("topic",),
@@ -29,15 +29,15 @@ HISTOGRAM = metrics.Metric(
 )
 
 
-def registry() -> metrics.Registry:
-    made = metrics.Registry()
+def registry() -> MetricRegistry:
+    made = MetricRegistry()
     made.declare(COUNTER)
     made.declare(GAUGE)
     made.declare(HISTOGRAM)
     return made
 
 
-def published(made: metrics.Registry, metric: metrics.Metric) -> metrics.Series:
+def published(made: MetricRegistry, metric: Metric) -> Series:
     made.check_invariants()
     (found,) = [family.series for family in made.published if family.metric is metric]
     return found
@@ -54,19 +54,19 @@ def published(made: metrics.Registry, metric: metrics.Metric) -> metrics.Series:
         {"help": ""},
         {"labels": ("Topic",)},
         {"labels": ("topic", "topic")},
-        {"kind": metrics.Kind.COUNTER},
-        {"kind": metrics.Kind.HISTOGRAM},
+        {"kind": MetricKind.COUNTER},
+        {"kind": MetricKind.HISTOGRAM},
         {"bounds": (1.0,)},
-        {"kind": metrics.Kind.HISTOGRAM, "bounds": (1.0, 1.0)},
-        {"kind": metrics.Kind.HISTOGRAM, "bounds": (1.0, float("inf"))},
+        {"kind": MetricKind.HISTOGRAM, "bounds": (1.0, 1.0)},
+        {"kind": MetricKind.HISTOGRAM, "bounds": (1.0, float("inf"))},
     ],
 )
 def test_a_declaration_against_the_naming_rules_is_refused(wrong):
-    right: dict[str, Any] = {"name": "lag_seconds", "kind": metrics.Kind.GAUGE, "help": "Lag."}
+    right: dict[str, Any] = {"name": "lag_seconds", "kind": MetricKind.GAUGE, "help": "Lag."}
     right["unit"] = "seconds"
-    metrics.Metric(**right)
+    Metric(**right)
     with pytest.raises(AssertionError):
-        metrics.Metric(**(right | wrong))
+        Metric(**(right | wrong))
 
 
 def test_a_name_is_declared_once():
@@ -116,10 +116,10 @@ def test_what_does_not_fit_the_declaration_is_refused():
         lambda: made.add(GAUGE, 1, labels=("orders",)),
         lambda: made.replace(COUNTER, {("orders",): 1}),
         lambda: made.replace(GAUGE, {(): 1}),
-        lambda: made.observe(GAUGE, metrics.Distribution((1, 1, 1), 3.0), labels=("orders",)),
-        lambda: made.observe(HISTOGRAM, metrics.Distribution((1, 1), 2.0), labels=("orders",)),
-        lambda: made.observe(HISTOGRAM, metrics.Distribution((1, -1, 1), 2.0), labels=("o",)),
-        lambda: made.observe(HISTOGRAM, metrics.Distribution((1, 1, 1), 2.0)),
+        lambda: made.observe(GAUGE, HistogramValue((1, 1, 1), 3.0), labels=("orders",)),
+        lambda: made.observe(HISTOGRAM, HistogramValue((1, 1), 2.0), labels=("orders",)),
+        lambda: made.observe(HISTOGRAM, HistogramValue((1, -1, 1), 2.0), labels=("o",)),
+        lambda: made.observe(HISTOGRAM, HistogramValue((1, 1, 1), 2.0)),
     ):
         with pytest.raises(AssertionError):
             wrong()
@@ -127,14 +127,14 @@ def test_what_does_not_fit_the_declaration_is_refused():
 
 def test_a_histogram_counts_on():
     made = registry()
-    made.observe(HISTOGRAM, metrics.Distribution((0, 0, 0), 0.0), labels=("idle",))
+    made.observe(HISTOGRAM, HistogramValue((0, 0, 0), 0.0), labels=("idle",))
     for _ in range(2):
-        made.observe(HISTOGRAM, metrics.Distribution((1, 0, 2), 7.5), labels=("orders",))
+        made.observe(HISTOGRAM, HistogramValue((1, 0, 2), 7.5), labels=("orders",))
     made.publish()
     made.check_invariants()
     assert made.published[2].distributions == {
-        ("idle",): metrics.Distribution((0, 0, 0), 0.0),
-        ("orders",): metrics.Distribution((2, 0, 4), 15.0),
+        ("idle",): HistogramValue((0, 0, 0), 0.0),
+        ("orders",): HistogramValue((2, 0, 4), 15.0),
     }
 
 
@@ -142,7 +142,7 @@ def test_what_is_forgotten_is_told_no_more_and_begins_anew():
     made = registry()
     for topic in ("orders", "orders2"):
         made.add(COUNTER, 3, labels=(topic,))
-        made.observe(HISTOGRAM, metrics.Distribution((1, 0, 0), 0.5), labels=(topic,))
+        made.observe(HISTOGRAM, HistogramValue((1, 0, 0), 0.5), labels=(topic,))
     made.publish()
     before = made.published
     made.forget(COUNTER, ("nothing",))

@@ -6,7 +6,7 @@ import pytest
 
 from connect_runtime.base import request_origin
 
-HOSTS = request_origin.allowed(["connect.example.org", "*.mm2.svc", "Named."])
+HOSTS = request_origin.parse_allowed_hosts(["connect.example.org", "*.mm2.svc", "Named."])
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_other_names_are_not(host):
 
 
 def test_a_star_is_every_name():
-    assert request_origin.allowed(["*"]).allows("any.example")
+    assert request_origin.parse_allowed_hosts(["*"]).allows("any.example")
 
 
 @pytest.mark.parametrize(
@@ -69,16 +69,18 @@ def test_a_star_is_every_name():
     ],
 )
 def test_who_sends_a_request_for_a_page_of_another_origin(origin, site, foreign):
-    found = request_origin.is_foreign(host="a.example:8083", origin=origin, fetch_site=site)
+    found = request_origin.is_cross_origin(host="a.example:8083", origin=origin, fetch_site=site)
     assert found is foreign
 
 
 def test_a_port_that_is_usual_need_not_be_named():
-    assert not request_origin.is_foreign(
+    assert not request_origin.is_cross_origin(
         host="a.example", origin="https://a.example:443", fetch_site=None
     )
 
 
 def test_what_is_refused_is_told_in_plain_characters():
-    assert "\x1b" not in request_origin.refused_name("\x1b]52;evil.example")
-    assert request_origin.ALLOWED_NAMES in request_origin.refused_name("evil.example")
+    assert "\x1b" not in request_origin.explain_refused_host("\x1b]52;evil.example")
+    assert request_origin.ALLOWED_HOST_NAMES_KEY in request_origin.explain_refused_host(
+        "evil.example"
+    )

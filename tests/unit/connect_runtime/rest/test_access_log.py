@@ -6,8 +6,9 @@ import re
 import pytest
 
 from connect_runtime.rest import access_log
-from tests.fakes import rest_herder
+from tests.fakes.rest_herder import FakeHerder
 from tests.support import rest
+from tests.support.rest import Rest
 
 LINE = re.compile(
     r'127\.0\.0\.1 - - \[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d \+0000\] "GET (.*) HTTP/1.1" (\d+) (\d+)'
@@ -22,7 +23,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, ...]]:
 
 
 def test_every_request_is_a_line(caplog: pytest.LogCaptureFixture) -> None:
-    ask = rest.Rest(rest_herder.FakeHerder())
+    ask = Rest(FakeHerder())
     with caplog.at_level(logging.INFO, access_log.__name__):
         ask("GET", "/connectors?expand=info", headers={"User-Agent": "me"})
         ask("GET", "/a%2Fb/", headers={"User-Agent": "me"})
@@ -33,7 +34,7 @@ def test_every_request_is_a_line(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_nobody_writes_lines_of_their_own(caplog: pytest.LogCaptureFixture) -> None:
-    ask = rest.Rest(rest_herder.FakeHerder())
+    ask = Rest(FakeHerder())
     with caplog.at_level(logging.INFO, access_log.__name__):
         ask("GET", "/", headers={"User-Agent": 'a" 200 1 "\x1b[31m'})
     (line,) = lines(caplog)
@@ -42,12 +43,12 @@ def test_nobody_writes_lines_of_their_own(caplog: pytest.LogCaptureFixture) -> N
 
 def test_nothing_is_logged_above_info(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, access_log.__name__):
-        rest.Rest(rest_herder.FakeHerder())("GET", "/")
+        Rest(FakeHerder())("GET", "/")
     assert caplog.records == []
 
 
 def test_a_client_address_writes_no_lines_either(caplog: pytest.LogCaptureFixture) -> None:
-    served = rest.Rest(rest_herder.FakeHerder()).apps.main
+    served = Rest(FakeHerder()).apps.main
 
     async def from_nowhere(scope, receive, send):
         await served({**scope, "client": ('9.9.9.9 - "\x1b[31m\n', 1)}, receive, send)

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.base import ids
-from connect_runtime.ports import peers
-from tests.fakes import rest_herder
-from tests.support import rest
+from connect_runtime.base.ids import ConnectorTaskId
+from connect_runtime.herder.peer_requests import PeerResponse, PeerUnavailableError
+from tests.fakes.rest_herder import FakeHerder
+from tests.support.rest import FakePeers, Rest
 
 CONFIG = {"connector.class": "FileStreamSource", "topic": "t"}
 OFFSETS = {"offsets": [{"partition": {"p": 1}, "offset": {"o": 1}}]}
@@ -46,11 +46,9 @@ OWN: list[tuple[str, str]] = [
 
 
 @pytest.fixture
-def herder() -> rest_herder.FakeHerder:
+def herder() -> FakeHerder:
     """What there is runs on another worker."""
-    made = rest_herder.FakeHerder(
-        elsewhere=dict.fromkeys(["c", ids.ConnectorTaskId("c", 0)], "http://owner:8083/")
-    )
+    made = FakeHerder(elsewhere=dict.fromkeys(["c", ConnectorTaskId("c", 0)], "http://owner:8083/"))
     made.make("c")
     return made
 
@@ -64,7 +62,7 @@ def name(wanted: tuple[Any, ...]) -> str:
     ("came", "goes"), [(None, "true"), ("true", "false"), ("false", None)], ids=str
 )
 def test_what_only_the_leader_does_goes_to_it(
-    herder: rest_herder.FakeHerder,
+    herder: FakeHerder,
     *,
     wanted: tuple[str, str, Any],
     came: str | None,
@@ -79,7 +77,7 @@ def test_what_only_the_leader_does_goes_to_it(
     ("came", "goes"), [(None, "true"), ("true", "false"), ("false", None)], ids=str
 )
 def test_what_only_its_worker_restarts_goes_there(
-    herder: rest_herder.FakeHerder,
+    herder: FakeHerder,
     *,
     wanted: tuple[str, str, Any],
     came: str | None,
@@ -89,7 +87,7 @@ def test_what_only_its_worker_restarts_goes_there(
 
 
 def check(
-    herder: rest_herder.FakeHerder,
+    herder: FakeHerder,
     wanted: tuple[str, str, Any],
     *,
     came: str | None,
@@ -97,11 +95,11 @@ def check(
     to: str,
 ) -> None:
     method, path, body = wanted
-    others = rest.FakePeers(says=peers.Said(status=200, value={"name": "c"}))
+    others = FakePeers(says=PeerResponse(status=200, value={"name": "c"}))
     asked = path
     if came is not None:
         asked += f"{'&' if '?' in path else '?'}forward={came}"
-    answer = rest.Rest(herder, among=others)(method, asked, json=body)
+    answer = Rest(herder, among=others)(method, asked, json=body)
     if goes is None:
         assert (answer.status_code, others.asked) == (409, [])
         return
@@ -113,22 +111,18 @@ def check(
 
 
 @pytest.mark.parametrize("wanted", OWN, ids=name)
-def test_what_any_worker_does_stays_here(
-    herder: rest_herder.FakeHerder, wanted: tuple[str, str]
-) -> None:
+def test_what_any_worker_does_stays_here(herder: FakeHerder, wanted: tuple[str, str]) -> None:
     herder.leads, herder.leader_url = False, "http://leader:8083/"
-    others = rest.FakePeers()
-    answer = rest.Rest(herder, among=others)(*wanted)
+    others = FakePeers()
+    answer = Rest(herder, among=others)(*wanted)
     assert (answer.is_success, others.asked) == (True, [])
 
 
 @pytest.mark.parametrize("wanted", LEADERS, ids=name)
-def test_who_cannot_be_reached_is_told(
-    herder: rest_herder.FakeHerder, wanted: tuple[str, str, Any]
-) -> None:
+def test_who_cannot_be_reached_is_told(herder: FakeHerder, wanted: tuple[str, str, Any]) -> None:
     herder.leads, herder.leader_url = False, "http://leader:8083/"
-    others = rest.FakePeers(says=peers.PeerFailed("no route"))
+    others = FakePeers(says=PeerUnavailableError("no route"))
     method, path, body = wanted
-    answer = rest.Rest(herder, among=others)(method, path, json=body)
+    answer = Rest(herder, among=others)(method, path, json=body)
     assert answer.status_code == 500
     assert answer.json()["message"] == "IO Error trying to forward REST request: no route"

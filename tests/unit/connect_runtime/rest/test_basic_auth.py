@@ -4,12 +4,14 @@ import base64
 
 import pytest
 
-from connect_runtime.api import errors
-from connect_runtime.core.herder import session_keys
-from connect_runtime.core.state import cluster_config
-from connect_runtime.rest import basic_auth, settings
-from tests.fakes import rest_herder
+from connect_runtime.api.errors import ConfigError
+from connect_runtime.herder import session_keys
+from connect_runtime.rest import basic_auth
+from connect_runtime.rest.rest_settings import RestListener, RestSettings
+from connect_runtime.storage.cluster_config_state import SessionKey
+from tests.fakes.rest_herder import FakeHerder
 from tests.support import rest
+from tests.support.rest import Rest
 
 USERS = {"alice": "pass:wörd", "empty": ""}
 
@@ -19,15 +21,15 @@ def header(text: str, scheme: str = "Basic") -> dict[str, str]:
 
 
 @pytest.fixture
-def herder() -> rest_herder.FakeHerder:
-    made = rest_herder.FakeHerder()
+def herder() -> FakeHerder:
+    made = FakeHerder()
     made.make("c")
     return made
 
 
 @pytest.mark.parametrize("scheme", ["Basic", "basic", "BASIC"])
-def test_a_user_enters(herder: rest_herder.FakeHerder, scheme: str) -> None:
-    ask = rest.Rest(herder, users=USERS)
+def test_a_user_enters(herder: FakeHerder, scheme: str) -> None:
+    ask = Rest(herder, users=USERS)
     answer = ask("GET", "/connectors", headers=header("alice:pass:wörd", scheme))
     assert answer.status_code == 200
 
@@ -47,25 +49,23 @@ def test_a_user_enters(herder: rest_herder.FakeHerder, scheme: str) -> None:
     ids=["none", "wrong", "no colon", "no user", "unknown", "scheme", "empty", "no base64"],
 )
 @pytest.mark.parametrize("path", ["/connectors", "/", "/nope"])
-def test_nobody_else_does(
-    herder: rest_herder.FakeHerder, headers: dict[str, str], path: str
-) -> None:
-    answer = rest.Rest(herder, users=USERS)("GET", path, headers=headers)
+def test_nobody_else_does(herder: FakeHerder, headers: dict[str, str], path: str) -> None:
+    answer = Rest(herder, users=USERS)("GET", path, headers=headers)
     assert (answer.status_code, answer.text) == (401, "User cannot access the resource.")
     assert answer.headers["content-type"].startswith("text/plain")
 
 
-def test_an_empty_password_is_a_password(herder: rest_herder.FakeHerder) -> None:
-    ask = rest.Rest(herder, users=USERS)
+def test_an_empty_password_is_a_password(herder: FakeHerder) -> None:
+    ask = Rest(herder, users=USERS)
     assert ask("GET", "/connectors", headers=header("empty:")).status_code == 200
     assert ask("GET", "/connectors", headers=header("empty:x")).status_code == 401
 
 
-def test_without_users_everybody_enters(herder: rest_herder.FakeHerder) -> None:
-    assert rest.Rest(herder, users={})("GET", "/connectors").status_code == 200
+def test_without_users_everybody_enters(herder: FakeHerder) -> None:
+    assert Rest(herder, users={})("GET", "/connectors").status_code == 200
 
 
-KEY = cluster_config.SessionKey(key=b"k" * 32, algorithm="HmacSHA256", created_ms=0)
+KEY = SessionKey(key=b"k" * 32, algorithm="HmacSHA256", created_ms=0)
 
 
 @pytest.mark.parametrize(
@@ -82,31 +82,31 @@ KEY = cluster_config.SessionKey(key=b"k" * 32, algorithm="HmacSHA256", created_m
     ],
 )
 def test_workers_sign_their_two_requests_instead(
-    herder: rest_herder.FakeHerder, *, method: str, path: str, status: int
+    herder: FakeHerder, *, method: str, path: str, status: int
 ) -> None:
     herder.signed, herder.key = True, KEY
     content = b"[]" if "tasks" in path else b""
     headers = {
         "Content-Type": "application/json",
-        **session_keys.headers(KEY, content, algorithm="HmacSHA256"),
+        **session_keys.build_headers(KEY, content, algorithm="HmacSHA256"),
     }
-    ask = rest.Rest(herder, users=USERS)
+    ask = Rest(herder, users=USERS)
     assert ask(method, path, content=content, headers=headers).status_code == status
     without = {"Content-Type": "application/json"}
     assert ask(method, path, content=content, headers=without).status_code == 401
 
 
-def test_administrators_are_asked_too(herder: rest_herder.FakeHerder) -> None:
-    listener = settings.Listener(scheme="http", host="", port=1)
-    configured = settings.RestSettings(admin_listeners=(listener,))
-    apps = rest.Rest(herder, configured=configured, users=USERS).apps
+def test_administrators_are_asked_too(herder: FakeHerder) -> None:
+    listener = RestListener(scheme="http", host="", port=1)
+    configured = RestSettings(admin_listeners=(listener,))
+    apps = Rest(herder, configured=configured, users=USERS).apps
     assert apps.admin is not None
     assert rest.ask(apps.admin, "GET", "/admin/loggers").status_code == 401
 
 
 def test_credentials() -> None:
-    assert basic_auth.credentials(header("a:b:c")["Authorization"]) == ("a", "b:c")
-    assert basic_auth.credentials(None) is None
+    assert basic_auth.parse_credentials(header("a:b:c")["Authorization"]) == ("a", "b:c")
+    assert basic_auth.parse_credentials(None) is None
 
 
 MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
@@ -123,7 +123,7 @@ def test_the_file_of_users_is_found_in_a_jaas_file() -> None:
         file="/etc/users//x.properties";
     }};
     """
-    assert basic_auth.users_file(text) == "/etc/users//x.properties"
+    assert basic_auth.find_users_file(text) == "/etc/users//x.properties"
 
 
 @pytest.mark.parametrize(
@@ -137,5 +137,5 @@ def test_the_file_of_users_is_found_in_a_jaas_file() -> None:
     ],
 )
 def test_a_jaas_file_without_users(text: str, told: str) -> None:
-    with pytest.raises(errors.ConfigError, match=told):
-        basic_auth.users_file(text)
+    with pytest.raises(ConfigError, match=told):
+        basic_auth.find_users_file(text)

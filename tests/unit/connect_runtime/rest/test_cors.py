@@ -3,10 +3,11 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from connect_runtime.api import errors
-from connect_runtime.rest import cors, settings
-from tests.fakes import rest_herder
-from tests.support import rest
+from connect_runtime.api.errors import ConfigError
+from connect_runtime.rest import cors
+from connect_runtime.rest.rest_settings import CorsSettings, RestSettings
+from tests.fakes.rest_herder import FakeHerder
+from tests.support.rest import Rest
 
 PREFIX = "access-control-"
 
@@ -15,8 +16,8 @@ def ask(
     origins: str, origin: str | None, *, methods: str = "", preflight: bool = False
 ) -> tuple[httpx.Response, dict[str, str]]:
     """The answer, and what it says of access, without the prefix."""
-    access = settings.Access(origins=origins, methods=methods)
-    served = rest.Rest(rest_herder.FakeHerder(), configured=settings.RestSettings(access=access))
+    access = CorsSettings(origins=origins, methods=methods)
+    served = Rest(FakeHerder(), configured=RestSettings(access=access))
     headers = {} if origin is None else {"Origin": origin}
     if preflight:
         headers |= {"Access-Control-Request-Method": "PUT"}
@@ -69,15 +70,15 @@ def test_methods_have_a_default() -> None:
 
 
 def test_errors_are_readable_too() -> None:
-    access = settings.Access(origins="*")
-    served = rest.Rest(rest_herder.FakeHerder(), configured=settings.RestSettings(access=access))
+    access = CorsSettings(origins="*")
+    served = Rest(FakeHerder(), configured=RestSettings(access=access))
     answer = served("GET", "/nope", headers={"Origin": "http://a"})
     assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (404, "*")
 
 
 def test_a_broken_expression_is_refused() -> None:
-    with pytest.raises(errors.ConfigError, match=r"allow.origin: '\(' cannot be used"):
-        cors.origins("http://a,(")
+    with pytest.raises(ConfigError, match=r"allow.origin: '\(' cannot be used"):
+        cors.parse_origins("http://a,(")
 
 
 def test_an_expression_that_takes_too_long_allows_nothing() -> None:

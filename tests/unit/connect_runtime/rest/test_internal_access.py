@@ -8,16 +8,18 @@ import itertools
 
 import pytest
 
-from connect_runtime.core.assignment import protocol
-from connect_runtime.core.herder import session_keys
-from connect_runtime.core.state import cluster_config
+from connect_runtime.group.connect_protocol import ConnectProtocol
+from connect_runtime.herder import session_keys
+from connect_runtime.storage.cluster_config_state import SessionKey
 from tests.fakes import herding
-from tests.support import eventually, rest
+from tests.fakes.herding import Cluster
+from tests.support import eventually
+from tests.support.rest import Rest
 
-SESSIONED = protocol.Protocol.SESSIONED
+SESSIONED = ConnectProtocol.SESSIONED
 USERS = {"alice": "secret"}
 PASSWORD = {"Authorization": f"Basic {base64.b64encode(b'alice:secret').decode()}"}
-FOREIGN_KEY = cluster_config.SessionKey(key=b"x" * 32, algorithm="HmacSHA256", created_ms=1)
+FOREIGN_KEY = SessionKey(key=b"x" * 32, algorithm="HmacSHA256", created_ms=1)
 JSON = {"Content-Type": "application/json"}
 TASKS, FENCE = ("POST", "/connectors/c/tasks", b"[]"), ("PUT", "/connectors/c/fence", b"")
 CARRIED_OUT = {TASKS: (204, ""), FENCE: (400, "Connector c is not a source connector")}
@@ -45,7 +47,7 @@ MATRIX = pytest.mark.parametrize(
 @pytest.fixture(scope="module")
 def in_group():
     """A leader of a group for each protocol, with connector `c`."""
-    clusters = {each: herding.Cluster() for each in protocol.Protocol}
+    clusters = {each: Cluster() for each in ConnectProtocol}
     nodes = {}
     for speaks, cluster in clusters.items():
         nodes[speaks] = node = cluster.node("a", offers=speaks).start()
@@ -59,7 +61,7 @@ def in_group():
 
 @pytest.fixture(scope="module")
 def alone():
-    node = herding.Cluster().alone().start()
+    node = Cluster().alone().start()
     eventually.eventually(node.herder.ready, herding.WAIT_S)
     node.put("c")
     yield node
@@ -75,14 +77,14 @@ def ask(node, endpoint, *, signature, has_password, users):
     headers = {**JSON, **(PASSWORD if has_password else {})}
     if signature != "none":
         key = key_of(node) if signature == "right" else None
-        headers |= session_keys.headers(key or FOREIGN_KEY, body, algorithm="HmacSHA256")
-    answer = rest.Rest(node.herder, users=users)(method, path, content=body, headers=headers)
+        headers |= session_keys.build_headers(key or FOREIGN_KEY, body, algorithm="HmacSHA256")
+    answer = Rest(node.herder, users=users)(method, path, content=body, headers=headers)
     is_json = answer.headers.get("content-type", "").startswith("application/json")
     return answer.status_code, answer.json()["message"] if is_json else answer.text
 
 
 @MATRIX
-@pytest.mark.parametrize("speaks", list(protocol.Protocol), ids=lambda each: each.name.lower())
+@pytest.mark.parametrize("speaks", list(ConnectProtocol), ids=lambda each: each.name.lower())
 def test_with_basic_authentication_a_password_or_a_right_signature_is_needed(
     in_group, speaks, signature, has_password, endpoint
 ):
@@ -99,7 +101,7 @@ def test_with_basic_authentication_a_password_or_a_right_signature_is_needed(
 
 
 @MATRIX
-@pytest.mark.parametrize("speaks", list(protocol.Protocol), ids=lambda each: each.name.lower())
+@pytest.mark.parametrize("speaks", list(ConnectProtocol), ids=lambda each: each.name.lower())
 def test_without_basic_authentication_it_is_as_in_java(
     in_group, speaks, signature, has_password, endpoint
 ):
@@ -122,13 +124,13 @@ def test_a_worker_alone_refuses_all_of_them(alone, users, signature, has_passwor
 @pytest.mark.parametrize("endpoint", [TASKS, FENCE], ids=["tasks", "fence"])
 def test_an_older_member_that_joins_opens_nothing(endpoint):
     """The group falls back to its protocol: nothing is signed any more, and nothing let in."""
-    cluster = herding.Cluster()
+    cluster = Cluster()
     node = cluster.node("a").start()
     eventually.eventually(lambda: key_of(node) is not None, herding.WAIT_S)
     node.put("c")
-    other = cluster.node("b", offers=protocol.Protocol.EAGER).start()
+    other = cluster.node("b", offers=ConnectProtocol.EAGER).start()
     eventually.eventually(
-        lambda: other.herder.ready() and node.standing.speaks is protocol.Protocol.EAGER,
+        lambda: other.herder.ready() and node.standing.speaks is ConnectProtocol.EAGER,
         herding.WAIT_S,
     )
     try:
@@ -146,7 +148,7 @@ def test_a_group_that_falls_back_while_a_request_is_read_lets_it_in_only_if_sign
 ):
     """Basic authentication saw `sessioned`, and the endpoint an older protocol."""
     node = in_group[SESSIONED]
-    monkeypatch.setattr(node.standing, "speaks", protocol.Protocol.COMPATIBLE)
+    monkeypatch.setattr(node.standing, "speaks", ConnectProtocol.COMPATIBLE)
     monkeypatch.setattr(node.herder, "signs_internal_requests", lambda: True)
     verify = type(node.herder).verify
 

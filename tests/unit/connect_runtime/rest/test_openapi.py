@@ -3,17 +3,21 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from connect_runtime.rest import app, openapi, settings
-from tests.fakes import rest_herder
+from connect_runtime.rest import openapi, rest_app
+from connect_runtime.rest.rest_settings import RestSettings, WorkerIdentity
+from tests.fakes.rest_herder import FakeHerder
 from tests.support import rest
+from tests.support.rest import Rest
 
-DOCUMENT = openapi.document(settings.Identity())
+DOCUMENT = openapi.build_document(WorkerIdentity())
 
 
 def test_it_describes_every_public_endpoint_and_no_other() -> None:
-    parts = rest.parts(rest_herder.FakeHerder())
-    served = app.public_endpoints(parts, settings.RestSettings()) + app.admin_endpoints(parts)
-    internal = {(each.method, each.path) for each in app.internal_endpoints(parts)}
+    parts = rest.parts(FakeHerder())
+    served = rest_app.list_public_endpoints(parts, RestSettings()) + rest_app.list_admin_endpoints(
+        parts
+    )
+    internal = {(each.method, each.path) for each in rest_app.list_internal_endpoints(parts)}
     described = {
         (method.upper(), path)
         for path, operations in DOCUMENT["paths"].items()
@@ -60,5 +64,5 @@ def test_every_reference_leads_somewhere_and_every_schema_is_used() -> None:
 
 
 def test_it_is_served() -> None:
-    answer = rest.Rest(rest_herder.FakeHerder())("GET", "/openapi.json")
+    answer = Rest(FakeHerder())("GET", "/openapi.json")
     assert (answer.status_code, answer.json()["openapi"]) == (200, "3.1.0")

@@ -14,50 +14,55 @@ from typing import Any
 import pytest
 from starlette import types
 
-from connect_runtime.base import connection_limits
-from connect_runtime.core.herder import session_keys
-from connect_runtime.core.state import cluster_config
-from connect_runtime.rest import app, asking, body_slots, connection, exchange, server
-from connect_runtime.rest import settings as rest_settings
-from tests.fakes import rest_herder
+from connect_runtime.base.connection_limits import ClientConnectionLimits
+from connect_runtime.herder.session_keys import SessionKeySettings
+from connect_runtime.rest import http_connection, http_request, rest_app
+from connect_runtime.rest.http_connection import ClientDeadlines
+from connect_runtime.rest.http_request import BodySlots, RestRequest
+from connect_runtime.rest.request_forwarding import RestDeadlines
+from connect_runtime.rest.rest_app import RestApplications, RestDependencies
+from connect_runtime.rest.rest_server import RestServer
+from connect_runtime.rest.rest_settings import RestSettings
+from connect_runtime.storage.cluster_config_state import SessionKey
+from tests.fakes.rest_herder import FakeHerder
 from tests.support import eventually, rest, rest_server
 
 SOON_S = 20.0
 SHORT_S = 0.4
-KEY = cluster_config.SessionKey(key=b"k" * 32, algorithm="HmacSHA256", created_ms=1)
-SHORT = connection.Deadlines(head_s=SHORT_S, idle_s=SHORT_S, rest_s=SHORT_S, taken_s=SHORT_S)
+KEY = SessionKey(key=b"k" * 32, algorithm="HmacSHA256", created_ms=1)
+SHORT = ClientDeadlines(head_s=SHORT_S, idle_s=SHORT_S, rest_s=SHORT_S, taken_s=SHORT_S)
 GET = b"GET /connectors HTTP/1.1\r\nHost: a\r\n\r\n"
-Running = Callable[..., contextlib.AbstractContextManager[server.RestServer]]
+Running = Callable[..., contextlib.AbstractContextManager[RestServer]]
 
 
-def users_api(herder: rest_herder.FakeHerder) -> types.ASGIApp:
-    return app.build(_parts(herder), rest_settings.RestSettings()).main
+def users_api(herder: FakeHerder) -> types.ASGIApp:
+    return rest_app.build_applications(_parts(herder), RestSettings()).main
 
 
-def workers_api(herder: rest_herder.FakeHerder) -> types.ASGIApp:
-    keys = session_keys.KeySettings()
-    return app.build_internal(
-        _parts(herder), rest_settings.RestSettings(), keys, receiver="", must_be_signed=True
+def workers_api(herder: FakeHerder) -> types.ASGIApp:
+    keys = SessionKeySettings()
+    return rest_app.build_internal_application(
+        _parts(herder), RestSettings(), keys, receiver="", must_be_signed=True
     )
 
 
-def _parts(herder: rest_herder.FakeHerder) -> app.Parts:
-    return rest.parts(herder, deadlines=asking.Deadlines(request_s=SHORT_S, health_s=5))
+def _parts(herder: FakeHerder) -> RestDependencies:
+    return rest.parts(herder, deadlines=RestDeadlines(request_s=SHORT_S, health_s=5))
 
 
 @pytest.fixture(params=[users_api, workers_api], ids=["users", "workers"])
 def running(request) -> Running:
     @contextlib.contextmanager
-    def start(**options: Any) -> Iterator[server.RestServer]:
-        herder = rest_herder.FakeHerder(signed=True, key=KEY)
+    def start(**options: Any) -> Iterator[RestServer]:
+        herder = FakeHerder(signed=True, key=KEY)
         with rest_server.started(**options) as made:
-            made.attach(app.Apps(main=request.param(herder), admin=None))
+            made.attach(RestApplications(main=request.param(herder), admin=None))
             yield made
 
     return start
 
 
-def connect(to: server.RestServer) -> socket.socket:
+def connect(to: RestServer) -> socket.socket:
     host, _, port = to.worker_id.rpartition(":")
     return socket.create_connection((host, int(port)), timeout=SOON_S)
 
@@ -95,7 +100,7 @@ def status(client: socket.socket) -> int:
 @pytest.mark.parametrize("asked_before", [0, 1, 2])
 def test_a_slow_head_is_cut_off_also_on_a_connection_that_has_asked(running, asked_before):
     """Bytes that come do not renew the deadline."""
-    deadlines = connection.Deadlines(head_s=SHORT_S)
+    deadlines = ClientDeadlines(head_s=SHORT_S)
     with running(deadlines=deadlines) as made, connect(made) as client:
         for _ in range(asked_before):
             client.sendall(GET)
@@ -145,7 +150,7 @@ def test_who_takes_no_answer_is_cut_off(caplog: pytest.LogCaptureFixture) -> Non
         await send({"type": "http.response.body", "body": b"x" * LARGE_ANSWER})
 
     with rest_server.started(deadlines=SHORT) as made:
-        made.attach(app.Apps(main=large, admin=None))
+        made.attach(RestApplications(main=large, admin=None))
         with connect(made) as client:
             client.sendall(GET)
             eventually.eventually(lambda: log_says("did not take its answer", caplog), SOON_S)
@@ -160,7 +165,7 @@ def log_says(text: str, caplog: pytest.LogCaptureFixture) -> bool:
     return any(text in each.getMessage() for each in caplog.records)
 
 
-LIMITS = connection_limits.Limits(total=4, per_address=2, local=8)
+LIMITS = ClientConnectionLimits(total=4, per_address=2, local=8)
 
 
 def test_an_address_has_so_many_connections_and_no_more(running):
@@ -218,17 +223,17 @@ def test_what_clients_do_wrong_is_one_line_however_often(running, caplog, sent):
 @OF_USERS
 def test_of_large_bodies_few_are_held_at_a_time(running, monkeypatch):
     """The others wait for a slot, and while they do no more of them is read than of any request."""
-    monkeypatch.setattr(exchange, "BODY_S", 60.0)
-    monkeypatch.setattr(exchange.Exchange, "__init__", _patient)
+    monkeypatch.setattr(http_request, "BODY_TIMEOUT_S", 60.0)
+    monkeypatch.setattr(RestRequest, "__init__", _patient)
     found: list[int] = []
-    read = exchange.Exchange._take_slot
+    read = RestRequest._take_slot
 
-    async def counted(self: exchange.Exchange) -> None:
+    async def counted(self: RestRequest) -> None:
         await read(self)
-        slots = self._request.scope[body_slots.SCOPE]
+        slots = self._request.scope[http_request.BODY_SLOTS_SCOPE_KEY]
         found.append(slots._taken.total())
 
-    monkeypatch.setattr(exchange.Exchange, "_take_slot", counted)
+    monkeypatch.setattr(RestRequest, "_take_slot", counted)
     path = b"/connectors/c/tasks"
     with running() as made, contextlib.ExitStack() as many:
         clients = [many.enter_context(connect(made)) for _ in range(6)]
@@ -241,14 +246,14 @@ def test_of_large_bodies_few_are_held_at_a_time(running, monkeypatch):
         assert max(found) == 2, "one address has two"
 
 
-def _patient(self: exchange.Exchange, request: Any, *, body_timeout_s: float) -> None:
+def _patient(self: RestRequest, request: Any, *, body_timeout_s: float) -> None:
     self._request, self._body_timeout_s, self._slot = request, 60.0, None
 
 
 @OF_USERS
 def test_who_gets_no_slot_in_time_is_told_to_come_again(running, monkeypatch):
-    monkeypatch.setattr(body_slots.BodySlots, "_is_free", lambda self, client: False)
-    monkeypatch.setattr(exchange.Exchange, "__init__", _patient)
+    monkeypatch.setattr(BodySlots, "_is_free", lambda self, client: False)
+    monkeypatch.setattr(RestRequest, "__init__", _patient)
     with running() as made, connect(made) as client:
         made._main._slots.wait_s = SHORT_S
         path = b"/connectors/c/tasks"
@@ -287,7 +292,7 @@ def test_the_longest_head_does_not_depend_on_how_it_arrives(running, size, in_pa
         with contextlib.suppress(ConnectionError):
             for at in range(0, size, step):
                 client.sendall(head[at : at + step])
-        if size > connection.HEAD_BYTES_MAX:
+        if size > http_connection.MAX_HEAD_BYTES:
             with contextlib.suppress(ConnectionError):  # what is sent too late resets it
                 assert status(client) == 400
         else:

@@ -9,16 +9,17 @@ from concurrent import futures
 import pytest
 from cryptography import x509
 
-from connect_runtime.system import certificates, clock
+from connect_runtime.system.certificates import CertificateAuthority
+from connect_runtime.system.clock import SystemClock
 
 
 @pytest.fixture(scope="module")
 def authority():
-    return certificates.Authority.create("ours", wall_ms=clock.SystemClock().wall_ms())
+    return CertificateAuthority.create("ours", wall_ms=SystemClock().wall_ms())
 
 
 def _issue(authority, *hosts):
-    return authority.issue("server", hosts=hosts, wall_ms=clock.SystemClock().wall_ms())
+    return authority.issue("server", hosts=hosts, wall_ms=SystemClock().wall_ms())
 
 
 def _handshake(tmp_path, leaf, *, trusted, host):
@@ -54,7 +55,7 @@ def test_a_certificate_is_good_for_each_of_its_hosts(tmp_path, authority, host):
 
 def test_another_host_and_another_authority_are_refused(tmp_path, authority):
     leaf = _issue(authority, "localhost")
-    stranger = certificates.Authority.create("ours", wall_ms=clock.SystemClock().wall_ms())
+    stranger = CertificateAuthority.create("ours", wall_ms=SystemClock().wall_ms())
 
     with pytest.raises(ssl.SSLCertVerificationError, match="mismatch"):
         _handshake(tmp_path, leaf, trusted=authority, host="127.0.0.1")
@@ -63,7 +64,7 @@ def test_another_host_and_another_authority_are_refused(tmp_path, authority):
 
 
 def test_validity_starts_an_hour_early_and_lasts_the_days_asked_for():
-    authority = certificates.Authority.create("ours", wall_ms=86_400_000, valid_days=2)
+    authority = CertificateAuthority.create("ours", wall_ms=86_400_000, valid_days=2)
     leaf = authority.issue("leaf", hosts=[], wall_ms=86_400_000, valid_days=1)
 
     made = x509.load_pem_x509_certificate(leaf.certificate_pem)

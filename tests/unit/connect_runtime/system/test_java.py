@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.system import java
+from connect_runtime.system.java import JavaMissingError
 
 
 @pytest.mark.parametrize(
@@ -18,7 +19,7 @@ from connect_runtime.system import java
     ],
 )
 def test_the_major_version_is_read_from_what_java_prints(banner, version):
-    assert java.major_version(banner) == version
+    assert java.parse_major_version(banner) == version
 
 
 def _fake_java(folder: Path, banner: str) -> Path:
@@ -34,17 +35,17 @@ def test_java_home_comes_before_the_path(tmp_path):
     on_path = _fake_java(tmp_path / "other", 'openjdk version "17.0.1"')
     path = str(on_path.parent)
 
-    assert java.find({"JAVA_HOME": str(tmp_path / "home"), "PATH": path}).program == home
-    assert java.find({"PATH": path}).program == on_path
+    assert java.find_java({"JAVA_HOME": str(tmp_path / "home"), "PATH": path}).program == home
+    assert java.find_java({"PATH": path}).program == on_path
 
 
 def test_what_is_missing_is_said_with_what_to_install(tmp_path):
     old = _fake_java(tmp_path / "old", 'java version "1.8.0_302"')
     remedy = r"17 or newer \(Debian, Ubuntu: apt-get install openjdk-17-jre-headless\).*JAVA_HOME"
 
-    with pytest.raises(java.JavaMissingError, match=f"not found: .*{remedy}"):
-        java.find({"PATH": str(tmp_path)})
-    with pytest.raises(java.JavaMissingError, match=f"is version 8: .*{remedy}"):
-        java.find({"PATH": str(old.parent)})
-    with pytest.raises(java.JavaMissingError, match=f"JAVA_HOME is /nowhere, .*{remedy}"):
-        java.find({"JAVA_HOME": "/nowhere", "PATH": str(old.parent)})
+    with pytest.raises(JavaMissingError, match=f"not found: .*{remedy}"):
+        java.find_java({"PATH": str(tmp_path)})
+    with pytest.raises(JavaMissingError, match=f"is version 8: .*{remedy}"):
+        java.find_java({"PATH": str(old.parent)})
+    with pytest.raises(JavaMissingError, match=f"JAVA_HOME is /nowhere, .*{remedy}"):
+        java.find_java({"JAVA_HOME": "/nowhere", "PATH": str(old.parent)})

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from connect_runtime.system import log_levels
+from connect_runtime.system.log_levels import LoggerLevel, LogLevels
 
 _names = itertools.count()
 
@@ -36,7 +37,7 @@ def root_level() -> Iterator[None]:
     logging.getLogger().setLevel(level)
 
 
-LEVELS = log_levels.LogLevels(_Clock())
+LEVELS = LogLevels(_Clock())
 
 
 def test_a_namespace_is_set_with_all_below_it_and_made_if_need_be(name: str) -> None:
@@ -52,7 +53,7 @@ def test_only_loggers_with_a_level_of_their_own_are_listed(name: str) -> None:
     logging.getLogger(f"{name}.plain")
     logging.getLogger(f"{name}.own").setLevel(logging.WARNING)
     found = LEVELS.all()
-    assert found[f"{name}.own"] == log_levels.LoggerLevel(level="WARN")
+    assert found[f"{name}.own"] == LoggerLevel(level="WARN")
     assert f"{name}.plain" not in found
     assert "root" in found
     assert list(found) == sorted(found)
@@ -60,7 +61,7 @@ def test_only_loggers_with_a_level_of_their_own_are_listed(name: str) -> None:
 
 def test_a_level_says_when_it_was_changed(name: str) -> None:
     LEVELS.set(name, "TRACE")
-    expected = log_levels.LoggerLevel(level="TRACE", last_modified_ms=1234)
+    expected = LoggerLevel(level="TRACE", last_modified_ms=1234)
     assert LEVELS.level(name) == expected
     assert LEVELS.all()[name] == expected
 
@@ -68,7 +69,7 @@ def test_a_level_says_when_it_was_changed(name: str) -> None:
 def test_a_level_that_counts_already_is_no_change(name: str) -> None:
     logging.getLogger(name).setLevel(logging.ERROR)
     LEVELS.set(name, "ERROR")
-    assert LEVELS.level(name) == log_levels.LoggerLevel(level="ERROR")
+    assert LEVELS.level(name) == LoggerLevel(level="ERROR")
 
 
 def test_an_unknown_logger_is_none_and_is_not_made(name: str) -> None:
@@ -78,7 +79,7 @@ def test_an_unknown_logger_is_none_and_is_not_made(name: str) -> None:
 
 def test_the_root_is_called_so_in_any_case(root_level: None) -> None:
     logging.getLogger().setLevel(logging.ERROR)
-    assert LEVELS.level("ROOT") == log_levels.LoggerLevel(level="ERROR")
+    assert LEVELS.level("ROOT") == LoggerLevel(level="ERROR")
 
 
 @pytest.mark.parametrize("level", log_levels.LEVELS)
@@ -91,7 +92,7 @@ def test_every_level_is_read_as_it_was_set(name: str, level: str) -> None:
 
 def test_a_level_of_pythons_own_is_the_next_below(name: str) -> None:
     logging.getLogger(name).setLevel(25)
-    assert LEVELS.level(name) == log_levels.LoggerLevel(level="INFO")
+    assert LEVELS.level(name) == LoggerLevel(level="INFO")
 
 
 def test_a_logger_is_off(name: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -9,18 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.system import polling, processes
+from connect_runtime.system import clock, processes
+from connect_runtime.system.processes import ProcessStartError
 
 ROOT = Path(__file__).parents[4]
 
 
 def _gone(pid: int) -> bool:
-    return polling.until(lambda: not processes.alive(pid), timeout_s=5)
+    return clock.wait_until(lambda: not processes.is_alive(pid), timeout_s=5)
 
 
 def test_output_and_status_of_the_child_come_back(tmp_path):
     with (tmp_path / "out").open("wb") as out:
-        child = processes.start(
+        child = processes.start_process(
             ["sh", "-c", 'echo "$WORD" in $(pwd); echo two >&2; exit 7'],
             output=out,
             env={**os.environ, "WORD": "one"},
@@ -36,13 +37,15 @@ def test_complaints_go_where_they_are_wanted(tmp_path):
     output, complaints = tmp_path / "out", tmp_path / "err"
     script = "import sys; print('found'); print('hm', file=sys.stderr)"
     with output.open("wb") as out, complaints.open("wb") as errors:
-        child = processes.start([sys.executable, "-c", script], output=out, complaints=errors)
+        child = processes.start_process(
+            [sys.executable, "-c", script], output=out, complaints=errors
+        )
         assert child.wait(30.0) == 0
     assert (output.read_text(), complaints.read_text()) == ("found\n", "hm\n")
 
 
 def test_the_process_id_is_the_childs_own():
-    child = processes.start(["sleep", "60"])
+    child = processes.start_process(["sleep", "60"])
 
     assert child.poll() is None
     assert Path(f"/proc/{child.pid}/comm").read_text() == "sleep\n"
@@ -52,7 +55,7 @@ def test_the_process_id_is_the_childs_own():
 
 
 def test_signals_reach_the_child_and_an_ended_one_is_left_in_peace():
-    child = processes.start(["sleep", "60"])
+    child = processes.start_process(["sleep", "60"])
 
     child.signal(signal.SIGTERM)
 
@@ -69,10 +72,10 @@ def test_who_is_stopped_stands_still_with_all_its_threads():
         "for _ in range(8): threading.Thread(target=work, daemon=True).start()\n"
         "print('busy', flush=True); threading.Event().wait()\n"
     )
-    child = processes.start([sys.executable, "-c", busy])
+    child = processes.start_process([sys.executable, "-c", busy])
     try:
         tasks = Path(f"/proc/{child.pid}/task")
-        assert polling.until(lambda: len(list(tasks.iterdir())) > 8, timeout_s=10)
+        assert clock.wait_until(lambda: len(list(tasks.iterdir())) > 8, timeout_s=10)
         for _ in range(20):
             child.signal(signal.SIGSTOP)
             states = {(each / "stat").read_text().rpartition(")")[2][1] for each in tasks.iterdir()}
@@ -83,23 +86,23 @@ def test_who_is_stopped_stands_still_with_all_its_threads():
 
 
 def test_a_program_that_does_not_exist_is_named():
-    with pytest.raises(processes.StartError, match=r"/no/such/program: No such file"):
-        processes.start(["/no/such/program"])
+    with pytest.raises(ProcessStartError, match=r"/no/such/program: No such file"):
+        processes.start_process(["/no/such/program"])
 
 
 def test_no_descriptor_is_left_over():
     before = len(os.listdir("/proc/self/fd"))
 
-    processes.start(["true"]).wait(5)
-    with pytest.raises(processes.StartError):
-        processes.start(["/no/such/program"])
+    processes.start_process(["true"]).wait(5)
+    with pytest.raises(ProcessStartError):
+        processes.start_process(["/no/such/program"])
 
     assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_child_outlives_the_thread_that_started_it():
     with futures.ThreadPoolExecutor() as pool:
-        child = pool.submit(processes.start, ["sleep", "60"]).result(5)
+        child = pool.submit(processes.start_process, ["sleep", "60"]).result(5)
 
     assert child.wait(0.3) is None
     child.kill()
@@ -108,7 +111,7 @@ def test_a_child_outlives_the_thread_that_started_it():
 _PARENT = """
 import os, signal, sys, threading
 from connect_runtime.system import processes
-child = processes.start(["sleep", "60"])
+child = processes.start_process(["sleep", "60"])
 if "forked" in sys.argv:  # a fork that never execs holds a copy of every descriptor
     forked = os.fork()
     if forked == 0:
@@ -137,7 +140,7 @@ def _parent_of_a_child(*words: str) -> tuple[subprocess.Popen[str], list[int]]:
 def test_the_child_dies_with_its_parent(number, state):
     parent, pids = _parent_of_a_child(state)
     try:
-        assert processes.alive(pids[-1])
+        assert processes.is_alive(pids[-1])
         parent.send_signal(number)
         assert _gone(pids[-1])
     finally:
@@ -148,7 +151,7 @@ def test_the_child_dies_with_its_parent(number, state):
 
 
 def test_the_child_dies_with_its_guard():
-    child = processes.start(["sleep", "60"])
+    child = processes.start_process(["sleep", "60"])
     guard = int(Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[1])
 
     os.kill(guard, signal.SIGKILL)
@@ -159,6 +162,6 @@ def test_the_child_dies_with_its_guard():
 
 def test_a_zombie_is_not_alive():
     with subprocess.Popen(["true"]) as ended:
-        assert polling.until(lambda: not processes.alive(ended.pid), timeout_s=5)
-    assert not processes.alive(ended.pid)
-    assert processes.alive(os.getpid())
+        assert clock.wait_until(lambda: not processes.is_alive(ended.pid), timeout_s=5)
+    assert not processes.is_alive(ended.pid)
+    assert processes.is_alive(os.getpid())

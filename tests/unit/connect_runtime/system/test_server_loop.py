@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from connect_runtime.system import server_loop
+from connect_runtime.system.server_loop import AcceptedConnection
 from tests.support import eventually
 
 
@@ -22,17 +23,17 @@ def now() -> Now:
 
 
 @pytest.fixture
-def listening(monkeypatch, now) -> Iterator[server_loop._Listening]:
-    monkeypatch.setattr(server_loop, "SILENT_PER_S", 2)
+def listening(monkeypatch, now) -> Iterator[server_loop._ListeningSocket]:
+    monkeypatch.setattr(server_loop, "SILENT_CONNECTIONS_PER_S", 2)
     with socket.create_server(("127.0.0.1", 0), backlog=64) as opened:
         fileno = opened.dup().detach()
-        made = server_loop._Listening(fileno=fileno, now_s=lambda: now.now_s)
+        made = server_loop._ListeningSocket(fileno=fileno, now_s=lambda: now.now_s)
         made.settimeout(10)
         yield made
         made.close()
 
 
-def accepted(listening: server_loop._Listening) -> list[socket.socket]:
+def accepted(listening: server_loop._ListeningSocket) -> list[socket.socket]:
     found = []
     listening.setblocking(False)
     with contextlib.suppress(BlockingIOError):
@@ -53,7 +54,7 @@ def test_who_has_asked_something_is_accepted_behind_any_number_of_silent_ones(li
 
         def is_there() -> bool:
             found.extend(many.enter_context(each) for each in accepted(listening))
-            return any(server_loop._has_sent(each) for each in found)
+            return any(server_loop._has_received_data(each) for each in found)
 
         eventually.eventually(is_there, 20.0)
         assert len(found) == 3, "two that say nothing, and the one that asks"
@@ -86,21 +87,21 @@ def test_of_tls_a_whole_first_record_counts_as_having_sent_something(sent, is_he
     client, served = socket.socketpair()
     with client, served:
         client.sendall(sent)
-        assert server_loop._has_sent_hello(served) is is_hello
-        assert server_loop._sent(served, 100) == sent, "it is there to be read"
+        assert server_loop._has_received_client_hello(served) is is_hello
+        assert server_loop._peek_received(served, 100) == sent, "it is there to be read"
 
 
 class Admits:
     def __init__(self, *, most: int) -> None:
         self.most = most
-        self.held: list[server_loop.Accepted] = []
-        self.left: list[server_loop.Accepted] = []
+        self.held: list[AcceptedConnection] = []
+        self.left: list[AcceptedConnection] = []
 
-    def admit(self, come: server_loop.Accepted) -> bool:
+    def admit(self, come: AcceptedConnection) -> bool:
         self.held.append(come)
         return len(self.held) <= self.most
 
-    def leave(self, come: server_loop.Accepted) -> None:
+    def leave(self, come: AcceptedConnection) -> None:
         self.left.append(come)
 
 
@@ -108,7 +109,7 @@ def test_connections_are_counted_when_accepted_and_released_once_when_closed():
     admission = Admits(most=1)
     with socket.create_server(("127.0.0.1", 0)) as opened, contextlib.ExitStack() as many:
         listening = many.enter_context(
-            server_loop._Listening(fileno=opened.dup().detach(), admission=admission)
+            server_loop._ListeningSocket(fileno=opened.dup().detach(), admission=admission)
         )
         listening.settimeout(10)
         first, second = (

@@ -10,13 +10,14 @@ import tempfile
 import pytest
 
 from connect_runtime.system import signals
+from connect_runtime.system.signals import ReloadSignal, SignalFlag, StopSignals
 
 
 @pytest.mark.parametrize("number", signals.STOP_SIGNALS)
 def test_the_first_signal_asks_and_the_second_exits_with_its_number(number):
     exits: list[int] = []
     woken: list[bool] = []
-    with signals.StopSignals(wake=lambda: woken.append(True), exit_now=exits.append) as stop:
+    with StopSignals(wake=lambda: woken.append(True), exit_now=exits.append) as stop:
         assert not stop.asked.is_set()
         signal.raise_signal(number)
         assert stop.asked.is_set()
@@ -28,21 +29,21 @@ def test_the_first_signal_asks_and_the_second_exits_with_its_number(number):
 
 def test_what_handlers_set_has_no_lock_to_wait_for():
     """A signal that comes inside `wait` or `set` of an event hung the process."""
-    for made in (signals.StopSignals(), signals.ReloadSignal()):
-        assert type(made.asked) is signals.Flag
+    for made in (StopSignals(), ReloadSignal()):
+        assert type(made.asked) is SignalFlag
         assert [each for each in vars(made.asked).values() if not isinstance(each, bool)] == []
 
 
 def test_what_was_installed_before_comes_back():
     before = signal.getsignal(signal.SIGTERM)
-    with signals.StopSignals():
+    with StopSignals():
         assert signal.getsignal(signal.SIGTERM) is not before
     assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_sighup_asks_for_another_look_at_the_file_as_often_as_it_comes():
     before = signal.getsignal(signal.SIGHUP)
-    with signals.ReloadSignal() as again:
+    with ReloadSignal() as again:
         for _ in range(2):
             signal.raise_signal(signal.SIGHUP)
             assert again.asked.is_set()
@@ -57,12 +58,12 @@ def test_a_terminal_that_goes_away_stops_what_runs_in_it(outlives, stopped):
     """In a process of its own, whose terminal is closed."""
     program = (
         "import signal, sys\n"
-        "from connect_runtime.system import polling, signals\n"
+        "from connect_runtime.system import clock, signals\n"
         f"signal.signal(signal.SIGHUP, signal.{'SIG_IGN' if outlives else 'SIG_DFL'})\n"
         "with signals.StopSignals() as stop, signals.ReloadSignal() as again:\n"
         "    sys.stdout.write('ready'); sys.stdout.flush()\n"
         "    patience_s = 20.0 if len(sys.argv) == 2 else 1.0\n"
-        "    asked = polling.until(stop.asked.is_set, timeout_s=patience_s)\n"
+        "    asked = clock.wait_until(stop.asked.is_set, timeout_s=patience_s)\n"
         "    open(sys.argv[-1], 'w').write(f'{asked} {again.asked.is_set()}')\n"
     )
     with tempfile.TemporaryDirectory() as folder:

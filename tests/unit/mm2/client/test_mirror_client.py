@@ -5,22 +5,25 @@ import re
 
 import pytest
 
-from connect_runtime.base import errors, ids
-from connect_runtime.kafka_client import errors as kafka_errors
+from connect_runtime.base.errors import FatalError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.kafka.client_errors import TopicMissingError, UnreachableError
 from mm2.client import mirror_client
-from mm2.core import naming
-from mm2.core.offsets import checkpoints
-from mm2.formats import checkpoint
-from tests.fakes import state_topics
+from mm2.client.mirror_client import MirrorClient
+from mm2.formats import mm2_records
+from mm2.formats.mm2_records import Checkpoint
+from mm2.offsets.checkpoint_rules import OffsetAndMetadata
+from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
+from tests.fakes.state_topics import FakeStateTopics
 
-DEFAULT = naming.DefaultReplicationPolicy()
+DEFAULT = DefaultReplicationPolicy()
 IDENTITY = {
     "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
     "source.cluster.alias": "source",
 }
 CHECKPOINTS = "A.checkpoints.internal"
-T0 = ids.TopicPartition("A.orders", 0)
-T1 = ids.TopicPartition("A.orders", 1)
+T0 = TopicPartition("A.orders", 0)
+T1 = TopicPartition("A.orders", 1)
 
 
 class StillClock:
@@ -36,17 +39,17 @@ class StillClock:
 
 
 def client_of(*names, properties=None, topics=None, timeout_s=60.0):
-    return mirror_client.MirrorClient(
+    return MirrorClient(
         properties or {},
-        topics=topics or state_topics.FakeStateTopics(names),
+        topics=topics or FakeStateTopics(names),
         timeout_s=timeout_s,
         clock=StillClock(),
     )
 
 
 def encoded(group, partition, downstream, metadata=""):
-    return checkpoint.encode(
-        checkpoint.Checkpoint(
+    return mm2_records.encode_checkpoint(
+        Checkpoint(
             group=group,
             partition=partition,
             upstream=downstream + 1,
@@ -57,13 +60,13 @@ def encoded(group, partition, downstream, metadata=""):
 
 
 def reading(*records):
-    topics = state_topics.FakeStateTopics()
+    topics = FakeStateTopics()
     topics.topics[CHECKPOINTS] = records
     return client_of(topics=topics)
 
 
 def at(offset, metadata=""):
-    return checkpoints.OffsetAndMetadata(offset=offset, metadata=metadata)
+    return OffsetAndMetadata(offset=offset, metadata=metadata)
 
 
 @pytest.mark.parametrize(
@@ -81,14 +84,14 @@ def at(offset, metadata=""):
     ],
 )
 def test_hops_are_counted_in_names(topic, alias, expected):
-    assert mirror_client.hops(DEFAULT, topic, alias) == expected
+    assert mirror_client.count_hops(DEFAULT, topic, alias) == expected
 
 
 def test_a_policy_that_does_not_rename_goes_in_no_circles():
-    policy = naming.IdentityReplicationPolicy(source_alias="primary")
-    assert mirror_client.hops(policy, "topic", "primary") == 1
-    assert mirror_client.hops(policy, "topic", "other") is None
-    assert mirror_client.sources(policy, "topic") == {"primary"}
+    policy = IdentityReplicationPolicy(source_alias="primary")
+    assert mirror_client.count_hops(policy, "topic", "primary") == 1
+    assert mirror_client.count_hops(policy, "topic", "other") is None
+    assert mirror_client.list_upstream_aliases(policy, "topic") == {"primary"}
 
 
 def test_the_shortest_way_counts():
@@ -143,7 +146,7 @@ def test_with_the_identity_policy_every_topic_may_be_remote():
     assert client.remote_topics() == {"t1", "t2", "backup.heartbeats"}
     assert client.remote_topics("source") == {"t1", "t2"}
     assert client.remote_topics("backup") == {"backup.heartbeats"}
-    assert isinstance(client.replication_policy, naming.IdentityReplicationPolicy)
+    assert isinstance(client.replication_policy, IdentityReplicationPolicy)
 
 
 def test_the_last_checkpoint_of_each_partition_counts():
@@ -185,33 +188,33 @@ def test_what_is_no_checkpoint_is_passed_over(caplog):
 def test_a_checkpoint_that_cannot_be_read_is_no_matter_of_luck():
     key, value = encoded("g1", T0, 1)
     client = reading((key, value), (key, b"\0\1" + value[2:]))
-    with pytest.raises(errors.FatalError, match="offset 1 was written by a newer release"):
+    with pytest.raises(FatalError, match="offset 1 was written by a newer release"):
         client.remote_consumer_offsets("g1", "A", 10.0)
     assert client.remote_consumer_offsets("g2", "A", 10.0) == {}
 
 
 def test_no_checkpoints_of_an_alias_are_an_error_that_names_the_others():
     client = client_of(CHECKPOINTS, "C.checkpoints.internal", "orders")
-    with pytest.raises(kafka_errors.TopicMissingError) as raised:
+    with pytest.raises(TopicMissingError) as raised:
         client.remote_consumer_offsets("g1", "B", 10.0)
     assert "no topic B.checkpoints.internal" in str(raised.value)
     assert "are in A.checkpoints.internal, C.checkpoints.internal:" in str(raised.value)
-    with pytest.raises(kafka_errors.TopicMissingError, match="no topic at all"):
+    with pytest.raises(TopicMissingError, match="no topic at all"):
         client_of("orders").remote_consumer_offsets("g1", "B", 10.0)
 
 
 def test_what_the_cluster_answers_is_raised():
-    topics = state_topics.FakeStateTopics([CHECKPOINTS])
-    topics.failure = kafka_errors.UnreachableError("gone")
+    topics = FakeStateTopics([CHECKPOINTS])
+    topics.failure = UnreachableError("gone")
     client = client_of(topics=topics)
-    with pytest.raises(kafka_errors.UnreachableError):
+    with pytest.raises(UnreachableError):
         client.remote_consumer_offsets("g1", "A", 10.0)
-    with pytest.raises(kafka_errors.UnreachableError):
+    with pytest.raises(UnreachableError):
         client.replication_hops("A")
 
 
 def test_time_is_bounded():
-    topics = state_topics.FakeStateTopics([CHECKPOINTS])
+    topics = FakeStateTopics([CHECKPOINTS])
     client = client_of(topics=topics, timeout_s=7.0)
     client.remote_topics()
     client.remote_consumer_offsets("g1", "A", 10.0)
@@ -219,7 +222,7 @@ def test_time_is_bounded():
 
 
 def test_the_connections_go_with_the_client():
-    topics = state_topics.FakeStateTopics()
+    topics = FakeStateTopics()
     with client_of(topics=topics) as client:
         assert client.remote_topics() == set()
     assert topics.closed

@@ -4,19 +4,37 @@ from __future__ import annotations
 
 import pytest
 
-from connect_runtime.base import errors, ids
-from connect_runtime.kafka_client import errors as kafka_errors
+from connect_runtime.base.errors import FatalError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.kafka.client_errors import TopicMissingError, UnreachableError
 from mm2 import client
-from mm2.client import flow_link, offset_translator, outcomes
-from mm2.core import naming
-from mm2.formats import checkpoint, offset_sync
-from tests.fakes import client_cluster, copied_map, logs, plugin_contexts
+from mm2.client import (
+    Basis,
+    BeyondEnd,
+    Earlier,
+    Exact,
+    NotReady,
+    OffsetTranslator,
+    Place,
+    TooOld,
+    Unknown,
+    offset_translator,
+    translation_outcomes,
+)
+from mm2.client.offset_translator import FlowLink
+from mm2.formats import mm2_records
+from mm2.formats.mm2_records import Checkpoint, OffsetSync
+from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
+from tests.fakes import copied_map
+from tests.fakes.client_cluster import FakeCluster
+from tests.fakes.logs import FakeLog
+from tests.fakes.plugin_contexts import Clock
 
-ORDERS = ids.TopicPartition("orders", 7)
-MIRROR = ids.TopicPartition("east.orders", 7)
-BACK = ids.TopicPartition("west.ledger", 0)
-LEDGER = ids.TopicPartition("ledger", 0)
-OFFLINE = kafka_errors.UnreachableError("asking east: nobody answers")
+ORDERS = TopicPartition("orders", 7)
+MIRROR = TopicPartition("east.orders", 7)
+BACK = TopicPartition("west.ledger", 0)
+LEDGER = TopicPartition("ledger", 0)
+OFFLINE = UnreachableError("asking east: nobody answers")
 
 
 class World:
@@ -24,29 +42,29 @@ class World:
     east up to 20, each 2 behind."""
 
     def __init__(self) -> None:
-        self.east, self.west = client_cluster.FakeCluster(), client_cluster.FakeCluster()
+        self.east, self.west = FakeCluster(), FakeCluster()
         self.west.topics.topics["mm2-offset-map.east.internal"] = copied_map.log(
             ORDERS, through=30, delta=-5, start=10
         )
         self.east.topics.topics["mm2-offset-map.west.internal"] = copied_map.log(
             LEDGER, through=20, delta=2
         )
-        self.clock = plugin_contexts.Clock()
+        self.clock = Clock()
 
     def translator(self, *, there=True, alias="west", **more):
-        link = flow_link.Link(
+        link = FlowLink(
             here=self.west,
             there=self.east if there else None,
             remote_alias="east",
             alias=alias,
-            **{"policy": naming.DefaultReplicationPolicy(), **more},
+            **{"policy": DefaultReplicationPolicy(), **more},
         )
         return offset_translator.OffsetTranslator(link, timeout_s=60.0, clock=self.clock)
 
     def checkpoint(self, group, partition, upstream, downstream):
         name, topics = "east.checkpoints.internal", self.west.topics.topics
-        written = checkpoint.encode(
-            checkpoint.Checkpoint(
+        written = mm2_records.encode_checkpoint(
+            Checkpoint(
                 group=group,
                 partition=partition,
                 upstream=upstream,
@@ -63,18 +81,18 @@ def world():
 
 
 def exact(partition, offset):
-    return client.Exact(partition=partition, offset=offset)
+    return Exact(partition=partition, offset=offset)
 
 
 @pytest.mark.parametrize(
     ("offset", "expected"),
     [
-        (9, client.TooOld(partition=MIRROR)),
+        (9, TooOld(partition=MIRROR)),
         (10, exact(MIRROR, 5)),
         (29, exact(MIRROR, 24)),
         (30, exact(MIRROR, 25)),
-        (31, client.NotReady(partition=MIRROR, offset=25, again_max=1)),
-        (90, client.NotReady(partition=MIRROR, offset=25, again_max=60)),
+        (31, NotReady(partition=MIRROR, offset=25, again_max=1)),
+        (90, NotReady(partition=MIRROR, offset=25, again_max=60)),
     ],
 )
 def test_an_offset_is_somewhere_there_or_the_outcome_says_why_not(world, offset, expected):
@@ -86,7 +104,7 @@ def test_the_way_back(world):
     translator = world.translator()
     assert translator.translate_back("east.orders", 7, 6) == exact(ORDERS, 11)
     behind = translator.translate_back("east.orders", 7, 28)
-    assert behind == client.Earlier(partition=ORDERS, offset=30, again_max=3)
+    assert behind == Earlier(partition=ORDERS, offset=30, again_max=3)
 
 
 def test_of_what_was_never_mirrored_nothing_is_known(world):
@@ -95,7 +113,7 @@ def test_of_what_was_never_mirrored_nothing_is_known(world):
         world.translator().translate_back("east.orders", 6, 1),
         world.translator().translate_back("local", 0, 1),
     ):
-        assert isinstance(found, client.Unknown)
+        assert isinstance(found, Unknown)
         assert found.why == "nothing is known to have been copied of it"
 
 
@@ -104,23 +122,23 @@ def test_what_came_from_there_goes_by_the_map_of_the_flow_back(world):
     assert translator.translate("west.ledger", 0, 12) == exact(LEDGER, 10)
     assert translator.translate_back("ledger", 0, 10) == exact(BACK, 12)
     behind = translator.translate_back("ledger", 0, 25)
-    assert behind == client.NotReady(partition=BACK, offset=22, again_max=5)
+    assert behind == NotReady(partition=BACK, offset=22, again_max=5)
 
 
 def test_without_the_source_nobody_knows_of_the_flow_back(world):
     for translator in (world.translator(there=False), world.translator(alias="")):
         found = translator.translate_back("ledger", 0, 10)
-        assert isinstance(found, client.Unknown)
+        assert isinstance(found, Unknown)
         assert "has to answer" in found.why
     world.east.fail(OFFLINE)
     translator = world.translator()
-    assert isinstance(translator.translate("west.ledger", 0, 12), client.Unknown)
+    assert isinstance(translator.translate("west.ledger", 0, 12), Unknown)
     assert translator.silent == str(OFFLINE)
 
 
 def test_what_is_copied_meanwhile_counts_with_the_next_question(world):
     translator = world.translator()
-    assert isinstance(translator.translate("orders", 7, 40), client.NotReady)
+    assert isinstance(translator.translate("orders", 7, 40), NotReady)
     topic = world.west.topics.topics["mm2-offset-map.east.internal"]
     topic += copied_map.log(ORDERS, through=45, delta=-5, start=10)
     assert translator.translate("orders", 7, 40) == exact(MIRROR, 35)
@@ -134,14 +152,14 @@ def test_a_map_that_comes_later_is_found(world):
     topics = world.west.topics.topics
     records = topics.pop("mm2-offset-map.east.internal")
     translator = world.translator()
-    assert isinstance(translator.translate("orders", 7, 12), client.Unknown)
+    assert isinstance(translator.translate("orders", 7, 12), Unknown)
     topics["mm2-offset-map.east.internal"] = records
     assert translator.translate("orders", 7, 12) == exact(MIRROR, 7)
 
 
 def sync(upstream, downstream, partition=ORDERS):
-    return offset_sync.encode(
-        offset_sync.OffsetSync(partition=partition, upstream=upstream, downstream=downstream)
+    return mm2_records.encode_offset_sync(
+        OffsetSync(partition=partition, upstream=upstream, downstream=downstream)
     )
 
 
@@ -152,31 +170,31 @@ def test_what_java_has_copied_is_told_by_offset_syncs(world, on_source):
     translator = world.translator(syncs_on_source=on_source)
     assert translator.translate("orders", 7, 3) == exact(MIRROR, 1)
     later = translator.translate("orders", 7, 8)
-    assert later == client.Earlier(partition=MIRROR, offset=2, again_max=4)
+    assert later == Earlier(partition=MIRROR, offset=2, again_max=4)
     assert translator.translate("orders", 7, 12) == exact(MIRROR, 7)
 
 
 def test_syncs_of_the_flow_back_are_not_taken_for_ours(world):
     """By default both flows have theirs on their sources, under the other's alias."""
     world.west.topics.topics["mm2-offset-syncs.east.internal"] = [sync(3, 1)]
-    assert world.translator().translate("orders", 7, 3) == client.TooOld(partition=MIRROR)
+    assert world.translator().translate("orders", 7, 3) == TooOld(partition=MIRROR)
 
 
 def test_a_map_that_the_newest_sync_contradicts_counts_for_nothing(world):
     world.east.topics.topics["mm2-offset-syncs.west.internal"] = [sync(20, 3)]
     translator = world.translator()
     found = translator.translate("orders", 7, 25)
-    assert found == client.Earlier(partition=MIRROR, offset=4, again_max=4)
-    assert isinstance(translator.translate_back("east.orders", 7, 9), client.Unknown)
+    assert found == Earlier(partition=MIRROR, offset=4, again_max=4)
+    assert isinstance(translator.translate_back("east.orders", 7, 9), Unknown)
 
 
 def test_syncs_that_we_may_not_read_are_done_without(world):
-    world.east.fail(errors.FatalError("not allowed"))
+    world.east.fail(FatalError("not allowed"))
     assert world.translator().translate("orders", 7, 12) == exact(MIRROR, 7)
 
 
-def place(partition, offset, outcome, basis=outcomes.Basis.COMMITTED, metadata=""):
-    return client.Place(
+def place(partition, offset, outcome, basis=translation_outcomes.Basis.COMMITTED, metadata=""):
+    return Place(
         partition=partition, offset=offset, outcome=outcome, basis=basis, metadata=metadata
     )
 
@@ -188,23 +206,23 @@ def test_a_group_goes_on_by_what_it_has_committed(world):
         place(ORDERS, 12, exact(MIRROR, 7), metadata="n"),
         place(BACK, 12, exact(LEDGER, 10), metadata="n"),
     )
-    assert (found.basis, found.silent) == (client.Basis.COMMITTED, "")
+    assert (found.basis, found.silent) == (Basis.COMMITTED, "")
     assert world.translator().translate_group("nobody").places == ()
 
 
 def test_where_the_source_is_silent_by_its_checkpoints(world):
     world.checkpoint("g", MIRROR, 12, 6)
-    world.checkpoint("g", ids.TopicPartition("east.other", 0), 40, 35)
+    world.checkpoint("g", TopicPartition("east.other", 0), 40, 35)
     world.checkpoint("h", MIRROR, 12, 6)
     world.east.fail(OFFLINE)
     found = world.translator().translate_group("g")
-    other = ids.TopicPartition("east.other", 0)
-    by_checkpoint = client.Basis.CHECKPOINT
-    unsure = client.Earlier(partition=other, offset=35, again_max=None)
-    by_map = client.Earlier(partition=MIRROR, offset=7, again_max=None)  # it may have read on
+    other = TopicPartition("east.other", 0)
+    by_checkpoint = Basis.CHECKPOINT
+    unsure = Earlier(partition=other, offset=35, again_max=None)
+    by_map = Earlier(partition=MIRROR, offset=7, again_max=None)  # it may have read on
     assert found.places == (
         place(ORDERS, 12, by_map, by_checkpoint, "note"),
-        place(ids.TopicPartition("other", 0), 40, unsure, by_checkpoint, "note"),
+        place(TopicPartition("other", 0), 40, unsure, by_checkpoint, "note"),
     )
     assert (found.basis, found.silent) == (by_checkpoint, str(OFFLINE))
     unasked = world.translator(there=False).translate_group("g")
@@ -215,27 +233,27 @@ def test_a_checkpoint_tells_when_it_was_written(world):
     world.checkpoint("g", MIRROR, 12, 6)
     world.west.topics.time_ms = 77
     (found,) = world.translator(there=False).translate_group("g").places
-    assert (found.basis, found.written_ms) == (client.Basis.CHECKPOINT, 77)
+    assert (found.basis, found.written_ms) == (Basis.CHECKPOINT, 77)
 
 
 def test_an_offset_beyond_the_log_end_is_nowhere_there(world):
-    world.east.logs.logs[ORDERS] = logs.FakeLog(times_ms=[1] * 35)
+    world.east.logs.logs[ORDERS] = FakeLog(times_ms=[1] * 35)
     translator = world.translator()
-    assert isinstance(translator.translate("orders", 7, 35), client.NotReady)
-    beyond = client.BeyondEnd(partition=MIRROR, end=35)
+    assert isinstance(translator.translate("orders", 7, 35), NotReady)
+    beyond = BeyondEnd(partition=MIRROR, end=35)
     assert translator.translate("orders", 7, 36) == beyond
     world.east.group_cluster.commit("g", {ORDERS: 36})
     assert [each.outcome for each in translator.translate_group("g").places] == [beyond]
     world.east.fail(OFFLINE)
-    assert isinstance(world.translator().translate("orders", 7, 36), client.NotReady)
+    assert isinstance(world.translator().translate("orders", 7, 36), NotReady)
 
 
 def test_an_offset_beyond_the_log_end_is_nowhere_on_the_source(world):
-    world.west.logs.logs[MIRROR] = logs.FakeLog(times_ms=[1] * 25)
+    world.west.logs.logs[MIRROR] = FakeLog(times_ms=[1] * 25)
     world.west.group_cluster.commit("g", {MIRROR: 26})
     translator = world.translator()
     assert translator.translate_back("east.orders", 7, 25) == exact(ORDERS, 30)
-    beyond = client.BeyondEnd(partition=ORDERS, end=25)
+    beyond = BeyondEnd(partition=ORDERS, end=25)
     assert translator.translate_back("east.orders", 7, 26) == beyond
     assert [each.outcome for each in translator.translate_group_back("g").places] == [beyond]
 
@@ -247,18 +265,18 @@ def test_a_source_that_is_silent_is_left_alone_for_a_while(world):
     for _ in range(3):
         translator.translate_group("g")
     assert world.east.groups.calls == ["positions"]
-    world.clock.now += flow_link.SILENT_S
+    world.clock.now += offset_translator.SOURCE_RETRY_DELAY_S
     world.east.fail(None)
-    assert translator.translate_group("g").basis is client.Basis.COMMITTED
+    assert translator.translate_group("g").basis is Basis.COMMITTED
     assert translator.silent == ""
 
 
 def test_what_waiting_does_not_heal_is_told(world):
-    world.east.fail(errors.FatalError("who are you?"))
-    with pytest.raises(errors.FatalError, match="who are you"):
+    world.east.fail(FatalError("who are you?"))
+    with pytest.raises(FatalError, match="who are you"):
         world.translator().translate_group("g")
     world.east.fail(OFFLINE)
-    with pytest.raises(kafka_errors.TopicMissingError, match=r"no topic east\.checkpoints"):
+    with pytest.raises(TopicMissingError, match=r"no topic east\.checkpoints"):
         world.translator().translate_group("g")
 
 
@@ -268,37 +286,37 @@ def test_a_group_goes_back_by_what_it_has_committed(world):
     assert found.places == (place(MIRROR, 6, exact(ORDERS, 11)), place(LEDGER, 10, exact(BACK, 12)))
 
 
-TIMES = logs.FakeLog(times_ms=[1000 + 10 * each for each in range(20)], start=10)
+TIMES = FakeLog(times_ms=[1000 + 10 * each for each in range(20)], start=10)
 
 
 def test_a_time_is_where_it_begins_on_the_source(world):
     world.east.logs.logs[ORDERS] = TIMES
     found = world.translator().translate_timestamp("orders", 7, 1045)
-    assert found == place(ORDERS, 15, exact(MIRROR, 10), client.Basis.TIME)
+    assert found == place(ORDERS, 15, exact(MIRROR, 10), Basis.TIME)
     after = world.translator().translate_timestamp("orders", 7, 9999)
-    assert after == place(ORDERS, 30, exact(MIRROR, 25), client.Basis.TIME)
+    assert after == place(ORDERS, 30, exact(MIRROR, 25), Basis.TIME)
 
 
 def test_without_the_source_a_time_is_where_it_begins_on_the_mirror(world):
     world.east.fail(OFFLINE)
-    world.west.logs.logs[MIRROR] = logs.FakeLog(times_ms=[1000 + 10 * each for each in range(20)])
+    world.west.logs.logs[MIRROR] = FakeLog(times_ms=[1000 + 10 * each for each in range(20)])
     found = world.translator().translate_timestamp("orders", 7, 1045)
-    unsure = client.Earlier(partition=MIRROR, offset=5, again_max=None)
-    assert found == place(ORDERS, None, unsure, client.Basis.TIME_THERE)
+    unsure = Earlier(partition=MIRROR, offset=5, again_max=None)
+    assert found == place(ORDERS, None, unsure, Basis.TIME_THERE)
     nowhere = world.translator().translate_timestamp("none", 0, 1045)
-    assert isinstance(nowhere.outcome, client.Unknown)
+    assert isinstance(nowhere.outcome, Unknown)
 
 
 def test_a_time_of_the_mirror_goes_back(world):
-    world.west.logs.logs[MIRROR] = logs.FakeLog(times_ms=[1000 + 10 * each for each in range(20)])
+    world.west.logs.logs[MIRROR] = FakeLog(times_ms=[1000 + 10 * each for each in range(20)])
     found = world.translator().translate_timestamp_back("east.orders", 7, 1055)
-    assert found == place(MIRROR, 6, exact(ORDERS, 11), client.Basis.TIME)
-    with pytest.raises(kafka_errors.TopicMissingError):
+    assert found == place(MIRROR, 6, exact(ORDERS, 11), Basis.TIME)
+    with pytest.raises(TopicMissingError):
         world.translator().translate_timestamp_back("east.none", 0, 1055)
 
 
 def test_where_names_are_kept(world):
-    policy = naming.IdentityReplicationPolicy(source_alias="east")
+    policy = IdentityReplicationPolicy(source_alias="east")
     translator = world.translator(policy=policy)
     assert translator.translate("orders", 7, 12) == exact(ORDERS, 7)
     assert translator.translate_back("orders", 7, 7) == exact(ORDERS, 12)
@@ -306,21 +324,21 @@ def test_where_names_are_kept(world):
 
 def test_where_to_go_on_if_anywhere():
     assert client.offset_there(exact(MIRROR, 4)) == 4
-    assert client.offset_there(client.Earlier(partition=MIRROR, offset=3, again_max=None)) == 3
-    assert client.offset_there(client.NotReady(partition=MIRROR, offset=2, again_max=1)) == 2
-    assert client.offset_there(client.TooOld(partition=MIRROR)) is None
-    assert client.offset_there(client.Unknown(partition=MIRROR, why="")) is None
+    assert client.offset_there(Earlier(partition=MIRROR, offset=3, again_max=None)) == 3
+    assert client.offset_there(NotReady(partition=MIRROR, offset=2, again_max=1)) == 2
+    assert client.offset_there(TooOld(partition=MIRROR)) is None
+    assert client.offset_there(Unknown(partition=MIRROR, why="")) is None
 
 
 def test_properties_make_a_translator_that_asks_of_nobody_yet():
-    with client.OffsetTranslator.connect(
+    with OffsetTranslator.connect(
         {"bootstrap.servers": "west:9092"},
         "east",
         source_properties={"bootstrap.servers": "east:9092"},
         alias="west",
     ) as translator:
         assert translator.silent == ""
-    with pytest.raises(errors.FatalError, match=r"offset-syncs\.topic\.location"):
-        client.OffsetTranslator.connect(
+    with pytest.raises(FatalError, match=r"offset-syncs\.topic\.location"):
+        OffsetTranslator.connect(
             {"bootstrap.servers": "west:9092", "offset-syncs.topic.location": "moon"}, "east"
         )

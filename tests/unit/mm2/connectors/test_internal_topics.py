@@ -6,14 +6,15 @@ import logging
 
 import pytest
 
-from connect_runtime.base import errors
-from connect_runtime.kafka_client import errors as kafka_errors
+from connect_runtime.base.errors import FatalError, RetriableError
+from connect_runtime.kafka.client_errors import NotAuthorizedError, UnsupportedByBrokersError
 from mm2.connectors import internal_topics
-from tests.fakes import admin as fakes
+from mm2.connectors.internal_topics import Mm2InternalTopic
+from tests.fakes.admin import FakeAdmin, FakeCluster
 
 
 def wanted(factor=1):
-    return internal_topics.InternalTopic(
+    return Mm2InternalTopic(
         name="heartbeats",
         replication_factor=factor,
         factor_key="heartbeats.topic.replication.factor",
@@ -21,13 +22,13 @@ def wanted(factor=1):
 
 
 def create(cluster, *, factor=1, wait=lambda seconds: pytest.fail("it waits"), waits=print):
-    admin = fakes.FakeAdmin(cluster)
-    internal_topics.create(wanted(factor), admin, timeout_s=60, wait=wait, waits=waits)
+    admin = FakeAdmin(cluster)
+    internal_topics.create_topic(wanted(factor), admin, timeout_s=60, wait=wait, waits=waits)
 
 
 @pytest.mark.parametrize("factor", [1, -1])
 def test_it_is_made_with_one_partition_and_is_compacted(factor):
-    cluster = fakes.FakeCluster()
+    cluster = FakeCluster()
     create(cluster, factor=factor)
     topic = cluster.topics["heartbeats"]
     assert (topic.partitions, topic.overrides) == (1, {"cleanup.policy": "compact"})
@@ -39,7 +40,7 @@ def test_its_factor_is_what_is_configured_or_the_brokers(factor, asked):
 
 
 def test_one_that_is_there_stays_as_it_is():
-    cluster = fakes.FakeCluster()
+    cluster = FakeCluster()
     cluster.create("heartbeats", partitions=3, cleanup_policy="delete")
     create(cluster, factor=3)
     topic = cluster.topics["heartbeats"]
@@ -47,10 +48,10 @@ def test_one_that_is_there_stays_as_it_is():
 
 
 @pytest.mark.parametrize(
-    "error", [kafka_errors.NotAuthorizedError("no right"), kafka_errors.UnsupportedError("old")]
+    "error", [NotAuthorizedError("no right"), UnsupportedByBrokersError("old")]
 )
 def test_who_may_not_make_it_goes_on_without(error, caplog):
-    cluster = fakes.FakeCluster(failures={("create_topics", "heartbeats"): error})
+    cluster = FakeCluster(failures={("create_topics", "heartbeats"): error})
     with caplog.at_level(logging.INFO):
         create(cluster)
     assert f"topic heartbeats is not created: {error}; it is taken to exist" in caplog.text
@@ -58,12 +59,12 @@ def test_who_may_not_make_it_goes_on_without(error, caplog):
 
 
 def test_a_factor_that_the_cluster_cannot_have_is_told_by_its_key():
-    with pytest.raises(errors.FatalError, match=r"heartbeats\.topic\.replication\.factor is 3"):
-        create(fakes.FakeCluster(), factor=3)
+    with pytest.raises(FatalError, match=r"heartbeats\.topic\.replication\.factor is 3"):
+        create(FakeCluster(), factor=3)
 
 
 def test_a_cluster_that_is_away_is_asked_until_it_answers(caplog):
-    cluster = fakes.FakeCluster(away=True)
+    cluster = FakeCluster(away=True)
     waits: list[float] = []
 
     def wait(seconds):
@@ -73,7 +74,7 @@ def test_a_cluster_that_is_away_is_asked_until_it_answers(caplog):
 
     told: list[str] = []
     create(cluster, wait=wait, waits=told.append)
-    assert waits == [internal_topics.AGAIN_S] * 3
+    assert waits == [internal_topics.CREATE_RETRY_DELAY_S] * 3
     assert [each in caplog.text for each in told] == [True] * 3
     assert "heartbeats" in cluster.topics
     assert all(each.endswith("; retrying") for each in told)
@@ -81,8 +82,8 @@ def test_a_cluster_that_is_away_is_asked_until_it_answers(caplog):
 
 
 def test_what_the_cluster_cannot_do_now_is_tried_again_too():
-    again = errors.RetriableError("NOT_CONTROLLER")
-    cluster = fakes.FakeCluster(failures={("create_topics", "heartbeats"): again})
+    again = RetriableError("NOT_CONTROLLER")
+    cluster = FakeCluster(failures={("create_topics", "heartbeats"): again})
 
     def wait(seconds):
         cluster.failures.clear()
@@ -93,6 +94,6 @@ def test_what_the_cluster_cannot_do_now_is_tried_again_too():
 
 
 def test_who_is_asked_to_stop_waits_no_longer():
-    cluster = fakes.FakeCluster(away=True)
+    cluster = FakeCluster(away=True)
     create(cluster, wait=lambda seconds: True)
     assert cluster.topics == {}

@@ -13,10 +13,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mm2.formats import compression
+from mm2.formats.compression import DecompressedTooLargeError, DecompressionError
 from tests.fakes import batches
 from tests.support import examples
 
-CODECS = sorted(compression.NAMES)
+CODECS = sorted(compression.CODEC_NAMES)
 PACKING = [compression.GZIP, compression.SNAPPY, compression.LZ4, compression.ZSTD]
 MEGABYTE = 1 << 20
 
@@ -27,7 +28,7 @@ plain_data = st.one_of(
 
 
 def unpack(codec, data):
-    return compression.unpack(codec, memoryview(data))
+    return compression.decompress(codec, memoryview(data))
 
 
 # Round trips
@@ -39,7 +40,7 @@ def test_copies_of_one_process_do_not_share_a_context(codec):
 
     def round_trips(seed: int) -> bool:
         texts = [b"%d-%d;" % (seed, number) * (50 + number % 50) for number in range(500)]
-        return all(unpack(codec, compression.pack(codec, each)) == each for each in texts)
+        return all(unpack(codec, compression.compress(codec, each)) == each for each in texts)
 
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
@@ -57,8 +58,8 @@ def test_copies_of_one_process_do_not_share_a_context(codec):
 @example(compression.LZ4, bytes(64 * 1024))
 @example(compression.LZ4, bytes(64 * 1024 + 1))
 def test_what_is_packed_unpacks_to_the_same(codec, data):
-    assert unpack(codec, compression.pack(codec, data)) == data
-    assert unpack(codec, compression.pack(codec, bytearray(data))) == data
+    assert unpack(codec, compression.compress(codec, data)) == data
+    assert unpack(codec, compression.compress(codec, bytearray(data))) == data
 
 
 @settings(deadline=None)
@@ -69,7 +70,7 @@ def test_what_others_pack_is_unpacked(codec, data):
 
 @pytest.mark.parametrize("codec", PACKING)
 def test_what_repeats_becomes_smaller(codec):
-    assert len(compression.pack(codec, b"the same again " * 1000)) < 2000
+    assert len(compression.compress(codec, b"the same again " * 1000)) < 2000
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -77,7 +78,7 @@ def test_ten_megabytes_that_cannot_be_packed_come_back(codec):
     noise = bytes(cramjam.zstd.compress(bytes(range(256)))) + zstandard.backend.encode()
     data = b"".join(struct.pack(">Q", at * 0x9E3779B97F4A7C15 & (1 << 64) - 1) for at in range(9))
     data = (noise + data) * (10 * MEGABYTE // len(noise + data))
-    assert unpack(codec, compression.pack(codec, data)) == data
+    assert unpack(codec, compression.compress(codec, data)) == data
 
 
 # Framings of other writers
@@ -162,7 +163,7 @@ def test_arbitrary_bytes_behind_the_right_beginning_are_too(codec, data):
 @settings(deadline=None, max_examples=examples.of(400))
 @given(st.data(), st.sampled_from(PACKING), plain_data.filter(bool), st.booleans())
 def test_changed_bytes_are_unpacked_to_something_or_refused(data, codec, plain, theirs):
-    packed = bytearray((batches.packed if theirs else compression.pack)(codec, plain))
+    packed = bytearray((batches.packed if theirs else compression.compress)(codec, plain))
     for _ in range(data.draw(st.integers(1, 4))):
         packed[data.draw(st.integers(0, len(packed) - 1))] ^= data.draw(st.integers(1, 255))
     refused_or_bytes(codec, packed)
@@ -171,10 +172,10 @@ def test_changed_bytes_are_unpacked_to_something_or_refused(data, codec, plain, 
 def refused_or_bytes(codec, data):
     try:
         found = unpack(codec, data)
-    except compression.UnpackError:
+    except DecompressionError:
         return
     assert isinstance(found, bytes)
-    assert len(found) <= compression.OPENED_BYTES_MAX
+    assert len(found) <= compression.DECOMPRESSED_BYTES_MAX
 
 
 @settings(deadline=None, max_examples=examples.of(300))
@@ -182,11 +183,11 @@ def refused_or_bytes(codec, data):
 def test_what_is_cut_off_is_refused_or_all_that_stands_before_a_cut_between_blocks(
     data, codec, plain
 ):
-    packed = compression.pack(codec, plain)
+    packed = compression.compress(codec, plain)
     kept = data.draw(st.integers(1, len(packed) - 1))
     try:
         found = unpack(codec, packed[:kept])
-    except compression.UnpackError:
+    except DecompressionError:
         return
     assert codec == compression.SNAPPY, "only snappy's framing has no end"
     assert plain.startswith(found)
@@ -215,19 +216,23 @@ def test_what_is_cut_off_is_refused_or_all_that_stands_before_a_cut_between_bloc
         (compression.LZ4, lz4_frame(b"abc", flags=0x62), "flags 0x62"),
         (compression.LZ4, lz4_frame(b"abc", size_code=3), "unknown block size 0x30"),
         (compression.ZSTD, b"not zstd at all", "its zstd data is damaged"),
-        (compression.ZSTD, compression.pack(compression.ZSTD, b"abc")[:-1], "zstd data is cut off"),
+        (
+            compression.ZSTD,
+            compression.compress(compression.ZSTD, b"abc")[:-1],
+            "zstd data is cut off",
+        ),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_damage_is_told(codec, data, saying):
-    with pytest.raises(compression.UnpackError, match=saying):
+    with pytest.raises(DecompressionError, match=saying):
         unpack(codec, data)
 
 
 def test_an_lz4_block_larger_than_the_frame_allows_is_damage():
     block = bytes(cramjam.lz4.compress_block(bytes((64 << 10) + 1), store_size=False))
     framed = HEADS[compression.LZ4] + struct.pack("<I", len(block)) + block + bytes(4)
-    with pytest.raises(compression.UnpackError, match="its lz4 data is damaged"):
+    with pytest.raises(DecompressionError, match="its lz4 data is damaged"):
         unpack(compression.LZ4, framed)
 
 
@@ -236,7 +241,7 @@ def test_an_lz4_block_larger_than_the_frame_allows_is_damage():
 
 def bombs(codec, size):
     """Zeros, as one piece and as many."""
-    yield compression.pack(codec, bytes(size))
+    yield compression.compress(codec, bytes(size))
     part = size // 16
     match codec:
         case compression.GZIP:
@@ -252,13 +257,13 @@ def bombs(codec, size):
 
 @pytest.mark.parametrize("codec", PACKING)
 def test_more_than_the_bound_is_not_unpacked(codec, monkeypatch):
-    monkeypatch.setattr(compression, "OPENED_BYTES_MAX", MEGABYTE)
-    monkeypatch.setattr(compression, "_SLICE", 16)
-    assert len(unpack(codec, compression.pack(codec, bytes(MEGABYTE)))) == MEGABYTE
+    monkeypatch.setattr(compression, "DECOMPRESSED_BYTES_MAX", MEGABYTE)
+    monkeypatch.setattr(compression, "_ZSTD_SLICE_BYTES", 16)
+    assert len(unpack(codec, compression.compress(codec, bytes(MEGABYTE)))) == MEGABYTE
     for bomb in bombs(codec, 64 * MEGABYTE):
         tracemalloc.start()
         try:
-            with pytest.raises(compression.UnpackError, match="more than 1048576 bytes"):
+            with pytest.raises(DecompressionError, match="more than 1048576 bytes"):
                 unpack(codec, bomb)
             peak = tracemalloc.get_traced_memory()[1]
         finally:
@@ -268,19 +273,19 @@ def test_more_than_the_bound_is_not_unpacked(codec, monkeypatch):
 
 @pytest.mark.parametrize("codec", PACKING)
 def test_one_byte_more_than_the_bound_is_too_much(codec, monkeypatch):
-    monkeypatch.setattr(compression, "OPENED_BYTES_MAX", 100_000)
-    monkeypatch.setattr(compression, "_SLICE", 16)
-    assert len(unpack(codec, compression.pack(codec, bytes(100_000)))) == 100_000
-    with pytest.raises(compression.UnpackError):
-        unpack(codec, compression.pack(codec, bytes(100_001)))
+    monkeypatch.setattr(compression, "DECOMPRESSED_BYTES_MAX", 100_000)
+    monkeypatch.setattr(compression, "_ZSTD_SLICE_BYTES", 16)
+    assert len(unpack(codec, compression.compress(codec, bytes(100_000)))) == 100_000
+    with pytest.raises(DecompressionError):
+        unpack(codec, compression.compress(codec, bytes(100_001)))
 
 
 @pytest.mark.parametrize("codec", [compression.NONE, *PACKING])
 def test_no_more_is_unpacked_than_the_caller_allows(codec):
-    data = compression.pack(codec, bytes(30_000))
-    assert compression.unpack(codec, memoryview(data), max_bytes=30_000) == bytes(30_000)
-    with pytest.raises(compression.TooLargeError, match="more than 29999 bytes"):
-        compression.unpack(codec, memoryview(data), max_bytes=29_999)
+    data = compression.compress(codec, bytes(30_000))
+    assert compression.decompress(codec, memoryview(data), max_bytes=30_000) == bytes(30_000)
+    with pytest.raises(DecompressedTooLargeError, match="more than 29999 bytes"):
+        compression.decompress(codec, memoryview(data), max_bytes=29_999)
 
 
 def test_a_few_kilobytes_of_zstd_never_become_more_than_a_slice_above_the_limit():
@@ -290,8 +295,8 @@ def test_a_few_kilobytes_of_zstd_never_become_more_than_a_slice_above_the_limit(
     assert len(bomb) < 8192
     tracemalloc.start()
     try:
-        with pytest.raises(compression.TooLargeError):
-            compression.unpack(compression.ZSTD, memoryview(bomb), max_bytes=MEGABYTE)
+        with pytest.raises(DecompressedTooLargeError):
+            compression.decompress(compression.ZSTD, memoryview(bomb), max_bytes=MEGABYTE)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -318,25 +323,26 @@ def test_many_small_frames_are_given_a_slice_each_and_not_all_that_is_left():
     ShortFrame.given = 0
     most = len(data)
     assert (
-        compression._of_frames(memoryview(data), ShortFrame, name="short", max_bytes=most) == data
+        compression._decompress_frames(memoryview(data), ShortFrame, name="short", max_bytes=most)
+        == data
     )
-    assert ShortFrame.given <= compression._SLICE * len(data)
+    assert ShortFrame.given <= compression._ZSTD_SLICE_BYTES * len(data)
 
 
 @pytest.mark.parametrize("codec", [compression.GZIP, compression.ZSTD])
 def test_thousands_of_frames_follow_each_other(codec):
     parts = [b"", b"x", b"part" * 2000] * 1500
-    whole = b"".join(compression.pack(codec, each) for each in parts)
+    whole = b"".join(compression.compress(codec, each) for each in parts)
     assert unpack(codec, whole) == b"".join(parts)
 
 
 def test_the_smallest_zstd_data_that_is_not_watched_stays_within_the_bound():
     """The densest that zstd has: blocks of one repeated byte, 128 KB each, in 4 bytes."""
     head = bytes.fromhex("28b52ffd 00 58")  # window of 2 MB, no content size
-    blocks = compression._SLICE // 4
+    blocks = compression._ZSTD_SLICE_BYTES // 4
     body = (struct.pack("<I", (128 << 10) << 3 | 1 << 1)[:3] + b"x") * (blocks - 3)
     last = struct.pack("<I", (128 << 10) << 3 | 1 << 1 | 1)[:3] + b"x"
     packed = head + body + last
-    assert len(packed) <= compression._SLICE
+    assert len(packed) <= compression._ZSTD_SLICE_BYTES
     assert len(unpack(compression.ZSTD, packed)) == (blocks - 2) * (128 << 10)
-    assert blocks * (128 << 10) <= compression.OPENED_BYTES_MAX
+    assert blocks * (128 << 10) <= compression.DECOMPRESSED_BYTES_MAX

@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from mm2.formats import record_batch
 from tests.fakes import batches
+from tests.fakes.batches import Record, Stamp
 
 NOW_MS = 1_790_000_000_000
 
 
 def batch(base_offset=0, *, count=1, attributes=0, value=b"value"):
-    records = [batches.Record(value=value, timestamp=NOW_MS + at) for at in range(count)]
-    stamp = batches.Stamp(
+    records = [Record(value=value, timestamp=NOW_MS + at) for at in range(count)]
+    stamp = Stamp(
         base_offset=base_offset,
         leader_epoch=6,
         producer_id=4711,
@@ -78,7 +79,7 @@ def test_a_stamp_changes_what_it_names_and_nothing_else(attributes, producer_id,
     data = bytearray(batch(1000, count=2))
     before = record_batch.read_header(memoryview(bytes(data)))
     records = bytes(data[61:])
-    crc = record_batch.stamp(
+    crc = record_batch.stamp_producer(
         memoryview(data), attributes=attributes, producer=(producer_id, epoch, sequence)
     )
     after = record_batch.read_header(memoryview(data))
@@ -95,12 +96,10 @@ def test_a_stamp_changes_what_it_names_and_nothing_else(attributes, producer_id,
 
 
 def test_a_stamped_batch_equals_one_written_for_that_producer():
-    records = [batches.Record(value=b"a", key=b"k", timestamp=NOW_MS)]
-    data = bytearray(batches.data(records, batches.Stamp(base_offset=7, leader_epoch=6)))
-    record_batch.stamp(memoryview(data), attributes=0x10, producer=(9, 2, 30))
-    ours = batches.Stamp(
-        leader_epoch=6, producer_id=9, producer_epoch=2, base_sequence=30, attributes=0x10
-    )
+    records = [Record(value=b"a", key=b"k", timestamp=NOW_MS)]
+    data = bytearray(batches.data(records, Stamp(base_offset=7, leader_epoch=6)))
+    record_batch.stamp_producer(memoryview(data), attributes=0x10, producer=(9, 2, 30))
+    ours = Stamp(leader_epoch=6, producer_id=9, producer_epoch=2, base_sequence=30, attributes=0x10)
     assert bytes(data) == batches.data(records, ours)
 
 
@@ -119,32 +118,26 @@ def test_sequences_wrap_to_zero_after_31_bits(sequence, count, following):
     ("commit", "kind"), [(True, record_batch.COMMIT_MARKER), (False, record_batch.ABORT_MARKER)]
 )
 def test_the_type_of_a_marker(commit, kind):
-    data = batches.marker(
-        batches.Stamp(producer_id=9, producer_epoch=1), commit=commit, timestamp=NOW_MS
-    )
+    data = batches.marker(Stamp(producer_id=9, producer_epoch=1), commit=commit, timestamp=NOW_MS)
     assert record_batch.read_header(memoryview(data)).is_control
-    assert record_batch.control_type(memoryview(data)) == kind
+    assert record_batch.read_control_type(memoryview(data)) == kind
 
 
 def test_the_type_is_found_behind_long_varints():
     key = struct.pack(">hh", 0, record_batch.COMMIT_MARKER)
-    record = batches.Record(
-        key=key, value=bytes(300), timestamp=NOW_MS + 100_000, offset_delta=1000
-    )
-    data = batches.data(
-        [record], batches.Stamp(attributes=record_batch.CONTROL), base_timestamp=NOW_MS
-    )
-    assert record_batch.control_type(memoryview(data)) == record_batch.COMMIT_MARKER
+    record = Record(key=key, value=bytes(300), timestamp=NOW_MS + 100_000, offset_delta=1000)
+    data = batches.data([record], Stamp(attributes=record_batch.CONTROL), base_timestamp=NOW_MS)
+    assert record_batch.read_control_type(memoryview(data)) == record_batch.COMMIT_MARKER
 
 
 def test_a_marker_without_its_record_is_neither_abort_nor_commit():
     """What the cleaner leaves of a marker that the producer state still needs is a bare header."""
     emptied = bytearray(record_batch.HEADER_BYTES)
-    assert record_batch.control_type(memoryview(emptied)) == -1
+    assert record_batch.read_control_type(memoryview(emptied)) == -1
 
 
 @given(st.binary(max_size=30))
 def test_a_control_batch_of_arbitrary_bytes_has_some_type_or_none(body):
-    stamp = batches.Stamp(attributes=record_batch.CONTROL)
+    stamp = Stamp(attributes=record_batch.CONTROL)
     data = batches.assemble(body, stamp, count=1, last=0, timestamps=(0, 0))
-    assert -(1 << 15) <= record_batch.control_type(memoryview(data)) < 1 << 15
+    assert -(1 << 15) <= record_batch.read_control_type(memoryview(data)) < 1 << 15

@@ -7,15 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mm2.formats import record_batch, record_sets, records
-from tests.fakes import batches, messages
+from mm2.formats.record_sets import DamagedBatchError, MalformedLegacyMessageError
+from mm2.formats.records import BatchRecord, RecordFields
+from tests.fakes import batches, generated, messages
+from tests.fakes.batches import Record, Stamp
 from tests.support import examples
 
 NOW_MS = 1_790_000_000_000
 
 
 def batch(base_offset=0, *, count=1, value=b"value"):
-    held = [batches.Record(value=value, timestamp=NOW_MS + at) for at in range(count)]
-    return batches.data(held, batches.Stamp(base_offset=base_offset, leader_epoch=6))
+    held = [Record(value=value, timestamp=NOW_MS + at) for at in range(count)]
+    return batches.data(held, Stamp(base_offset=base_offset, leader_epoch=6))
 
 
 def old(offset, magic=1, value=b"old"):
@@ -23,7 +26,7 @@ def old(offset, magic=1, value=b"old"):
 
 
 def split(*parts):
-    return list(record_sets.batches(memoryview(b"".join(parts))))
+    return list(record_sets.iter_batches(memoryview(b"".join(parts))))
 
 
 def offsets(found):
@@ -45,7 +48,7 @@ def test_whole_batches_are_given_with_their_bytes():
 
 def test_batches_are_views_into_what_was_fetched():
     fetched = bytearray(batch(10))
-    ((_, data),) = record_sets.batches(memoryview(fetched))
+    ((_, data),) = record_sets.iter_batches(memoryview(fetched))
     data[-1] = 7
     assert fetched[-1] == 7
 
@@ -68,14 +71,14 @@ def test_a_batch_of_a_header_alone_is_a_batch():
 def test_messages_of_older_formats_are_read_as_batches(magic):
     found = split(old(10, magic), old(12, magic, b"x" * 300), batch(13))
     assert offsets(found) == [10, 12, 13]
-    opened = [record for each in found for record in records.open_batch(*each)]
+    opened = [record for each in found for record in records.decode_batch(*each)]
     times = [-1, -1] if magic == 0 else [NOW_MS, NOW_MS]
     assert [(each.offset, each.timestamp) for each in opened] == [
         (10, times[0]),
         (12, times[1]),
         (13, NOW_MS),
     ]
-    assert records.read_body(opened[1].body).value == b"x" * 300
+    assert records.decode_body(opened[1].body).value == b"x" * 300
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -98,9 +101,9 @@ def test_a_short_message_at_the_very_end_is_read():
 def test_a_length_that_holds_no_header_is_damage(length):
     wrong = bytearray(batch(11))
     struct.pack_into(">i", wrong, 8, length)
-    pieces = record_sets.batches(memoryview(batch(10) + wrong))
+    pieces = record_sets.iter_batches(memoryview(batch(10) + wrong))
     assert next(pieces)[0].base_offset == 10
-    with pytest.raises(record_sets.DamagedBatchError, match=f"length of {length} bytes") as raised:
+    with pytest.raises(DamagedBatchError, match=f"length of {length} bytes") as raised:
         next(pieces)
     assert raised.value.base_offset == 11
 
@@ -109,17 +112,17 @@ def test_a_length_that_holds_no_header_is_damage(length):
 def test_a_format_that_nobody_has_written_yet_is_told(magic):
     wrong = bytearray(batch(11))
     wrong[16] = magic
-    pieces = record_sets.batches(memoryview(batch(10) + wrong))
+    pieces = record_sets.iter_batches(memoryview(batch(10) + wrong))
     next(pieces)
-    with pytest.raises(record_sets.DamagedBatchError, match=f"record format v{magic}"):
+    with pytest.raises(DamagedBatchError, match=f"record format v{magic}"):
         next(pieces)
 
 
 def test_the_end_of_a_batch_that_would_fit_and_cannot_be_one_is_damage():
     stub = struct.pack(">qi", 11, 9) + bytes(4) + b"\x02" + bytes(4)
-    pieces = record_sets.batches(memoryview(batch(10) + stub))
+    pieces = record_sets.iter_batches(memoryview(batch(10) + stub))
     next(pieces)
-    with pytest.raises(record_sets.DamagedBatchError, match="impossible"):
+    with pytest.raises(DamagedBatchError, match="impossible"):
         next(pieces)
 
 
@@ -127,9 +130,9 @@ def test_the_end_of_a_batch_that_would_fit_and_cannot_be_one_is_damage():
 def test_an_old_message_of_an_impossible_length_is_damage(length):
     wrong = bytearray(old(11))
     struct.pack_into(">i", wrong, 8, length)
-    pieces = record_sets.batches(memoryview(batch(10) + wrong))
+    pieces = record_sets.iter_batches(memoryview(batch(10) + wrong))
     next(pieces)
-    with pytest.raises(record_sets.DamagedBatchError) as raised:
+    with pytest.raises(DamagedBatchError) as raised:
         next(pieces)
     assert raised.value.base_offset == 11
 
@@ -137,9 +140,9 @@ def test_an_old_message_of_an_impossible_length_is_damage(length):
 def test_a_damaged_message_is_told_by_its_offset():
     wrong = bytearray(old(11))
     wrong[-1] ^= 1
-    pieces = record_sets.batches(memoryview(old(10) + wrong))
+    pieces = record_sets.iter_batches(memoryview(old(10) + wrong))
     next(pieces)
-    with pytest.raises(record_sets.DamagedBatchError, match="checksum") as raised:
+    with pytest.raises(DamagedBatchError, match="checksum") as raised:
         next(pieces)
     assert raised.value.base_offset == 11
 
@@ -151,10 +154,10 @@ def batches_or_refused(data):
     """What is given lies within the data, in order, and is whole."""
     given = 0
     try:
-        for header, found in record_sets.batches(memoryview(data)):
+        for header, found in record_sets.iter_batches(memoryview(data)):
             assert header.size == len(found) >= record_batch.HEADER_BYTES
             given += 1
-    except record_sets.DamagedBatchError:
+    except DamagedBatchError:
         return given
     return given
 
@@ -193,3 +196,243 @@ def test_changed_and_cut_sets_are_batches_or_refused(data):
     for _ in range(data.draw(st.integers(0, 2))):
         whole[data.draw(st.integers(0, len(whole) - 1))] ^= data.draw(st.integers(1, 255))
     batches_or_refused(whole[: data.draw(st.integers(0, len(whole)))])
+
+
+CODECS = [1, 2, 3, 4]
+maybe_bytes = generated.maybe_bytes
+held_messages = st.lists(
+    st.tuples(maybe_bytes, maybe_bytes, generated.timestamps), min_size=1, max_size=5
+)
+
+
+def as_records(message):
+    batch = memoryview(record_sets.convert_legacy_message(memoryview(message)))
+    header = record_batch.read_header(batch)
+    assert record_batch.crc_matches(batch, header)
+    assert (header.size, header.producer_id) == (len(batch), -1)
+    return header, records.decode_batch(header, batch)
+
+
+def record(offset, timestamp, key, value):
+    return BatchRecord(offset, timestamp, records.encode_body(RecordFields(key, value)))
+
+
+# Single messages
+
+
+@settings(deadline=None, max_examples=examples.of(60))
+@given(maybe_bytes, maybe_bytes, st.integers(0, (1 << 63) - 1))
+def test_a_message_of_v0_is_a_batch_of_one_without_timestamp(key, value, offset):
+    header, found = as_records(messages.message(offset, value, magic=0, key=key))
+    assert found == [record(offset, -1, key, value)]
+    assert (header.base_offset, header.last_offset, header.attributes) == (offset, offset, 0)
+
+
+@settings(deadline=None, max_examples=examples.of(60))
+@given(maybe_bytes, maybe_bytes, st.integers(-1, (1 << 63) - 1), st.booleans())
+def test_a_message_of_v1_has_the_timestamp_that_stands_in_it(key, value, timestamp, appended):
+    attributes = messages.APPEND_TIME if appended else 0
+    message = messages.message(
+        7, value, magic=1, key=key, timestamp=timestamp, attributes=attributes
+    )
+    header, found = as_records(message)
+    assert found == [record(7, timestamp, key, value)]
+    assert (header.attributes, header.max_timestamp) == (0, timestamp)
+
+
+# Messages that hold others
+
+
+@settings(deadline=None, max_examples=examples.of(60))
+@given(held_messages, st.sampled_from(CODECS), st.integers(0, 1 << 50), st.data())
+def test_what_a_message_of_v0_holds_has_whole_offsets(said, codec, base, data):
+    offsets = data.draw(gapped(base, len(said)))
+    held = [
+        messages.message(at, value, magic=0, key=key)
+        for at, (key, value, _) in zip(offsets, said, strict=True)
+    ]
+    header, found = as_records(messages.wrapper(offsets[-1], held, magic=0, codec=codec))
+    assert found == [
+        record(at, -1, key, value) for at, (key, value, _) in zip(offsets, said, strict=True)
+    ]
+    assert (header.attributes, header.last_offset) == (codec, offsets[-1])
+
+
+@settings(deadline=None, max_examples=examples.of(60))
+@given(held_messages, st.sampled_from(CODECS), st.integers(0, 1 << 50), st.data())
+def test_what_a_message_of_v1_holds_counts_from_its_first(said, codec, base, data):
+    deltas = data.draw(gapped(0, len(said)))
+    held = [
+        messages.message(delta, value, magic=1, key=key, timestamp=timestamp)
+        for delta, (key, value, timestamp) in zip(deltas, said, strict=True)
+    ]
+    last = base + deltas[-1]
+    newest = max(timestamp for _, _, timestamp in said)
+    wrapped = messages.wrapper(last, held, magic=1, codec=codec, timestamp=newest)
+    header, found = as_records(wrapped)
+    assert found == [
+        record(base + delta, timestamp, key, value)
+        for delta, (key, value, timestamp) in zip(deltas, said, strict=True)
+    ]
+    assert (header.base_offset, header.last_offset) == (base + deltas[0], last)
+
+
+@st.composite
+def gapped(draw, first, count):
+    found = [first]
+    for _ in range(count - 1):
+        found.append(found[-1] + draw(st.sampled_from([1, 1, 2, 9])))
+    return found
+
+
+def test_where_compaction_took_the_first_the_others_stay_where_they_were():
+    held = [messages.message(at, b"v", magic=1, timestamp=NOW_MS) for at in (3, 7)]
+    header, found = as_records(messages.wrapper(107, held, magic=1, codec=1))
+    assert [each.offset for each in found] == [103, 107]
+    assert header.base_offset == 103
+
+
+def test_under_log_append_time_the_outer_messages_time_is_that_of_all():
+    held = [messages.message(at, b"v", magic=1, timestamp=NOW_MS + at) for at in range(3)]
+    wrapped = messages.wrapper(
+        12, held, magic=1, codec=1, timestamp=NOW_MS + 500, attributes=messages.APPEND_TIME
+    )
+    header, found = as_records(wrapped)
+    assert [each.timestamp for each in found] == [NOW_MS + 500] * 3
+    assert not header.attributes & record_batch.LOG_APPEND_TIME
+
+
+def test_offsets_count_as_the_outer_messages_format_says_whatever_the_inner_ones_is():
+    """As Java reads what brokers of old did not compare (`DeepRecordsIterator`)."""
+    old, new = (
+        [messages.message(at, b"v", magic=m, timestamp=NOW_MS) for at in (3, 7)] for m in (0, 1)
+    )
+    _, found = as_records(messages.wrapper(107, old, magic=1, codec=1, timestamp=NOW_MS))
+    assert [(each.offset, each.timestamp) for each in found] == [(103, -1), (107, -1)]
+    _, found = as_records(messages.wrapper(7, new, magic=0, codec=1))
+    assert [(each.offset, each.timestamp) for each in found] == [(3, NOW_MS), (7, NOW_MS)]
+
+
+# Damage
+
+
+def refused(message, saying):
+    with pytest.raises(MalformedLegacyMessageError, match=saying):
+        record_sets.convert_legacy_message(memoryview(message))
+
+
+FINE = messages.message(7, b"value", magic=1, timestamp=NOW_MS, key=b"key")
+
+
+@pytest.mark.parametrize("at", [12, 16, 17, 18, 30, len(FINE) - 1])
+def test_one_changed_byte_is_found(at):
+    damaged = bytearray(FINE)
+    damaged[at] ^= 1
+    with pytest.raises(MalformedLegacyMessageError):
+        record_sets.convert_legacy_message(memoryview(damaged))
+
+
+def changed(message, at, new):
+    return messages.rechecked(message[:at] + new + message[at + len(new) :])
+
+
+@pytest.mark.parametrize(
+    ("message", "saying"),
+    [
+        (b"", "it has 0 bytes only"),
+        (FINE[:25], "it has 25 bytes only"),
+        (changed(FINE, 16, b"\x02"), "record format v2"),
+        (changed(FINE, 16, b"\xff"), "record format v-1"),
+        (changed(FINE, 26, struct.pack(">i", 99)), "a field claims 99 bytes"),
+        (messages.rechecked(FINE + b"x"), "1 bytes are left behind its value"),
+        (messages.rechecked(FINE[:35]), "it is cut off"),
+        (messages.message(7, None, magic=1, attributes=1), "compressed and empty"),
+        (messages.wrapper(7, [], magic=1, codec=1), "compressed and empty"),
+        (messages.message(7, b"garbage", magic=1, attributes=1), "gzip data is damaged"),
+        (messages.message(7, b"garbage", magic=1, attributes=6), "codec 6"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_damage_is_told(message, saying):
+    refused(message, saying)
+
+
+@pytest.mark.parametrize(
+    ("held", "saying"),
+    [
+        (messages.wrapper(0, [FINE], magic=1, codec=1), "holds another one"),
+        (FINE + b"tail", "4 bytes are left behind its last message"),
+        (FINE[:-1], "a message in it claims 42 bytes"),
+        (FINE[:8] + bytes(4) + FINE[12:], "a message in it claims 12 bytes"),
+        (FINE[:16] + b"\x02" + FINE[17:], "record format v2"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_damage_inside_is_told(held, saying):
+    refused(messages.wrapper(9, [held], magic=1, codec=2), saying)
+
+
+def test_a_message_that_holds_more_than_is_opened_at_once_is_refused(monkeypatch):
+    monkeypatch.setattr(records, "DECODED_RECORDS_MAX", 2)
+    held = [messages.message(at, b"k", magic=1) for at in range(3)]
+    as_records(messages.wrapper(1, held[:2], magic=1, codec=1))
+    refused(messages.wrapper(2, held, magic=1, codec=1), "3 records, and 2 are opened at once")
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("offsets", [(3, 1), (2, 2), (0, 5, 4), (0, 1 << 31)])
+def test_messages_that_do_not_follow_each_other_are_refused(offsets, magic):
+    held = [messages.message(at, b"v", magic=magic) for at in offsets]
+    wrapped = messages.wrapper(offsets[-1], held, magic=magic, codec=1)
+    with pytest.raises(MalformedLegacyMessageError, match="offset"):
+        record_sets.convert_legacy_message(memoryview(wrapped))
+
+
+# Fuzzed
+
+
+def batch_or_refused(message):
+    try:
+        batch = memoryview(record_sets.convert_legacy_message(memoryview(message)))
+    except MalformedLegacyMessageError:
+        return
+    header = record_batch.read_header(batch)
+    found = records.decode_batch(header, batch)
+    assert len(found) == header.record_count >= 1
+    assert found[-1].offset == header.last_offset
+
+
+@settings(deadline=None, max_examples=examples.of(200))
+@given(st.binary(max_size=80), st.sampled_from([0, 1, 2, 255]), st.integers(0, 15))
+def test_arbitrary_bytes_are_a_message_or_refused(data, magic, attributes):
+    whole = bytearray(data.ljust(18, b"\0"))
+    whole[16], whole[17] = magic, attributes
+    batch_or_refused(messages.rechecked(whole))
+
+
+@settings(deadline=None, max_examples=examples.of(100))
+@given(st.data(), st.sampled_from([0, 1]), st.sampled_from([0, 1, 2, 3, 4]))
+def test_changed_messages_are_messages_or_refused(data, magic, codec):
+    held = [
+        bytearray(messages.message(at, b"v%d" % at, magic=magic, timestamp=NOW_MS, key=b"k"))
+        for at in range(3)
+    ]
+    if codec:
+        victim = data.draw(st.sampled_from(held))
+        change(data, victim)
+        whole = bytearray(
+            messages.wrapper(
+                12, [bytes(each) for each in held], magic=magic, codec=codec, timestamp=NOW_MS
+            )
+        )
+    else:
+        whole = held[0]
+        change(data, whole)
+    batch_or_refused(messages.rechecked(whole))
+    kept = data.draw(st.integers(16, len(whole)))
+    batch_or_refused(messages.rechecked(whole[:kept]))
+
+
+def change(data, message):
+    for _ in range(data.draw(st.integers(1, 3))):
+        message[data.draw(st.integers(0, len(message) - 1))] = data.draw(st.integers(0, 255))

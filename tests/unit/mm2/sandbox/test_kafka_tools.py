@@ -5,21 +5,23 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.system import java
-from mm2.sandbox import failures, kafka_tools
+from mm2.sandbox import kafka_tools
+from mm2.sandbox.kafka_tools import ToolTarget
+from mm2.sandbox.sandbox_errors import SandboxError
 
-PLAIN = kafka_tools.Target(bootstrap="h:1", config=None)
-SECURE = kafka_tools.Target(bootstrap="h:1", config=Path("/s/east.client.properties"))
+PLAIN = ToolTarget(bootstrap="h:1", config=None)
+SECURE = ToolTarget(bootstrap="h:1", config=Path("/s/east.client.properties"))
 
 
 @pytest.fixture(autouse=True)
 def a_java(monkeypatch, tmp_path):
     program = tmp_path / "java"
     found = type("Java", (), {"program": program})
-    monkeypatch.setattr(java, "find", lambda: found)
+    monkeypatch.setattr(java, "find_java", lambda: found)
 
 
 def arguments(name, *given, target=PLAIN):
-    argv = kafka_tools.command(name, given, target=target, jars=Path("/jars"))
+    argv = kafka_tools.make_tool_command(name, given, target=target, jars=Path("/jars"))
     return argv[argv.index(kafka_tools.TOOLS[name].main_class) + 1 :]
 
 
@@ -29,14 +31,14 @@ def test_names_are_in_order():
 
 @pytest.mark.parametrize("name", ["topics", "kafka-topics", "kafka-topics.sh", "topics.sh"])
 def test_a_tool_is_found_by_its_scripts_name(name):
-    assert kafka_tools.find(name) == "topics"
+    assert kafka_tools.find_tool(name) == "topics"
 
 
 def test_an_unknown_name_is_refused_with_the_nearest_one():
-    with pytest.raises(failures.SandboxError, match=r"'topcis'.*did you mean 'topics'"):
-        kafka_tools.find("topcis")
-    with pytest.raises(failures.SandboxError, match="kafka --help lists them"):
-        kafka_tools.find("xyzzy")
+    with pytest.raises(SandboxError, match=r"'topcis'.*did you mean 'topics'"):
+        kafka_tools.find_tool("topcis")
+    with pytest.raises(SandboxError, match="kafka --help lists them"):
+        kafka_tools.find_tool("xyzzy")
 
 
 def test_the_cluster_is_filled_in():
@@ -68,4 +70,4 @@ def test_the_users_own_client_properties_win():
     ],
 )
 def test_which_commands_need_a_cluster(name, given, needed):
-    assert kafka_tools.needs_target(name, given) is needed
+    assert kafka_tools.needs_cluster_options(name, given) is needed

@@ -9,55 +9,68 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_runtime.base import ids
-from mm2.sandbox import comparison, log_walk, unmatched
-from mm2.sandbox.record import Chunk, Content, Digest, Raw, condensed
+from connect_runtime.base.ids import TopicPartition
+from mm2.sandbox import copy_comparison
+from mm2.sandbox.copy_comparison import (
+    DifferenceKind,
+    LogComparison,
+    PartitionComparison,
+    RecordDifference,
+    TopicsComparison,
+)
+from mm2.sandbox.log_records import (
+    BytesDigest,
+    RawRecord,
+    RecordChunk,
+    RecordContent,
+    condense_record,
+)
 
 CREATE_TIME, LOG_APPEND_TIME = 1, 2
-KIND = comparison.Kind
+KIND = DifferenceKind
 LONG = bytes(range(256)) * 4
 
 
-def content(number: int) -> Content:
-    return Content(
+def content(number: int) -> RecordContent:
+    return RecordContent(
         b"key-%d" % (number % 7), b"value-%d" % number, (("h", b"1"),), CREATE_TIME, 1_000 + number
     )
 
 
-def contents(count: int) -> list[Content]:
+def contents(count: int) -> list[RecordContent]:
     return [content(number) for number in range(count)]
 
 
-def log(of: Sequence[Content], *, first: int = 0, chunk: int = 10) -> Iterator[Chunk]:
+def log(of: Sequence[RecordContent], *, first: int = 0, chunk: int = 10) -> Iterator[RecordChunk]:
     raws = [raw(each) for each in of]
     for start in range(0, len(raws), chunk):
         some = raws[start : start + chunk]
         offsets = list(range(first + start, first + start + len(some)))
-        yield Chunk(
+        yield RecordChunk(
             offsets, some, sum(len(key or b"") + len(value or b"") for key, value, *_ in some)
         )
 
 
-def raw(of: Content) -> Raw:
+def raw(of: RecordContent) -> RawRecord:
     """As the client gives it: no headers are None."""
-    assert not isinstance(of.key, Digest)
-    assert not isinstance(of.value, Digest)
+    assert not isinstance(of.key, BytesDigest)
+    assert not isinstance(of.value, BytesDigest)
     return (of.key, of.value, list(of.headers) or None, (of.timestamp_type, of.timestamp))
 
 
-def compared(source: Sequence[Content], target: Sequence[Content]) -> log_walk.Outcome:
+def compared(source: Sequence[RecordContent], target: Sequence[RecordContent]) -> LogComparison:
     """The target's offsets start at 500, so that nobody mixes them up."""
-    return log_walk.walk(
+    return copy_comparison.compare_logs(
         log(source, chunk=7),
         log(target, first=500),
-        find_originals=lambda wanted: unmatched.originals(log(source), wanted),
+        find_originals=lambda wanted: copy_comparison.find_originals(log(source), wanted),
     )
 
 
 def difference(
     kind: KIND, source: int | None, target: int | None, *, count: int = 1, fields: tuple = ()
-) -> comparison.Difference:
-    return comparison.Difference(
+) -> RecordDifference:
+    return RecordDifference(
         kind=kind, count=count, source_offset=source, target_offset=target, fields=fields
     )
 
@@ -183,7 +196,7 @@ def test_an_empty_target_misses_everything():
 
 def test_a_target_of_strangers_is_neither_equal_nor_short():
     strangers = [
-        Content(None, b"other-%d" % number, (), CREATE_TIME, number) for number in range(100)
+        RecordContent(None, b"other-%d" % number, (), CREATE_TIME, number) for number in range(100)
     ]
     outcome = compared(contents(100), strangers)
     assert sum(each.count for each in outcome.differences) == 100
@@ -211,14 +224,14 @@ def test_identical_records_are_counted_not_confused():
 
 
 def test_a_hole_wider_than_a_window_is_bridged():
-    source = contents(3 * log_walk.WINDOW_RECORDS)
-    hole = 2 * log_walk.WINDOW_RECORDS
+    source = contents(3 * copy_comparison.WINDOW_RECORDS)
+    hole = 2 * copy_comparison.WINDOW_RECORDS
     target = source[:100] + source[100 + hole :]
     assert compared(source, target).differences == (difference(KIND.MISSING, 100, 600, count=hole),)
 
 
 def test_beyond_what_is_kept_it_is_counted(monkeypatch):
-    monkeypatch.setattr(unmatched, "KEPT_MAX", 10)
+    monkeypatch.setattr(copy_comparison, "KEPT_UNMATCHED_MAX", 10)
     outcome = compared(contents(100), contents(70))
     assert outcome.differences == (difference(KIND.MISSING, 70, None, count=30),)
     assert outcome.cut_short
@@ -226,8 +239,8 @@ def test_beyond_what_is_kept_it_is_counted(monkeypatch):
 
 
 def test_a_fault_is_found_although_windows_share_nothing(monkeypatch):
-    monkeypatch.setattr(log_walk, "WINDOW_RECORDS", 16)
-    monkeypatch.setattr(log_walk, "WINDOW_RECORDS_MAX", 32)
+    monkeypatch.setattr(copy_comparison, "WINDOW_RECORDS", 16)
+    monkeypatch.setattr(copy_comparison, "WINDOW_RECORDS_MAX", 32)
     source = contents(1_000)
     outcome = compared(source, source[:100] + source[500:])
     counts = {each.kind: each.count for each in outcome.differences}
@@ -237,9 +250,9 @@ def test_a_fault_is_found_although_windows_share_nothing(monkeypatch):
 
 def test_condensing_keeps_null_empty_and_short_apart():
     short = content(1)._replace(key=None, value=b"")
-    assert condensed(raw(short)) == short
-    long = condensed(raw(content(1)._replace(value=LONG)))
-    assert isinstance(long.value, Digest)
+    assert condense_record(raw(short)) == short
+    long = condense_record(raw(content(1)._replace(value=LONG)))
+    assert isinstance(long.value, BytesDigest)
     assert long.value.length == len(LONG)
 
 
@@ -260,7 +273,7 @@ def test_differences_are_found_exactly_when_there_are_some(seed, count, faults):
     assert len(target) - len(source) == gained
 
 
-def plant(rng: random.Random, target: list[Content]) -> None:
+def plant(rng: random.Random, target: list[RecordContent]) -> None:
     place = rng.randrange(len(target) + 1)
     match rng.randrange(4):
         case 0:
@@ -273,10 +286,10 @@ def plant(rng: random.Random, target: list[Content]) -> None:
             target.insert(place, content(rng.randrange(40)))
 
 
-def part(number: int, *differences: comparison.Difference, records: int = 10):
-    return comparison.PartitionComparison(
-        source=ids.TopicPartition("orders", number),
-        target=ids.TopicPartition("east.orders", number),
+def part(number: int, *differences: RecordDifference, records: int = 10):
+    return PartitionComparison(
+        source=TopicPartition("orders", number),
+        target=TopicPartition("east.orders", number),
         source_records=records,
         target_records=records,
         size=1_500_000,
@@ -285,11 +298,11 @@ def part(number: int, *differences: comparison.Difference, records: int = 10):
 
 
 def test_a_comparison_is_equal_when_all_its_partitions_are():
-    equal = comparison.Comparison(partitions=(part(0), part(1)))
+    equal = TopicsComparison(partitions=(part(0), part(1)))
     assert equal.equal
     assert (equal.records, equal.size, equal.differing) == (20, 3_000_000, ())
     wrong = part(1, difference(KIND.MISSING, 4, 3, count=2))
-    unequal = comparison.Comparison(partitions=(part(0), wrong))
+    unequal = TopicsComparison(partitions=(part(0), wrong))
     assert not unequal.equal
     assert unequal.differing == (wrong,)
     assert (unequal.count(KIND.MISSING), unequal.count(KIND.EXTRA)) == (2, 0)
@@ -297,7 +310,7 @@ def test_a_comparison_is_equal_when_all_its_partitions_are():
 
 def test_it_prints_a_line_per_topic_and_one_per_fault():
     text = str(
-        comparison.Comparison(
+        TopicsComparison(
             partitions=(
                 part(0),
                 part(1, difference(KIND.ALTERED, 4, None, count=1_200, fields=("value",))),
@@ -309,5 +322,5 @@ def test_it_prints_a_line_per_topic_and_one_per_fault():
         "orders           2          20       3.0  DIFFERENT in 1 of 2",
         "  orders-1: altered 1,200 (value), the first at source offset 4, target offset end",
     ]
-    assert "every record equal" in str(comparison.Comparison(partitions=(part(0),)))
-    assert "empty on both sides" in str(comparison.Comparison(partitions=(part(0, records=0),)))
+    assert "every record equal" in str(TopicsComparison(partitions=(part(0),)))
+    assert "empty on both sides" in str(TopicsComparison(partitions=(part(0, records=0),)))

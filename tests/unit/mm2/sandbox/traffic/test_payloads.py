@@ -8,23 +8,24 @@ import random
 import pytest
 
 from mm2.sandbox.traffic import payloads
+from mm2.sandbox.traffic.payloads import BatchSpec
 
 WALL_MS = 1_800_000_000_000
 
 
 def batch(count, *, seed=1, partitions=3, first=0):
-    return payloads.Batch(
+    return BatchSpec(
         rng=random.Random(seed), count=count, partitions=partitions, wall_ms=WALL_MS, first=first
     )
 
 
 MAKERS = [
-    payloads.documents,
-    payloads.shapes,
-    payloads.sizes,
-    payloads.counters,
-    payloads.three_days_old,
-    payloads.timeless,
+    payloads.make_documents,
+    payloads.make_shapes,
+    payloads.make_sizes,
+    payloads.make_counters,
+    payloads.make_old_documents,
+    payloads.make_untimed,
 ]
 
 
@@ -42,7 +43,7 @@ def test_as_many_as_asked_for_and_within_the_partitions(make):
 
 
 def test_shapes_come_in_every_combination():
-    records = list(payloads.shapes(batch(216)))
+    records = list(payloads.make_shapes(batch(216)))
     keys = {record.key for record in records}
     values = {record.value for record in records}
     headers = {record.headers for record in records}
@@ -58,17 +59,17 @@ def test_shapes_come_in_every_combination():
 
 
 def test_sizes_go_from_one_byte_to_five_million():
-    sizes = [record.size for record in payloads.sizes(batch(8))]
-    assert (min(sizes), max(sizes)) == (1, payloads.LARGEST_BYTES)
+    sizes = [record.size for record in payloads.make_sizes(batch(8))]
+    assert (min(sizes), max(sizes)) == (1, payloads.LARGEST_VALUE_BYTES)
 
 
 def test_old_records_are_three_days_old():
     day_ms = 24 * 3600 * 1000
-    for record in payloads.three_days_old(batch(10)):
+    for record in payloads.make_old_documents(batch(10)):
         assert record.timestamp_ms is not None
         assert 0 <= record.timestamp_ms - (WALL_MS - 3 * day_ms) < 1_000
 
 
 def test_timeless_records_have_no_timestamp_or_one_of_1970():
-    stamps = [record.timestamp_ms for record in payloads.timeless(batch(4))]
+    stamps = [record.timestamp_ms for record in payloads.make_untimed(batch(4))]
     assert stamps == [1, -1, 3, -1]

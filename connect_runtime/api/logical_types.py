@@ -1,0 +1,158 @@
+"""Logical types Decimal, Date, Time and Timestamp, stored in Connect's plain types as Java does.
+
+A Date is a `datetime.date`, a Time a `datetime.time` (of day, UTC, without a zone), a Timestamp a
+`datetime.datetime` with a zone, a Decimal a `decimal.Decimal`. Kafka stores milliseconds: finer
+parts are dropped. Stored values that Python cannot hold (years outside 1 to 9999) raise
+DataError.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+
+from connect_runtime.api import schema
+from connect_runtime.api.errors import DataError
+from connect_runtime.api.schema import Schema
+from connect_runtime.api.schema_builder import SchemaBuilder
+
+SCALE_FIELD = "scale"
+MAX_DECIMAL_DIGITS = 4_300
+"""Python converts no longer numbers: the time grows with the square of the length."""
+_MAX_DECIMAL_BYTES = 1_785
+"""The most bytes of which no number has more digits."""
+_DAY_MS = 24 * 60 * 60 * 1000
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MILLISECOND = datetime.timedelta(milliseconds=1)
+
+
+def decimal_builder(scale: int) -> SchemaBuilder:
+    """Of numbers with that many digits after the point; negative for trailing zeros before it."""
+    builder = SchemaBuilder.bytes().name(schema.DECIMAL_NAME)
+    return builder.parameter(SCALE_FIELD, str(scale)).version(1)
+
+
+def date_builder() -> SchemaBuilder:
+    return SchemaBuilder.int32().name(schema.DATE_NAME).version(1)
+
+
+def time_builder() -> SchemaBuilder:
+    return SchemaBuilder.int32().name(schema.TIME_NAME).version(1)
+
+
+def timestamp_builder() -> SchemaBuilder:
+    return SchemaBuilder.int64().name(schema.TIMESTAMP_NAME).version(1)
+
+
+DATE_SCHEMA = date_builder().build()
+TIME_SCHEMA = time_builder().build()
+TIMESTAMP_SCHEMA = timestamp_builder().build()
+
+
+def decimal_schema(scale: int) -> Schema:
+    return decimal_builder(scale).build()
+
+
+def read_scale(described: Schema) -> int:
+    """Raises DataError if it is no Decimal schema with a scale."""
+    text = (described.parameters or {}).get(SCALE_FIELD)
+    if text is None:
+        raise DataError("Invalid Decimal schema: scale parameter not found.")
+    try:
+        scale = int(text)
+    except ValueError as error:
+        raise DataError("Invalid scale parameter found in Decimal schema.") from error
+    if not -(1 << 31) <= scale < 1 << 31:
+        raise DataError("Invalid scale parameter found in Decimal schema.")
+    return scale
+
+
+def decimal_from_logical(described: Schema, value: decimal.Decimal) -> bytes:
+    """The unscaled number, big-endian two's complement, as short as it goes.
+
+    Raises DataError if the value has another scale than the schema: nothing is rounded.
+    """
+    if not value.is_finite():
+        raise DataError("A Decimal value must be a number, not NaN or infinite.")
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    if -exponent != read_scale(described):
+        raise DataError(
+            "Decimal value has mismatching scale for given Decimal schema. "
+            f"Schema has scale {read_scale(described)}, value has scale {-exponent}."
+        )
+    if len(digits) > MAX_DECIMAL_DIGITS:
+        raise _decimal_too_long_error()
+    unscaled = int("".join(map(str, digits)))
+    if sign:
+        unscaled = -unscaled
+    bits = unscaled.bit_length() if unscaled >= 0 else (~unscaled).bit_length()
+    return unscaled.to_bytes(bits // 8 + 1, "big", signed=True)
+
+
+def decimal_to_logical(described: Schema, stored: bytes) -> decimal.Decimal:
+    if not stored:
+        raise DataError("A Decimal takes at least one byte.")
+    if len(stored) > _MAX_DECIMAL_BYTES:
+        raise _decimal_too_long_error()
+    unscaled = int.from_bytes(stored, "big", signed=True)
+    digits = tuple(int(digit) for digit in str(abs(unscaled)))
+    return decimal.Decimal((int(unscaled < 0), digits, -read_scale(described)))
+
+
+def _decimal_too_long_error() -> DataError:
+    return DataError(f"A Decimal has at most {MAX_DECIMAL_DIGITS:,} digits.")
+
+
+def date_from_logical(described: Schema, value: datetime.date) -> int:
+    """Days since 1970-01-01."""
+    _check_logical_type(described, schema.DATE_NAME, "Date")
+    if isinstance(value, datetime.datetime):
+        raise DataError("Kafka Connect Date type should not have any time fields.")
+    return value.toordinal() - _EPOCH.toordinal()
+
+
+def date_to_logical(described: Schema, days: int) -> datetime.date:
+    _check_logical_type(described, schema.DATE_NAME, "Date")
+    try:
+        return datetime.date.fromordinal(days + _EPOCH.toordinal())
+    except (ValueError, OverflowError) as error:
+        raise DataError(f"Date {days} is outside the years 1 to 9999.") from error
+
+
+def time_from_logical(described: Schema, value: datetime.time) -> int:
+    """Milliseconds since midnight."""
+    _check_logical_type(described, schema.TIME_NAME, "Time")
+    seconds = (value.hour * 60 + value.minute) * 60 + value.second
+    return seconds * 1000 + value.microsecond // 1000
+
+
+def time_to_logical(described: Schema, stored_ms: int) -> datetime.time:
+    _check_logical_type(described, schema.TIME_NAME, "Time")
+    if not 0 <= stored_ms < _DAY_MS:
+        raise DataError(
+            f"Time values must be milliseconds from 0 to {_DAY_MS - 1}, not {stored_ms}."
+        )
+    return (_EPOCH + stored_ms * _MILLISECOND).time()
+
+
+def timestamp_from_logical(described: Schema, value: datetime.datetime) -> int:
+    """Milliseconds since 1970-01-01 UTC; DataError without a time zone."""
+    _check_logical_type(described, schema.TIMESTAMP_NAME, "Timestamp")
+    if value.tzinfo is None:
+        raise DataError("A Timestamp needs a datetime with a time zone, such as UTC.")
+    return (value - _EPOCH) // _MILLISECOND
+
+
+def timestamp_to_logical(described: Schema, stored_ms: int) -> datetime.datetime:
+    """In UTC."""
+    _check_logical_type(described, schema.TIMESTAMP_NAME, "Timestamp")
+    try:
+        return _EPOCH + stored_ms * _MILLISECOND
+    except OverflowError as error:
+        raise DataError(f"Timestamp {stored_ms} is outside the years 1 to 9999.") from error
+
+
+def _check_logical_type(described: Schema, name: str, what: str) -> None:
+    if described.name != name:
+        raise DataError(f"Requested conversion of {what} object but the schema does not match.")

@@ -1,0 +1,227 @@
+"""Options, exit codes and the main loop of `connect-distributed` and `connect-standalone`.
+
+Exit codes are those of Java's commands. After a signal the code is 128 plus the signal's number, as
+shells and the JVM count. Java: AbstractConnectCli.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import pathlib
+import signal
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+import click
+
+from connect_runtime.app import log_format as app_log_format
+from connect_runtime.base import terminal_escape
+from connect_runtime.base.errors import ConnectError
+from connect_runtime.config.config_errors import SettingsError
+from connect_runtime.plugins import kafka_version
+from connect_runtime.rest.rest_server import RestServerError
+from connect_runtime.system import log_levels
+from connect_runtime.system.signals import StopSignals
+from connect_runtime.system.threads import OwnedThread, ThreadDied, ThreadGroup
+
+EXIT_DONE = 0
+EXIT_USAGE = 1
+"""Called wrongly, or asked for help."""
+EXIT_WORKER_ENDED = 1
+"""The worker ended by itself, which it should not."""
+EXIT_BAD_SETTINGS = 2
+EXIT_NOT_STARTED = 3
+"""The worker, or a connector of the command line, did not start."""
+EXIT_SIGNAL_BASE = 128
+
+
+_LOG = logging.getLogger(__name__)
+_POLL_INTERVAL_S = 0.1
+_INTERRUPTED_START_TIMEOUT_S = 5.0
+"""For a start that a signal interrupts: to become one that can be stopped in order."""
+
+
+class RunnableWorker(Protocol):
+    """A worker, put together."""
+
+    @property
+    def failure(self) -> str | None:
+        """Why it ended by itself."""
+
+    def start(self) -> None:
+        """Raises `ConnectError`, and then nothing is left running."""
+
+    def wait(self, timeout_s: float) -> bool:
+        """Has it ended by itself?"""
+
+    def stop(self) -> None:
+        """All of it, in a bounded time; once more does nothing."""
+
+
+R = TypeVar("R", bound=RunnableWorker)
+
+
+def serve_worker(
+    make: Callable[[], R], stop: StopSignals, *, begin: Callable[[R], None] | None = None
+) -> int:
+    """The exit code. `begin` is called once the worker has started, and may raise `ConnectError`.
+
+    `stop` is entered: its first signal ends the worker in order. One that does not start, because
+    no broker answers, is left as it is.
+    """
+    try:
+        made = make()
+    except ConnectError as error:
+        _LOG.error("stopping due to error: %s", error)
+        return EXIT_BAD_SETTINGS
+    _LOG.info("Kafka Connect starting")
+    starting = ThreadGroup(on_unasked_end=_ignore_thread_death).start(
+        "start", lambda _: made.start()
+    )
+    if not _wait_for_start(starting, stop):
+        _LOG.warning("told to stop while starting, which takes too long to be waited for")
+        return EXIT_SIGNAL_BASE + (stop.signal_number or 0)
+    try:
+        code = _get_start_exit_code(starting.failure)
+        if not code and begin is not None and not stop.asked.is_set():
+            code = _run_after_start(made, begin)
+        return code or _wait_for_end(made, stop)
+    finally:
+        _LOG.info("Kafka Connect stopping")
+        made.stop()
+        _LOG.info("Kafka Connect stopped")
+
+
+def _ignore_thread_death(_: ThreadDied) -> None:
+    """It is waited for, and its failure is looked at."""
+
+
+def _wait_for_start(starting: OwnedThread, stop: StopSignals) -> bool:
+    """In the end, or soon after a signal."""
+    while not starting.join(_POLL_INTERVAL_S):
+        if stop.asked.is_set():
+            return starting.join(_INTERRUPTED_START_TIMEOUT_S)
+    return True
+
+
+def _get_start_exit_code(failure: BaseException | None) -> int:
+    """0 where it has."""
+    match failure:
+        case None:
+            _LOG.info("Kafka Connect started")
+            return EXIT_DONE
+        case RestServerError():
+            _LOG.error("stopping due to error: %s", failure)
+            return EXIT_BAD_SETTINGS
+        case ConnectError():
+            _LOG.error("failed to start Connect: %s", failure)
+            return EXIT_NOT_STARTED
+    raise failure
+
+
+def _run_after_start(made: R, begin: Callable[[R], None]) -> int:
+    try:
+        begin(made)
+    except ConnectError as error:
+        _LOG.error("stopping after connector error: %s", error)
+        return EXIT_NOT_STARTED
+    return EXIT_DONE
+
+
+def _wait_for_end(made: RunnableWorker, stop: StopSignals) -> int:
+    while not stop.asked.is_set():
+        if made.wait(_POLL_INTERVAL_S):
+            if made.failure is None:
+                return EXIT_DONE
+            _LOG.error("the worker ended by itself: %s", made.failure)
+            return EXIT_WORKER_ENDED
+    number = stop.signal_number
+    assert number is not None
+    _LOG.info("%s: stopping in order; once more ends at once", signal.Signals(number).name)
+    return EXIT_SIGNAL_BASE + number
+
+
+_VERBOSE_LOGGERS = ("httpx",)
+"""They tell of every request at INFO; those of other workers are in the access log."""
+
+CommandBody = Callable[[tuple[pathlib.Path, ...], StopSignals], int]
+
+
+class ApacheCommand(click.Command):
+    """Shows `usage`, which is Java's, in place of click's own."""
+
+    def __init__(self, name: str, body: CommandBody, *, usage: str, help_text: str) -> None:
+        super().__init__(
+            name,
+            params=[
+                click.Argument(["files"], nargs=-1, type=click.Path(path_type=pathlib.Path)),
+                click.Option(
+                    ["--help", "help_wanted"], is_flag=True, help="Show this; exit code 1."
+                ),
+                click.Option(
+                    ["--log-format"],
+                    type=click.Choice(app_log_format.FORMATS),
+                    default=app_log_format.TEXT_FORMAT,
+                    show_default=True,
+                    help="How log lines look; they go to stderr.",
+                ),
+                click.Option(
+                    ["--log-level"],
+                    type=click.Choice(list(log_levels.LEVELS), case_sensitive=False),
+                    default="INFO",
+                    show_default=True,
+                    help="The least important lines to log.",
+                ),
+            ],
+            callback=self._called,
+            help=help_text,
+            add_help_option=False,
+        )
+        self._body = body
+        self._usage = usage
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write(f"Usage: {self._usage}\n")
+
+    def _called(
+        self,
+        *,
+        files: tuple[pathlib.Path, ...],
+        help_wanted: bool,
+        log_format: str,
+        log_level: str,
+    ) -> int:
+        if help_wanted or not files:
+            click.echo(click.get_current_context().get_help(), err=not help_wanted)
+            return EXIT_USAGE
+        app_log_format.configure_logging(log_format, level=log_levels.LEVELS[log_level.upper()])
+        for name in _VERBOSE_LOGGERS:
+            logging.getLogger(name).setLevel(logging.WARNING)
+        with StopSignals() as stop:
+            _LOG.info(
+                "%s, in Python, as of Kafka Connect %s", self.name, kafka_version.KAFKA_VERSION
+            )
+            return self._body(files, stop)
+
+
+def run_command(command: click.Command, arguments: list[str]) -> int:
+    """One command's exit code; what is known to go wrong is told without a trace."""
+    try:
+        code = command.main(args=arguments, prog_name=command.name, standalone_mode=False)
+    except click.ClickException as error:
+        shown = io.StringIO()
+        error.show(shown)
+        click.echo(terminal_escape.escape_lines(shown.getvalue()), err=True, nl=False)
+        return EXIT_USAGE
+    except SettingsError as error:
+        error.consequence = "nothing was started"
+        click.echo(terminal_escape.escape_lines(str(error)), err=True)
+        return EXIT_BAD_SETTINGS
+    except (click.Abort, KeyboardInterrupt):
+        return EXIT_SIGNAL_BASE + signal.SIGINT
+    except Exception:  # noqa: BLE001 - the last resort: told with its trace, and the process ends
+        _LOG.exception("stopping due to error")
+        return EXIT_BAD_SETTINGS
+    assert isinstance(code, int), code
+    return code

@@ -1,0 +1,137 @@
+"""`connect-distributed`: builds and runs a worker that shares connectors and tasks with its group.
+
+Java: ConnectDistributed.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import pathlib
+import random
+import sys
+from collections.abc import Callable
+
+from connect_runtime.app import command_line, distributed_settings
+from connect_runtime.app.command_line import ApacheCommand
+from connect_runtime.app.distributed_settings import DistributedSettings
+from connect_runtime.app.worker_assembly import StartupSnapshot, WorkerGroupDeps, WorkerMode
+from connect_runtime.app.worker_process import WorkerProcess
+from connect_runtime.base.errors import FatalError
+from connect_runtime.herder.group_interface import WorkerGroup
+from connect_runtime.kafka import conflicting_cluster, worker_logs
+from connect_runtime.kafka.conflicting_cluster import InternalTopicsContent
+from connect_runtime.kafka.topic_admin import TopicAdmin
+from connect_runtime.kafka.worker_group import KafkaWorkerGroup
+from connect_runtime.system import process_lifecycle
+from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.signals import StopSignals
+from connect_runtime.worker.rebalance_metrics import RebalanceMetrics
+
+_LOG = logging.getLogger(__name__)
+
+CONFLICT_CHECK_TIMEOUT_S = 10.0
+"""What looking for other Connect clusters on the same topics may take."""
+
+
+def build_worker(settings: DistributedSettings) -> WorkerProcess:
+    """Not started. Raises `FatalError` on settings that the client library refuses."""
+    return WorkerProcess(functools.partial(build_worker_mode, settings))
+
+
+def build_worker_mode(
+    settings: DistributedSettings,
+    on_broken: Callable[[str], None],
+    *,
+    on_trouble: Callable[[str], None] = lambda _: None,
+) -> WorkerMode:
+    """As `BuildWorkerMode`, the settings given. `on_trouble`: see `InternalTopics`."""
+    config = settings.config
+    logs = worker_logs.create_worker_logs(
+        settings.access,
+        settings.topics,
+        group_id=config.group_id,
+        client_id=config.client_id,
+        exactly_once=config.exactly_once,
+        may_create=config.creates_topics,
+        on_broken=on_broken,
+        on_trouble=on_trouble,
+        clock=SystemClock(),
+    )
+    return WorkerMode(
+        settings=settings,
+        config=config,
+        config_log=logs.config,
+        status_log=logs.status,
+        offset_log=logs.offset,
+        fenced=logs.fenced,
+        admin=logs.admin,
+        make_group=functools.partial(_build_group, settings),
+        offers=settings.offers,
+        among_peers=True,
+        check=functools.partial(_check_conflicting_clusters, config.group_id, logs.admin),
+    )
+
+
+def _build_group(settings: DistributedSettings, around: WorkerGroupDeps) -> WorkerGroup:
+    rebalances = RebalanceMetrics(clock=SystemClock(), sampling=settings.config.metrics.sampling)
+    made = KafkaWorkerGroup(
+        settings.group(worker_id=around.worker_id, url=around.url),
+        clock=SystemClock(),
+        rng=random.Random(),  # noqa: S311 - spreads retries
+        on_taken=rebalances.told,
+    )
+    around.metrics.rebalances = lambda: rebalances.count
+    for each in (rebalances.readings, made.readings):
+        around.metrics.add(each)
+    return made
+
+
+def _check_conflicting_clusters(group_id: str, admin: TopicAdmin, seen: StartupSnapshot) -> None:
+    """Raises `FatalError` where another Connect cluster is certain to use the same topics."""
+    rival = conflicting_cluster.find_conflicting_cluster(
+        admin.groups(CONFLICT_CHECK_TIMEOUT_S),
+        InternalTopicsContent(config=seen.configs.snapshot(), statuses=seen.statuses.snapshot()),
+        own_group=group_id,
+        own_address=conflicting_cluster.parse_worker_address(seen.worker_id),
+    )
+    if rival is not None and rival.certain:
+        raise FatalError(f"group {group_id}: {rival}")
+    if rival is not None:
+        _LOG.warning("%s", rival)
+
+
+def _run_distributed(files: tuple[pathlib.Path, ...], stop: StopSignals) -> int:
+    given = distributed_settings.read_settings(files[0])
+    for each in given.warnings:
+        _LOG.warning("%s", each)
+    if len(files) > 1:
+        _LOG.warning("%s is not read: connectors are made through the REST API", files[1])
+    return command_line.serve_worker(lambda: build_worker(given), stop)
+
+
+COMMAND = ApacheCommand(
+    "connect-distributed",
+    _run_distributed,
+    usage="ConnectDistributed worker.properties",
+    help_text="""Run a Kafka Connect worker that shares connectors with the others of its group.
+
+    The file is Java's. SIGTERM or Ctrl-C stops in order, a second one at once. The exit code is 1
+    for wrong arguments or a worker that ended by itself, 2 for wrong settings, 3 when it did not
+    start, 130 or 143 when stopped by a signal.
+
+    \b
+    Examples:
+      connect-distributed config/connect-distributed.properties
+      connect-distributed --log-format json --log-level WARN worker.properties
+    """,
+)
+
+
+def main() -> None:
+    """The entry point: never returns."""
+    process_lifecycle.exit_process(command_line.run_command(COMMAND, sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""`connect-standalone`: builds and runs a worker without a group, with connectors from files.
+
+Java: ConnectStandalone.
+"""
+
+from __future__ import annotations
+
+import logging
+import pathlib
+import sys
+from collections.abc import Callable, Sequence
+
+from connect_runtime.api.errors import ConfigError
+from connect_runtime.app import command_line, standalone_settings
+from connect_runtime.app.command_line import ApacheCommand
+from connect_runtime.app.standalone_settings import ConnectorFile, StandaloneSettings
+from connect_runtime.app.worker_assembly import WorkerGroupDeps, WorkerMode
+from connect_runtime.app.worker_process import WorkerProcess
+from connect_runtime.base.errors import ConnectError, FatalError
+from connect_runtime.group.connect_protocol import ConnectProtocol
+from connect_runtime.herder.group_interface import WorkerGroup
+from connect_runtime.herder.herder_requests import PutConnector, RequestRefused
+from connect_runtime.herder.standalone_group import StandaloneGroup
+from connect_runtime.kafka.topic_admin import TopicAdmin
+from connect_runtime.storage.standalone_logs import MemoryLog, OffsetFileLog
+from connect_runtime.system import process_lifecycle
+from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.signals import StopSignals
+
+CREATE_CONNECTOR_TIMEOUT_S = 60.0
+"""How long validating and taking up one connector may take."""
+
+
+def build_worker(settings: StandaloneSettings) -> WorkerProcess:
+    """Not started. Raises `FatalError` on settings that the client library refuses."""
+
+    def make_group(around: WorkerGroupDeps) -> WorkerGroup:
+        return StandaloneGroup(around.url, around.configs.snapshot, clock=SystemClock())
+
+    def kind(on_broken: Callable[[str], None]) -> WorkerMode:
+        return WorkerMode(
+            settings=settings,
+            config=settings.config,
+            config_log=MemoryLog("configurations in memory"),
+            status_log=MemoryLog("statuses in memory"),
+            offset_log=OffsetFileLog(settings.offset_file, on_broken=on_broken),
+            fenced=None,
+            admin=TopicAdmin(settings.access, client_id="connect-admin", clock=SystemClock()),
+            make_group=make_group,
+            offers=ConnectProtocol.COMPATIBLE,
+            among_peers=False,
+            check=lambda _: None,
+        )
+
+    return WorkerProcess(kind)
+
+
+def create_connectors(process: WorkerProcess, connectors: Sequence[ConnectorFile]) -> None:
+    """Create them on a started worker, one after the other. Raises `FatalError` for the first that
+    is refused, and what is wrong with it."""
+    assert process.core.herder is not None
+    for each in connectors:
+        request = PutConnector(
+            connector=each.name,
+            config=each.config,
+            target_state=each.target_state,
+            replace=False,
+        )
+        what = f"creating connector {each.name}"
+        try:
+            reply = process.core.herder.submit(request).result(CREATE_CONNECTOR_TIMEOUT_S)
+        except TimeoutError:
+            raise FatalError(
+                f"{what}: nothing came of it within {CREATE_CONNECTOR_TIMEOUT_S:g} s"
+            ) from None
+        except ConnectError as error:
+            raise FatalError(f"{what}: {error}") from error
+        if isinstance(reply, RequestRefused):
+            raise FatalError(f"{what}: {reply.message}")
+
+
+_LOG = logging.getLogger(__name__)
+
+
+def _run_standalone(files: tuple[pathlib.Path, ...], stop: StopSignals) -> int:
+    given = standalone_settings.read_settings(files[0])
+    for each in given.warnings:
+        _LOG.warning("%s", each)
+    connectors, wrong = _read_connector_files(files[1:])
+    if wrong:
+        return command_line.EXIT_NOT_STARTED
+    return command_line.serve_worker(
+        lambda: build_worker(given),
+        stop,
+        begin=lambda process: create_connectors(process, connectors),
+    )
+
+
+def _read_connector_files(
+    files: tuple[pathlib.Path, ...],
+) -> tuple[list[ConnectorFile], bool]:
+    """Those that can be read, and whether others cannot: they are told of, all of them."""
+    found: list[ConnectorFile] = []
+    for each in files:
+        try:
+            found.append(standalone_settings.read_connector_file(each))
+        except ConfigError as error:
+            _LOG.error("failed to create connector for %s", error)
+    return found, len(found) < len(files)
+
+
+COMMAND = ApacheCommand(
+    "connect-standalone",
+    _run_standalone,
+    usage="ConnectStandalone worker.properties [connector1.properties connector2.json ...]",
+    help_text="""Run a Kafka Connect worker alone, with the connectors that the other files hold.
+
+    Files are Java's. A connector's holds properties with its name, or JSON: the configuration
+    alone, or with name, config and initial_state as the REST API takes them. SIGTERM or Ctrl-C
+    stops in order, a second one at once. The exit code is 1 for wrong arguments or a worker that
+    ended by itself, 2 for wrong settings, 3 when it or a connector did not start, 130 or 143 when
+    stopped by a signal.
+
+    \b
+    Examples:
+      connect-standalone config/connect-standalone.properties config/connect-file-source.properties
+      connect-standalone worker.properties source.json sink.json
+    """,
+)
+
+
+def main() -> None:
+    """The entry point: never returns."""
+    process_lifecycle.exit_process(command_line.run_command(COMMAND, sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

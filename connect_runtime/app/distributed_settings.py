@@ -1,0 +1,202 @@
+"""Settings of a distributed worker, from the properties that ConnectDistributed takes."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from connect_runtime.app import rest_listeners, worker_settings
+from connect_runtime.app.worker_settings import WorkerSettings, WorkerSettingsSource
+from connect_runtime.config import properties_file, worker_config, worker_keys
+from connect_runtime.config.properties_file import ErrorCollector, ResolvedProperties
+from connect_runtime.config.worker_config import DistributedConfig, ExactlyOnceSourceMode
+from connect_runtime.group.connect_protocol import ConnectProtocol
+from connect_runtime.group.member_state import GroupRebalanceConfig
+from connect_runtime.herder.group_session import GroupSessionSettings
+from connect_runtime.herder.herder_state import HerderSettings
+from connect_runtime.herder.session_keys import SessionKeySettings
+from connect_runtime.kafka.worker_group import WorkerGroupSettings
+from connect_runtime.network.connection_settings import ConnectionSettings
+from connect_runtime.storage import internal_topic_settings
+from connect_runtime.storage.internal_topic_settings import InvalidTopicSettings, RequiredTopics
+
+_PROTOCOL_KEY, _SESSIONED = "connect.protocol", "sessioned"
+_EXACTLY_ONCE_KEY = "exactly.once.source.support"
+_IDLE_KEY, _REBALANCE_TIMEOUT_KEY = "connections.max.idle.ms", "rebalance.timeout.ms"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributedSettings(WorkerSettings):
+    """`connections`: how the group's coordinator is reached; `offers`: `connect.protocol`."""
+
+    config: DistributedConfig
+    topics: RequiredTopics
+    membership: GroupRebalanceConfig
+    offers: ConnectProtocol
+    connections: ConnectionSettings
+
+    def group(self, *, worker_id: str, url: str) -> WorkerGroupSettings:
+        """Once the REST API listens: `url` is what other workers are told, `worker_id` host:port
+        of it."""
+        return WorkerGroupSettings(
+            part=GroupSessionSettings(
+                membership=self.membership,
+                url=url,
+                offers=self.offers,
+                delay_max_ms=round(self.config.rebalance_delay_s * 1000),
+            ),
+            connections=dataclasses.replace(
+                self.connections, client_id=self.config.client_id or f"connect-{worker_id}"
+            ),
+            sampling=self.config.metrics.sampling,
+        )
+
+
+def read_settings(
+    path: pathlib.Path, *, environment: Mapping[str, str] = os.environ
+) -> DistributedSettings:
+    """From a file, whose plugins are imported. Raises `SettingsError` with all that is wrong."""
+    source = WorkerSettingsSource(
+        file=str(path), folder=pathlib.Path.cwd(), environment=environment
+    )
+    return parse_settings(properties_file.read_text(path), source)
+
+
+def parse_settings(content: str, source: WorkerSettingsSource) -> DistributedSettings:
+    """As `read_settings`, of text that is already at hand."""
+    return _validate_and_build(
+        properties_file.parse_file(
+            content, file=source.file, folder=source.folder, environment=source.environment
+        ),
+        source,
+        has_own_rest=True,
+    )
+
+
+def parse_derived_settings(
+    properties: Mapping[str, str], source: WorkerSettingsSource
+) -> DistributedSettings:
+    """As `read_settings`, of properties that were derived from the source's file, for a worker of a
+    `fleet`, whose REST servers are not its own."""
+    return _validate_and_build(
+        properties_file.resolve_properties(
+            properties, file=source.file, folder=source.folder, environment=source.environment
+        ),
+        source,
+        has_own_rest=False,
+    )
+
+
+def _validate_and_build(
+    given: ResolvedProperties, source: WorkerSettingsSource, *, has_own_rest: bool
+) -> DistributedSettings:
+    account, parts = worker_settings.read_common_settings(source, given, worker_keys.DISTRIBUTED)
+    topics = _read_topic_settings(account)
+    _validate_group_settings(account)
+    if parts.rest.settings.basic_auth:
+        _require_signed_requests(account)
+    if has_own_rest:
+        rest_listeners.warn_exposed_listeners(account, parts.rest, in_group=True)
+    warnings = account.finish()
+    assert topics is not None
+    assert parts.safety is not None
+    config = worker_config.parse_distributed_config(parts.properties)
+    found = worker_keys.DISTRIBUTED.parse(parts.properties)
+    connections = worker_settings.build_connection_settings(parts.properties, found, parts.safety)
+    return DistributedSettings(
+        **worker_settings.build_common_settings(source, parts, warnings),
+        herder=_build_herder_settings(config),
+        config=config,
+        topics=topics,
+        membership=_build_member_settings(config, connections),
+        offers=ConnectProtocol[config.protocol.upper()],
+        connections=connections,
+    )
+
+
+def _read_topic_settings(account: ErrorCollector) -> RequiredTopics | None:
+    try:
+        found = internal_topic_settings.read_required_topics(account.values)
+    except InvalidTopicSettings as error:
+        for key, text in error.problems:
+            account.refuse(key, text)
+        return None
+    for each in found.warnings:
+        key, _, text = each.partition(" ")
+        account.warn(key, text)
+    return found
+
+
+def _validate_group_settings(account: ErrorCollector) -> None:
+    enabled = ExactlyOnceSourceMode.ENABLED.value
+    if account.values.get(_EXACTLY_ONCE_KEY, "").strip().lower() == enabled:
+        text = "this version writes no source's records in transactions: remove it, or run the"
+        account.refuse(_EXACTLY_ONCE_KEY, f"{text} sources that need it elsewhere")
+    if _is_unsigned(account):
+        account.warn(
+            _PROTOCOL_KEY,
+            "REQUESTS BETWEEN WORKERS ARE NOT SIGNED: anyone who can reach the REST API of a worker"
+            " can set the task configurations of its connectors (KIP-507). Set connect.protocol="
+            f"{_SESSIONED} once every worker of the group supports it (Kafka 2.4)",
+        )
+    if not account.wrong & {_IDLE_KEY, _REBALANCE_TIMEOUT_KEY}:
+        found = worker_keys.DISTRIBUTED.validate_all(account.values)
+        idle_ms, rebalance_ms = found[_IDLE_KEY].value, found[_REBALANCE_TIMEOUT_KEY].value
+        if 0 <= idle_ms < rebalance_ms:
+            account.warn(
+                _IDLE_KEY,
+                f"is {idle_ms} and less than {_REBALANCE_TIMEOUT_KEY}, {rebalance_ms}: the "
+                "connection to the"
+                " group's coordinator may be closed while a rebalance goes on",
+            )
+
+
+def _is_unsigned(account: ErrorCollector) -> bool:
+    given = account.values.get(_PROTOCOL_KEY, _SESSIONED).strip().lower()
+    return given in worker_keys.PROTOCOLS and given != _SESSIONED
+
+
+def _require_signed_requests(account: ErrorCollector) -> None:
+    """Older protocols sign no internal requests, which would need no password all the same."""
+    if _is_unsigned(account):
+        account.refuse(
+            _PROTOCOL_KEY,
+            "does not sign requests between workers, so anyone could send them without a password:"
+            f" with basic authentication (rest.extension.classes) use {_SESSIONED} on all workers"
+            " of the group",
+            allowed=_SESSIONED,
+        )
+
+
+def _build_herder_settings(config: DistributedConfig) -> HerderSettings:
+    return HerderSettings(
+        sync_timeout_s=config.sync_timeout_s,
+        unsync_backoff_s=config.unsync_backoff_s,
+        rebalance_delay_max_s=config.rebalance_delay_s,
+        topics_tracked=config.topic_tracking,
+        session_keys=SessionKeySettings(
+            ttl_ms=round(config.key_ttl_s * 1000),
+            generation_algorithm=config.key_algorithm,
+            size_bits=config.key_size,
+            signature_algorithm=config.signature_algorithm,
+            verification_algorithms=config.verification_algorithms,
+        ),
+    )
+
+
+def _build_member_settings(
+    config: DistributedConfig, connections: ConnectionSettings
+) -> GroupRebalanceConfig:
+    return GroupRebalanceConfig(
+        group_id=config.group_id,
+        session_timeout_s=config.session_timeout_s,
+        rebalance_timeout_s=config.rebalance_timeout_s,
+        heartbeat_interval_s=config.heartbeat_interval_s,
+        retry_backoff_s=connections.retry_backoff_s,
+        retry_backoff_max_s=connections.retry_backoff_max_s,
+        request_timeout_s=connections.request_timeout_s,
+        rebalance_delay_s=config.rebalance_delay_s,
+    )

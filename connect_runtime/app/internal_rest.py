@@ -1,0 +1,44 @@
+"""Settings of the internal REST server that the workers of one process share (KIP-710)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from connect_runtime.app import rest_listeners
+from connect_runtime.app.worker_settings import WorkerSettingsSource
+from connect_runtime.config import properties_file
+from connect_runtime.config.properties_file import ErrorCollector
+from connect_runtime.network import key_stores
+from connect_runtime.rest.rest_settings import RestSettings
+from connect_runtime.rest.rest_tls import HttpsContexts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InternalRestSettings:
+    """`https`: None where no listener speaks it. `warnings`: what a person should hear once."""
+
+    settings: RestSettings
+    https: HttpsContexts | None
+    warnings: tuple[str, ...] = ()
+
+
+def read_internal_rest(
+    properties: Mapping[str, str], source: WorkerSettingsSource
+) -> InternalRestSettings:
+    """From the `listeners`, `rest.advertised.*` and `listeners.https.*` (or `ssl.*`) among these
+    properties of `source.file`; others are not looked at. Raises `SettingsError` with all that is
+    wrong."""
+    account = ErrorCollector(
+        properties_file.resolve_properties(
+            properties, file=source.file, folder=source.folder, environment=source.environment
+        )
+    )
+    found = rest_listeners.read_rest_configuration(
+        account,
+        files=key_stores.create_store_files(source.folder),
+        environment=source.environment,
+        folder=source.folder,
+    )
+    warnings = account.finish()
+    return InternalRestSettings(settings=found.settings, https=found.https, warnings=warnings)

@@ -1,0 +1,92 @@
+"""Log format: lines to stderr, in UTC, as text or JSON.
+
+Text: `2026-01-31T08:00:00.123Z INFO mm2.copier.copy_loop: [east->west|task 3] caught up`; the
+message ends the line, so that a command at its end can be copied. Characters that are not
+printable are escaped and continuation lines are indented, so that no name or message from elsewhere
+can move the cursor or forge a line.
+
+JSON: one object per line with `time`, `level`, `logger`, `message`, and those of `flow`,
+`connector`, `task`, `topic`, `partition`, `operator` and `exception` that apply. Numbers are
+not quoted.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import logging
+import sys
+from typing import TextIO
+
+from connect_runtime.base import log_context, terminal_escape
+from connect_runtime.base.log_context import LogContextFilter
+
+TEXT_FORMAT = "text"
+JSON_FORMAT = "json"
+FORMATS = (TEXT_FORMAT, JSON_FORMAT)
+_INDENT = "    "
+_NUMERIC_FIELDS = ("task", "partition")
+
+
+class TextFormatter(logging.Formatter):
+    """A line for people; an exception's trace follows on lines of its own."""
+
+    def __init__(self) -> None:
+        super().__init__("%(utc)s %(levelname)s %(name)s: %(context)s%(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        record.utc = format_utc(record.created)
+        record.context = getattr(record, "context", "")
+        return terminal_escape.escape_lines(super().format(record), indent=_INDENT)
+
+
+class JsonFormatter(logging.Formatter):
+    """A line for machines, whatever the message holds."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, str | int] = {
+            "time": format_utc(record.created),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        for name in log_context.FIELDS:
+            value = getattr(record, name, None)
+            if value not in (None, ""):
+                line[name] = _parse_number(value) if name in _NUMERIC_FIELDS else str(value)
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        text = json.dumps(line, ensure_ascii=False)
+        return text if text.isprintable() else json.dumps(line)
+
+
+def _parse_number(value: object) -> int | str:
+    text = str(value)
+    return int(text) if text.isdecimal() else text
+
+
+def format_utc(seconds: float) -> str:
+    """Seconds since the epoch as ISO-8601 in UTC with milliseconds."""
+    moment = datetime.datetime.fromtimestamp(seconds, tz=datetime.UTC)
+    return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+
+
+def build_formatter(log_format: str) -> logging.Formatter:
+    """For `TEXT_FORMAT` or `JSON_FORMAT`."""
+    assert log_format in FORMATS, log_format
+    return JsonFormatter() if log_format == JSON_FORMAT else TextFormatter()
+
+
+def configure_logging(
+    log_format: str, *, level: int = logging.INFO, stream: TextIO | None = None
+) -> None:
+    """Make this process log to `stream` (stderr if None), and nowhere else. Call it once."""
+    handler = logging.StreamHandler(sys.stderr if stream is None else stream)
+    handler.setFormatter(build_formatter(log_format))
+    handler.addFilter(LogContextFilter())
+    root = logging.getLogger()
+    for old in list(root.handlers):
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(level)
+    logging.captureWarnings(capture=True)

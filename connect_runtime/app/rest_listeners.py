@@ -1,0 +1,237 @@
+"""REST settings of a worker: listeners, certificates, users, and warnings about exposed listeners.
+
+Users of basic authentication are found as Kafka Connect finds them: `KAFKA_OPTS` names a JAAS file
+(`-Djava.security.auth.login.config`), whose entry `KafkaConnect` names a properties file with a
+password for each user (PropertyFileLoginModule). A listener that the network reaches without a
+login or without TLS causes a warning.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import pathlib
+import shlex
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from connect_runtime.api.errors import ConfigError
+from connect_runtime.config import java_properties
+from connect_runtime.config.properties_file import ErrorCollector
+from connect_runtime.protocol.tls_settings import StoreFiles
+from connect_runtime.rest import basic_auth, cors, response_headers, rest_settings, rest_tls
+from connect_runtime.rest.rest_settings import RestListener, RestSettings
+from connect_runtime.rest.rest_tls import HttpsConfigError, HttpsContexts
+from connect_runtime.system import files
+
+JVM_OPTIONS_VARIABLE = "KAFKA_OPTS"
+_MAX_FILE_BYTES = 4 * 1024 * 1024
+_JAAS_OPTION = "-Djava.security.auth.login.config="
+
+
+def read_users(environment: Mapping[str, str], folder: pathlib.Path) -> dict[str, str]:
+    """Passwords by user; empty: everybody is let in. Raises `ConfigError`."""
+    jaas = folder / _find_jaas_file(environment.get(JVM_OPTIONS_VARIABLE, ""))
+    users = folder / basic_auth.find_users_file(_read_text(jaas, "utf-8"))
+    try:
+        return java_properties.parse_properties(_read_text(users, "iso-8859-1"))
+    except ValueError as error:
+        raise ConfigError(f"basic authentication: {users}: {error}") from None
+
+
+def _find_jaas_file(options: str) -> str:
+    try:
+        given = shlex.split(options)
+    except ValueError:
+        raise ConfigError(
+            f"basic authentication: {JVM_OPTIONS_VARIABLE} has an open quote"
+        ) from None
+    found = [each.removeprefix(_JAAS_OPTION) for each in given if each.startswith(_JAAS_OPTION)]
+    if not found or not found[-1]:
+        raise ConfigError(
+            "basic authentication needs a JAAS file: set the environment's "
+            f"{JVM_OPTIONS_VARIABLE} to"
+            f" {_JAAS_OPTION}/path/of/jaas.conf"
+        )
+    return found[-1].removeprefix("=")
+
+
+def _read_text(file: pathlib.Path, encoding: str) -> str:
+    try:
+        return files.read_bounded(file, most=_MAX_FILE_BYTES).decode(encoding)
+    except OSError as error:
+        raise ConfigError(f"basic authentication: cannot read {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"basic authentication: {file} is no UTF-8 text") from None
+
+
+_EXTENSIONS_KEY = "rest.extension.classes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestConfiguration:
+    """`uses_plain_ssl`: the worker's `ssl.*` are those of an https listener."""
+
+    settings: RestSettings
+    https: HttpsContexts | None
+    admin_https: HttpsContexts | None
+    users: Mapping[str, str] | None = field(repr=False)
+    uses_plain_ssl: bool
+
+
+def read_rest_configuration(
+    account: ErrorCollector,
+    *,
+    files: StoreFiles,
+    environment: Mapping[str, str],
+    folder: pathlib.Path,
+) -> RestConfiguration:
+    """What is wrong is noted, and left out of what comes back."""
+    found = _read_rest_settings(account)
+    main = _read_https(account, found.needs_https(), prefix=rest_tls.LISTENERS_PREFIX, files=files)
+    admin = _read_https(
+        account, found.needs_admin_https(), prefix=rest_tls.ADMIN_LISTENERS_PREFIX, files=files
+    )
+    return RestConfiguration(
+        settings=found,
+        https=main,
+        admin_https=admin,
+        users=_read_basic_auth_users(account, environment, folder) if found.basic_auth else None,
+        uses_plain_ssl=any(
+            needed and not any(key.startswith(prefix) for key in account.values)
+            for needed, prefix in (
+                (found.needs_https(), rest_tls.LISTENERS_PREFIX),
+                (found.needs_admin_https(), rest_tls.ADMIN_LISTENERS_PREFIX),
+            )
+        ),
+    )
+
+
+def _read_rest_settings(account: ErrorCollector) -> RestSettings:
+    """Read again and again, each time without the key that was found wrong."""
+    properties = dict(account.values)
+    while True:
+        try:
+            found = rest_settings.read_rest_settings(properties)
+            cors.parse_origins(found.access.origins)
+            response_headers.parse_rules(found.response_headers)
+        except ConfigError as error:
+            key, _, text = str(error).partition(": ")
+            account.refuse(key, text)
+            if properties.pop(key, None) is None:
+                return RestSettings()
+        else:
+            return found
+
+
+def _read_https(
+    account: ErrorCollector, needed: bool, *, prefix: str, files: StoreFiles
+) -> HttpsContexts | None:
+    if not needed:
+        return None
+    try:
+        return rest_tls.read_https_contexts(account.values, files=files, prefix=prefix)
+    except HttpsConfigError as error:
+        for key, text in error.problems:
+            account.refuse(key, text)
+        return None
+
+
+def _read_basic_auth_users(
+    account: ErrorCollector, environment: Mapping[str, str], folder: pathlib.Path
+) -> Mapping[str, str]:
+    found: Mapping[str, str] = {}
+    try:
+        found = read_users(environment, folder)
+    except ConfigError as error:
+        account.refuse(_EXTENSIONS_KEY, str(error))
+    else:
+        if not found:
+            account.warn(_EXTENSIONS_KEY, "the file of users is empty: everybody is let in")
+    return found
+
+
+_LISTENERS_KEY, _ADMIN_LISTENERS_KEY = "listeners", "admin.listeners"
+
+
+def warn_exposed_listeners(
+    account: ErrorCollector, rest: RestConfiguration, *, in_group: bool
+) -> None:
+    """One warning for each of `listeners` and `admin.listeners`. `in_group`: other workers must
+    reach this one."""
+    if account.wrong & {_LISTENERS_KEY, _ADMIN_LISTENERS_KEY}:
+        return
+    has_users = bool(rest.users)
+    found = rest.settings
+    _warn_exposed(account, _LISTENERS_KEY, found.listeners, rest.https, has_users=has_users)
+    _warn_exposed(
+        account,
+        _ADMIN_LISTENERS_KEY,
+        found.admin_listeners or (),
+        rest.admin_https,
+        has_users=has_users,
+    )
+    if in_group and _LISTENERS_KEY not in account.values:
+        account.warn(
+            _LISTENERS_KEY,
+            f"is not set: the REST API listens on {found.listeners[0]}, which other hosts cannot"
+            " reach. To run a group on several hosts, set listeners=https://HOST:PORT and a login"
+            " (rest.extension.classes)",
+        )
+
+
+def _warn_exposed(
+    account: ErrorCollector,
+    key: str,
+    listeners: Sequence[RestListener],
+    https: HttpsContexts | None,
+    *,
+    has_users: bool,
+) -> None:
+    beyond = [each for each in listeners if not is_loopback(each.host)]
+    anybody = [
+        each for each in beyond if not has_users and not _requires_client_certificate(each, https)
+    ]
+    if anybody:
+        account.warn(
+            key,
+            f"OPEN TO THE NETWORK WITHOUT AUTHENTICATION at {_format_addresses(anybody)}: "
+            "anyone who can reach"
+            " it can run connectors with this worker's rights on Kafka and on this host. Set"
+            f" rest.extension.classes={rest_settings.BASIC_AUTH_EXTENSION.rpartition('.')[2]} "
+            "with an https"
+            f" listener, or require client certificates ({key}.https.ssl.client.auth=required), or"
+            f" listen on this host only ({key}=http://127.0.0.1:PORT)",
+        )
+    plain = [each for each in beyond if has_users and each.scheme == "http"]
+    if plain:
+        account.warn(
+            key,
+            "passwords of the REST API's users go over the network unencrypted at "
+            f"{_format_addresses(plain)}:"
+            " use an https listener",
+        )
+
+
+def _requires_client_certificate(listener: RestListener, https: HttpsContexts | None) -> bool:
+    return (
+        listener.scheme == "https"
+        and https is not None
+        and https.server.verify_mode is ssl.CERT_REQUIRED
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Is a listener with this host reached from this machine alone? "" is every interface."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _format_addresses(listeners: Sequence[RestListener]) -> str:
+    """Addresses as people search for them."""
+    return ", ".join(
+        str(each) if each.host else f"{each.scheme}://0.0.0.0:{each.port} (every interface)"
+        for each in listeners
+    )

@@ -1,0 +1,126 @@
+"""Settings of a standalone worker, and the connector files that `connect-standalone` reads.
+
+A connector file is tried as Java's ConnectStandalone does: a JSON object with the configuration
+alone; a JSON object as `POST /connectors` takes it, where unknown fields are ignored; Java
+properties.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from connect_runtime.api.errors import ConfigError
+from connect_runtime.app import rest_listeners, worker_settings
+from connect_runtime.app.worker_settings import WorkerSettings, WorkerSettingsSource
+from connect_runtime.config import java_properties, properties_file, worker_config, worker_keys
+from connect_runtime.config.worker_config import StandaloneConfig
+from connect_runtime.herder.herder_state import HerderSettings
+from connect_runtime.rest import request_bodies
+from connect_runtime.rest.request_bodies import UnreadableBody
+from connect_runtime.storage.cluster_config_state import TargetState
+from connect_runtime.system import files
+
+_NAME_KEY = "name"
+_MAX_FILE_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectorFile:
+    """`config` is raw, `name` among it. `target_state` None: as ever, or STARTED."""
+
+    name: str
+    config: Mapping[str, str | None] = field(repr=False)
+    target_state: TargetState | None = None
+
+
+def read_connector_file(path: pathlib.Path) -> ConnectorFile:
+    """Raises `ConfigError`; no value is in its message."""
+    try:
+        content = files.read_bounded(path, most=_MAX_FILE_BYTES)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    try:
+        return parse_connector_file(content)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def parse_connector_file(content: bytes) -> ConnectorFile:
+    """The content of such a file. Raises `ConfigError`."""
+    if content.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
+        return _parse_json(content)
+    try:
+        found = java_properties.parse_properties(content.decode("iso-8859-1"))
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    return _build_named_connector(found)
+
+
+def _parse_json(content: bytes) -> ConnectorFile:
+    try:
+        return _build_named_connector(request_bodies.parse_config(content))
+    except UnreadableBody as error:
+        alone = str(error)
+    try:
+        request = request_bodies.parse_create_request(content, others=True)
+    except UnreadableBody as error:
+        words = str(error)
+        both = alone if words == alone else f"as a configuration {alone}; as a request {words}"
+        raise ConfigError(both) from None
+    given = request.config.get(_NAME_KEY, request.name)
+    if given != request.name:
+        raise ConfigError(
+            "the 'name' in 'config' is another than the 'name' beside it; give one of them"
+        )
+    if not request.name:
+        raise ConfigError("the connector has no 'name'; add it")
+    return ConnectorFile(
+        name=request.name,
+        config={**request.config, _NAME_KEY: request.name},
+        target_state=request.initial_state,
+    )
+
+
+def _build_named_connector(config: Mapping[str, str | None]) -> ConnectorFile:
+    name = config.get(_NAME_KEY)
+    if not name:
+        raise ConfigError(f"the connector has no '{_NAME_KEY}'; add it")
+    return ConnectorFile(name=name, config=config)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandaloneSettings(WorkerSettings):
+    """`offset_file`: `offset.storage.file.filename`."""
+
+    config: StandaloneConfig
+    offset_file: pathlib.Path
+
+
+def read_settings(
+    path: pathlib.Path, *, environment: Mapping[str, str] = os.environ
+) -> StandaloneSettings:
+    """From a file, whose plugins are imported. Raises `SettingsError` with all that is wrong."""
+    source = WorkerSettingsSource(
+        file=str(path), folder=pathlib.Path.cwd(), environment=environment
+    )
+    return parse_settings(properties_file.read_text(path), source)
+
+
+def parse_settings(content: str, source: WorkerSettingsSource) -> StandaloneSettings:
+    """As `read_settings`, of text that is already at hand."""
+    given = properties_file.parse_file(
+        content, file=source.file, folder=source.folder, environment=source.environment
+    )
+    account, parts = worker_settings.read_common_settings(source, given, worker_keys.STANDALONE)
+    rest_listeners.warn_exposed_listeners(account, parts.rest, in_group=False)
+    warnings = account.finish()
+    config = worker_config.parse_standalone_config(parts.properties)
+    return StandaloneSettings(
+        **worker_settings.build_common_settings(source, parts, warnings),
+        herder=HerderSettings(topics_tracked=config.topic_tracking),
+        config=config,
+        offset_file=source.folder / config.offset_file,
+    )

@@ -1,0 +1,396 @@
+"""Assembles a worker without its REST servers: herder, group, stores, connectors and tasks.
+
+The caller provides the worker's address, so that several workers can share one server
+(`multi_worker`), or one worker can have its own (`worker_process`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from connect_runtime.app.worker_settings import WorkerSettings
+from connect_runtime.base.timing import Deadline
+from connect_runtime.config.worker_config import StandaloneConfig, WorkerConfig
+from connect_runtime.group.connect_protocol import ConnectProtocol
+from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks
+from connect_runtime.herder import background_actions
+from connect_runtime.herder.background_actions import (
+    BackgroundActionDeps,
+    BackgroundActionRunner,
+    PendingReplies,
+)
+from connect_runtime.herder.blocking_actions import BlockingActionDeps, BlockingActionRunner
+from connect_runtime.herder.group_interface import WorkerGroup
+from connect_runtime.herder.herder_events import (
+    ConfigRecordRead,
+    ConnectorStateReached,
+    TaskReconfigurationRequested,
+)
+from connect_runtime.herder.herder_loop import (
+    HerderInbox,
+    HerderLoop,
+    HerderLoopDeps,
+    WorkerGroupState,
+)
+from connect_runtime.herder.peer_requests import PeerClient
+from connect_runtime.herder.worker_herder import WorkerHerder, WorkerHerderDeps
+from connect_runtime.kafka.task_clients import KafkaTaskClients
+from connect_runtime.kafka.topic_admin import TopicAdmin
+from connect_runtime.rest.rest_app import RestDependencies
+from connect_runtime.storage.cluster_config_state import TargetState
+from connect_runtime.storage.config_store import ConfigBackingStore
+from connect_runtime.storage.config_topic import ConfigChange
+from connect_runtime.storage.offset_store import LogOffsetBackingStore
+from connect_runtime.storage.shared_log import FencedWriter, SharedLog
+from connect_runtime.storage.status_records import StatusSubject
+from connect_runtime.storage.status_store import StatusBackingStore
+from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.log_levels import LogLevels
+from connect_runtime.system.threads import ThreadPool
+from connect_runtime.worker.connector_offsets import ConnectorOffsetRequests
+from connect_runtime.worker.connector_validation import ConnectorValidator
+from connect_runtime.worker.task_factory import WorkerDeps
+from connect_runtime.worker.worker import StartedItem, Worker
+from connect_runtime.worker.worker_metrics import WorkerMetrics
+
+_LOG = logging.getLogger(__name__)
+
+CLUSTER_ID_TIMEOUT_S = 60.0
+"""How long brokers may keep silent at the start: Java's default.api.timeout.ms."""
+TOPIC_READ_TIMEOUT_S = 120.0
+"""What making and reading one internal topic may take."""
+_STOP_TIMEOUT_S = 5.0
+_MAX_CALL_THREADS = 32
+_MAX_WAITING_CALLS = 1000
+_HERDER_STOP_MARGIN_S = 180.0
+"""What the herder may take besides the graceful stop of its work: it ends what it does first, and
+with brokers away every write of that takes its whole time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerAddress:
+    """Where a worker is: `url` is what others of its group are told, `worker_id` what it is called
+    in statuses. `peers` are the others; None: it asks nobody."""
+
+    worker_id: str
+    url: str
+    peers: PeerClient | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerGroupDeps:
+    """What a group is made with. `url`: where others reach this worker, `worker_id` as in
+    `WorkerAddress`."""
+
+    worker_id: str
+    url: str
+    configs: ConfigBackingStore
+    metrics: WorkerMetrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartupSnapshot:
+    """What a worker knows before it begins: what it is called, and what its topics say."""
+
+    worker_id: str
+    configs: ConfigBackingStore
+    statuses: StatusBackingStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerMode:
+    """What a worker in a group and one alone do not have in common. Nothing is started.
+
+    `among_peers`: there are other workers to ask.
+    """
+
+    settings: WorkerSettings
+    config: WorkerConfig
+    config_log: SharedLog
+    status_log: SharedLog
+    offset_log: SharedLog
+    fenced: FencedWriter | None
+    admin: TopicAdmin
+    make_group: Callable[[WorkerGroupDeps], WorkerGroup]
+    offers: ConnectProtocol
+    among_peers: bool
+    check: Callable[[StartupSnapshot], None]
+    """Asked once the stores are read; raises `FatalError` where it must not run."""
+
+
+def _do_nothing() -> None:
+    """Nobody wants to know."""
+
+
+class _EventPoster:
+    """Implements `ports.worker.Listener`."""
+
+    def __init__(self, posts: HerderInbox) -> None:
+        self._inbox = posts
+
+    def on_reached(self, connector: str, state: TargetState, error: str | None) -> None:
+        self._inbox.post(ConnectorStateReached(connector=connector, state=state, error=error))
+
+    def on_reconfiguration_wanted(self, connector: str) -> None:
+        self._inbox.post(TaskReconfigurationRequested(connector))
+
+
+BuildWorkerMode = Callable[[Callable[[str], None]], WorkerMode]
+"""Given what is to be told when something has ended that the worker cannot do without."""
+
+
+class WorkerAssembly:
+    """`reach`, `assemble`, `begin`, then `stop`, by one thread; what is shown, by any."""
+
+    def __init__(
+        self, make_kind: BuildWorkerMode, *, on_leading: Callable[[], None] = _do_nothing
+    ) -> None:
+        """`on_leading`: see `BackgroundActionDeps`. Raises `FatalError` on settings that the client
+        library refuses."""
+        self._ended = threading.Event()
+        self._broken: str | None = None
+        self.kind = kind = make_kind(self.give_up)
+        self._on_leading = on_leading
+        self._clock = SystemClock()
+        self._calls = ThreadPool(
+            "worker-call", threads_max=_MAX_CALL_THREADS, waiting_max=_MAX_WAITING_CALLS
+        )
+        self._plugin_calls = ThreadPool(
+            "plugin-call", threads_max=_MAX_CALL_THREADS, waiting_max=_MAX_WAITING_CALLS
+        )
+        self._inbox = HerderInbox()
+        self._tickets = PendingReplies()
+        self._configs = ConfigBackingStore(
+            kind.config_log, clock=self._clock, on_change=self._changed, fenced=kind.fenced
+        )
+        self._statuses = StatusBackingStore(kind.status_log, clock=self._clock)
+        self._offsets = LogOffsetBackingStore(kind.offset_log)
+        self._standing = WorkerGroupState(speaks=kind.offers)
+        self._home: WorkerAddress | None = None
+        self._cluster_id: str | None = None
+        self._loop: HerderLoop | None = None
+        self._worker: Worker | None = None
+        self.herder: WorkerHerder | None = None
+        self.metrics: WorkerMetrics | None = None
+
+    @property
+    def failure(self) -> str | None:
+        """Why it ended by itself."""
+        if self._loop is not None and self._loop.failure is not None:
+            return self._loop.failure
+        return self._broken
+
+    @property
+    def leads(self) -> bool:
+        """Is this worker its group's leader, as of the last round?"""
+        return self._standing.leads
+
+    @property
+    def leader_url(self) -> str:
+        """What the leader of the last round tells its group; "" before."""
+        return self._standing.leader_url
+
+    @property
+    def assigned(self) -> ConnectorsAndTasks:
+        """What it was given to run in the last round."""
+        return self._standing.assigned
+
+    @property
+    def assigned_offset(self) -> int:
+        """The offset of the configuration that the last round handed out; -1 before."""
+        return self._standing.config_offset
+
+    @property
+    def begun(self) -> Mapping[StatusSubject, StartedItem]:
+        """What it has begun, with which configurations, and what these have said since."""
+        return {} if self._worker is None else self._worker.begun.seen()
+
+    def reach(self) -> None:
+        """Ask which cluster it is. Raises `ConnectError` where nobody answers."""
+        end = Deadline.after(CLUSTER_ID_TIMEOUT_S, now_s=self._clock.now_s())
+        self._cluster_id = self.kind.admin.cluster_id(end)
+        _LOG.info("the Kafka cluster is %s", self._cluster_id)
+
+    def assemble(self, home: WorkerAddress) -> RestDependencies:
+        """What its REST API is made of; that answers from now on, and refuses what is too early."""
+        settings = self.kind.settings
+        self._home = home
+        levels = LogLevels(clock=self._clock)
+        self.metrics = WorkerMetrics(
+            worker_id=home.worker_id,
+            clock=self._clock,
+            sampling=self.kind.config.metrics.sampling,
+        )
+        member = self.kind.make_group(
+            WorkerGroupDeps(
+                worker_id=home.worker_id,
+                url=home.url,
+                configs=self._configs,
+                metrics=self.metrics,
+            )
+        )
+        around = self._surroundings(home, self.metrics, member)
+        self._worker = Worker(around, _EventPoster(self._inbox))
+        checks = ConnectorValidator(
+            installed=settings.plugins, worker=self.kind.config, resolve=settings.resolve
+        )
+        ordered = self._make_orders(around, checks=checks, peers=home.peers, levels=levels)
+        self._loop = self._make_loop(ordered, around, member)
+        self.herder = self._make_herder(self._loop, ordered, checks)
+        return RestDependencies(
+            herder=self.herder,
+            peers=home.peers,
+            clock=self._clock,
+            levels=levels,
+            users=settings.users,
+        )
+
+    def begin(self) -> None:
+        """Read the internal topics, look for the group. Raises `ConnectError`: stop it then."""
+        assert self._loop is not None, "it is assembled first"
+        assert self._home is not None
+        for store in (self._offsets, self._statuses, self._configs):
+            store.start(TOPIC_READ_TIMEOUT_S)
+        self.kind.check(
+            StartupSnapshot(
+                worker_id=self._home.worker_id, configs=self._configs, statuses=self._statuses
+            )
+        )
+        self._loop.start()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Has it ended by itself? `failure` then says why."""
+        return self._ended.wait(timeout_s)
+
+    def give_up(self, why: str) -> None:
+        """Something of it has ended that it cannot do without: `wait` returns. From any thread."""
+        _LOG.error("this worker cannot go on: %s", why)
+        self._broken = self._broken or why
+        self._ended.set()
+
+    def stop(self) -> None:
+        """Stop all work, leave the group, let go. Again: nothing happens."""
+        with contextlib.ExitStack() as last_first:  # each whatever comes of those before
+            last_first.callback(self.kind.admin.close)
+            for store in (self._offsets, self._statuses, self._configs):
+                last_first.callback(store.stop, _STOP_TIMEOUT_S)
+            last_first.callback(self._stop_calls)
+            last_first.callback(self._stop_herder)
+
+    def _stop_herder(self) -> None:
+        if self._loop is not None:
+            self._loop.ask_stop()
+            if not self._loop.join(self.kind.config.graceful_stop_s + _HERDER_STOP_MARGIN_S):
+                _LOG.error("the herder did not end in time, and is left behind")
+        self._inbox.close()
+        self._tickets.refuse_all(background_actions.SHUTTING_DOWN_REPLY)
+
+    def _stop_calls(self) -> None:
+        for calls in (self._calls, self._plugin_calls):
+            for name in calls.stop(_STOP_TIMEOUT_S):
+                _LOG.warning("%s has not ended, and is left to itself", name)
+
+    def _make_herder(
+        self, driven: HerderLoop, ordered: BackgroundActionRunner, checks: ConnectorValidator
+    ) -> WorkerHerder:
+        return WorkerHerder(
+            WorkerHerderDeps(
+                loop=driven,
+                standing=self._standing,
+                inbox=self._inbox,
+                asked=self._tickets,
+                orders=ordered,
+                configs=self._configs,
+                statuses=self._statuses,
+                validation=checks,
+                keys=self.kind.settings.herder.session_keys,
+                calls=self._calls,
+                plugin_calls=self._plugin_calls,
+                cluster_id=self._cluster_id,
+                is_standalone=isinstance(self.kind.config, StandaloneConfig),
+            )
+        )
+
+    def _make_orders(
+        self,
+        around: WorkerDeps,
+        *,
+        checks: ConnectorValidator,
+        peers: PeerClient | None,
+        levels: LogLevels,
+    ) -> BackgroundActionRunner:
+        assert self._worker is not None
+        hands = BackgroundActionDeps(
+            configs=self._configs,
+            statuses=self._statuses,
+            worker=self._worker,
+            offsets=ConnectorOffsetRequests(around),
+            peers=peers,
+            signs_with=self.kind.settings.herder.session_keys.signature_algorithm,
+            validate=checks.validate,
+            calls=self._calls,
+            plugin_calls=self._plugin_calls,
+            levels=levels,
+            worker_id=around.worker_id,
+            generation=around.generation,
+            on_leading=self._on_leading,
+        )
+        return BackgroundActionRunner(hands, asked=self._tickets, post=self._inbox.post)
+
+    def _surroundings(
+        self, home: WorkerAddress, metrics: WorkerMetrics, membership: WorkerGroup
+    ) -> WorkerDeps:
+        settings = self.kind.settings
+        return WorkerDeps(
+            config=self.kind.config,
+            worker_id=home.worker_id,
+            generation=lambda: self._standing.generation,
+            configs=self._configs.snapshot,
+            installed=settings.plugins,
+            clients=KafkaTaskClients(files=settings.files, clock=self._clock),
+            statuses=self._statuses,
+            offsets=self._offsets,
+            resolve=settings.resolve,
+            membership=membership,
+            metrics=metrics,
+            given=self._configs.given,
+            quiet=lambda: self._configs.quiet(settings.herder.session_keys.ttl_ms),
+            clock=self._clock,
+        )
+
+    def _make_loop(
+        self, ordered: BackgroundActionRunner, around: WorkerDeps, member: WorkerGroup
+    ) -> HerderLoop:
+        assert self._worker is not None
+        settings = self.kind.settings
+        asks = BlockingActionRunner(
+            BlockingActionDeps(
+                configs=self._configs,
+                statuses=self._statuses,
+                worker=self._worker,
+                calls=self._plugin_calls,
+                keys=settings.herder.session_keys,
+                resolve=around.resolved,
+            )
+        )
+        return HerderLoop(
+            HerderLoopDeps(
+                settings=settings.herder,
+                configs=self._configs,
+                statuses=self._statuses,
+                group=member,
+                questions=asks,
+                orders=ordered,
+                inbox=self._inbox,
+                standing=self._standing,
+                on_end=self._ended.set,
+                clock=self._clock,
+            )
+        )
+
+    def _changed(self, change: ConfigChange) -> None:
+        self._inbox.post(ConfigRecordRead(change))

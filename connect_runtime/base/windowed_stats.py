@@ -1,0 +1,123 @@
+"""Average, minimum, maximum and rate over the last few time windows, as in Kafka's metrics.
+
+Values are collected in windows, of which the newest are kept, so a result covers about the last
+`windows` x `window_s` seconds at constant cost. Java: `SampledStat` with `Avg`, `Max`, `Min`,
+`Rate` and `Frequencies`, and `CumulativeSum` for the total.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleWindows:
+    """`metrics.sample.window.ms`, here in seconds, and `metrics.num.samples`."""
+
+    window_s: float = 30.0
+    windows: int = 2
+
+    def __post_init__(self) -> None:
+        assert self.window_s > 0.0, self.window_s
+        assert self.windows >= 1, self.windows
+
+    @property
+    def span_s(self) -> float:
+        return self.windows * self.window_s
+
+
+@dataclass(slots=True)
+class _Window:
+    begun_s: float
+    last_s: float
+    count: int = 0
+    sum: float = 0.0
+    max: float = -math.inf
+    min: float = math.inf
+
+
+class WindowedValues(NamedTuple):
+    """As of one moment. `avg`, `max`, `min`: nan where nothing was observed lately. `rate`,
+    `count_rate`: the sum, and how many there were, a second. Of outcomes that are 1 or 0 `share` is
+    that of the ones and `share_of_zeros` of the others, both 0 where nothing was observed lately.
+    """
+
+    total: float
+    avg: float
+    max: float
+    rate: float
+    count_rate: float
+    min: float
+
+    @property
+    def share(self) -> float:
+        return 0.0 if math.isnan(self.avg) else self.avg
+
+    @property
+    def share_of_zeros(self) -> float:
+        return 0.0 if math.isnan(self.avg) else 1.0 - self.avg
+
+
+@dataclass(slots=True)
+class WindowedStat:
+    """A fold over observations; `now_s` never falls from call to call.
+
+    Invariants: windows are in order of time; one more is kept than counts in full, since the
+    oldest may overlap what is looked at.
+    """
+
+    sampling: SampleWindows
+    total: float = 0.0
+    _windows: list[_Window] = field(default_factory=list)
+
+    def observe(self, value: float, now_s: float) -> None:
+        self.observe_many(1, value, least=value, most=value, now_s=now_s)
+
+    def observe_many(
+        self, count: int, added: float, *, least: float, most: float, now_s: float
+    ) -> None:
+        """As if `count` values had been observed one by one that come to `added` together."""
+        assert count > 0, count
+        windows = self._windows
+        if not windows or now_s - windows[-1].begun_s >= self.sampling.window_s:
+            windows.append(_Window(now_s, now_s))
+            del windows[: -self.sampling.windows - 1]
+        window = windows[-1]
+        window.count += count
+        window.sum += added
+        window.last_s = now_s
+        if most > window.max:
+            window.max = most
+        if least < window.min:
+            window.min = least
+        self.total += added
+
+    def figures(self, now_s: float) -> WindowedValues:
+        count, added, most, least, begun_s = 0, 0.0, -math.inf, math.inf, now_s
+        for each in self._windows:
+            if now_s - each.last_s < self.sampling.span_s:
+                count += each.count
+                added += each.sum
+                most = max(most, each.max)
+                least = min(least, each.min)
+                begun_s = min(begun_s, each.begun_s)
+        if count == 0:
+            return WindowedValues(self.total, math.nan, math.nan, 0.0, 0.0, math.nan)
+        elapsed_s = self._elapsed_s(now_s - begun_s)
+        rate, count_rate = added / elapsed_s, count / elapsed_s
+        return WindowedValues(self.total, added / count, most, rate, count_rate, least)
+
+    def _elapsed_s(self, since_first_s: float) -> float:
+        """A rate just begun would be wild: all windows but the newest count as if they were full.
+        At least 1 ms."""
+        window_s = self.sampling.window_s
+        missing = max(0, self.sampling.windows - 1 - int(since_first_s / window_s))
+        return max(since_first_s + missing * window_s, 0.001)
+
+    def check_invariants(self) -> None:
+        assert len(self._windows) <= self.sampling.windows + 1, self._windows
+        begins = [each.begun_s for each in self._windows]
+        assert begins == sorted(begins), begins
+        assert all(each.count > 0 for each in self._windows), self._windows

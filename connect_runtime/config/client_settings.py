@@ -1,0 +1,215 @@
+"""Configurations of connectors' and tasks' Kafka clients, and what connectors may override.
+
+Precedence: a connector's override, then the worker's `producer.`, `consumer.` or `admin.`
+setting, then Connect's default. Only settings that Connect cannot work without are never
+overridden. Override policies: KIP-458, KIP-1188. Java: Worker.baseProducerConfigs and the methods
+next to it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from connect_runtime.api import config_def
+from connect_runtime.api.errors import ConfigError
+from connect_runtime.base.ids import ConnectorTaskId
+from connect_runtime.config import worker_keys
+from connect_runtime.config.worker_config import ClientOverridePolicy, WorkerConfig
+
+OverridePolicy = ClientOverridePolicy
+_TOKEN_ENDPOINT_KEYS = ("sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.jwks.endpoint.url")
+_PRINCIPAL_KEYS = frozenset({"sasl.jaas.config", "sasl.mechanism", "security.protocol"})
+
+_PRODUCER_DEFAULTS: Mapping[str, str] = {
+    "max.block.ms": str(2**63 - 1),
+    "enable.idempotence": "false",
+    "acks": "all",
+    "max.in.flight.requests.per.connection": "1",
+    "delivery.timeout.ms": str(2**31 - 1),
+}
+_CONSUMER_DEFAULTS: Mapping[str, str] = {
+    "enable.auto.commit": "false",
+    "auto.offset.reset": "earliest",
+}
+
+
+class ClientKind(enum.Enum):
+    """The value is the prefix of the worker's settings for it."""
+
+    PRODUCER = "producer."
+    CONSUMER = "consumer."
+    ADMIN = "admin."
+
+    @property
+    def override_prefix(self) -> str:
+        """Of the settings that a connector has for it."""
+        return f"{self.value}override."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientConfig:
+    """`properties` are whole, secrets included, `client.id` and `bootstrap.servers` among them."""
+
+    client_id: str
+    properties: Mapping[str, str] = field(repr=False)
+
+
+def build_source_producer_config(
+    worker: WorkerConfig,
+    config: Mapping[str, str | None],
+    task: ConnectorTaskId,
+) -> ClientConfig:
+    """For a task's records."""
+    return _build_config(
+        worker,
+        config,
+        kind=ClientKind.PRODUCER,
+        base=_PRODUCER_DEFAULTS,
+        client_id=f"producer-{task}",
+    )
+
+
+def build_sink_consumer_config(
+    worker: WorkerConfig,
+    config: Mapping[str, str | None],
+    task: ConnectorTaskId,
+) -> ClientConfig:
+    """For a task's records: its group is the connector's, its offsets are committed by us."""
+    plan = _build_sink_config(worker, config, task.connector, client_id=f"consumer-{task}")
+    return ClientConfig(
+        client_id=plan.client_id, properties={**plan.properties, "enable.auto.commit": "false"}
+    )
+
+
+def get_sink_group_id(
+    worker: WorkerConfig, config: Mapping[str, str | None], connector: str
+) -> str:
+    """The consumer group of a sink connector: of each of its tasks."""
+    return _build_sink_config(worker, config, connector, client_id="consumer").properties[
+        "group.id"
+    ]
+
+
+def build_admin_config(
+    worker: WorkerConfig, config: Mapping[str, str | None], of: str
+) -> ClientConfig:
+    """`of`: the connector, or the task, it is for. It begins with the worker's own settings."""
+    return _build_admin_config_as(worker, config, client_id=f"adminclient-{of}")
+
+
+def build_offsets_admin_config(
+    worker: WorkerConfig, config: Mapping[str, str | None], connector: str
+) -> ClientConfig:
+    """For the offsets of a sink connector's group: as `build_admin_config`, by the name that Java
+    gives it."""
+    return _build_admin_config_as(worker, config, client_id=f"worker-adminclient-{connector}")
+
+
+def _build_admin_config_as(
+    worker: WorkerConfig, config: Mapping[str, str | None], *, client_id: str
+) -> ClientConfig:
+    inherited = {
+        name: value
+        for name, value in worker.raw.items()
+        if not name.startswith(tuple(each.value for each in ClientKind))
+    }
+    return _build_config(
+        worker,
+        config,
+        kind=ClientKind.ADMIN,
+        base=inherited,
+        client_id=client_id,
+    )
+
+
+def _build_sink_config(
+    worker: WorkerConfig,
+    config: Mapping[str, str | None],
+    connector: str,
+    *,
+    client_id: str,
+) -> ClientConfig:
+    base = {**_CONSUMER_DEFAULTS, "group.id": f"connect-{connector}"}
+    return _build_config(worker, config, kind=ClientKind.CONSUMER, base=base, client_id=client_id)
+
+
+def find_overrides(config: Iterable[str], kind: ClientKind) -> dict[str, str]:
+    """A connector's keys that are for its clients of this kind, with what each overrides."""
+    prefix = kind.override_prefix
+    return {
+        name: name.removeprefix(prefix)
+        for name in config
+        if name.startswith(prefix) and name != prefix
+    }
+
+
+def find_refused_overrides(
+    worker: WorkerConfig, config: Iterable[str], kind: ClientKind
+) -> dict[str, str]:
+    """Overrides in a connector's configuration that the worker does not allow, with Java's text."""
+    return {
+        name: f"The '{worker.override_policy.value}' policy does not allow '{key}' to be overridden"
+        " in the connector configuration."
+        for name, key in find_overrides(config, kind).items()
+        if not _is_override_allowed(worker, key)
+    }
+
+
+def find_refused_token_endpoints(
+    worker: WorkerConfig, config: Mapping[str, str | None]
+) -> dict[str, str]:
+    """Keys of a configuration, a connector's or a task's, that name an issuer of tokens which the
+    worker does not allow; with the reason.
+
+    Whatever prefix they have: also connectors with clients of their own would send requests there
+    (CVE-2025-27817).
+    """
+    own = {value for name, value in worker.raw.items() if name.endswith(_TOKEN_ENDPOINT_KEYS)}
+    return {
+        name: f"{name}: this worker does not allow connectors to request tokens from {value}: use a"
+        f" URL that {worker_keys.OAUTH_URLS_KEY} lists in the worker's properties, or add this one"
+        " there"
+        for name, value in config.items()
+        if name.endswith(_TOKEN_ENDPOINT_KEYS) and value and value not in worker.oauth_urls | own
+    }
+
+
+def _is_override_allowed(worker: WorkerConfig, key: str) -> bool:
+    match worker.override_policy:
+        case OverridePolicy.ALL:
+            return True
+        case OverridePolicy.NONE:
+            return False
+        case OverridePolicy.PRINCIPAL:
+            return key in _PRINCIPAL_KEYS
+        case OverridePolicy.ALLOWLIST:
+            return key in worker.override_allowed
+
+
+def _build_config(
+    worker: WorkerConfig,
+    config: Mapping[str, str | None],
+    *,
+    kind: ClientKind,
+    base: Mapping[str, str],
+    client_id: str,
+) -> ClientConfig:
+    """Raises `ConfigError` for overrides that are not allowed."""
+    refused = find_refused_overrides(worker, config, kind)
+    if refused:
+        raise ConfigError(" ".join(refused.values()))
+    overrides = {
+        name: value
+        for name, value in config_def.with_prefix(config, kind.override_prefix).items()
+        if value is not None
+    }
+    properties = {
+        **base,
+        "client.id": f"connector-{client_id}",
+        "bootstrap.servers": worker.bootstrap,
+        **worker.under(kind.value),
+        **overrides,
+    }
+    return ClientConfig(client_id=properties["client.id"], properties=properties)

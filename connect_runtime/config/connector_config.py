@@ -1,0 +1,354 @@
+"""Parsed connector configuration, and the checks that involve more than one key.
+
+Parsing raises at the first invalid value; the checks add errors to the `ConfigValue` of each
+key, as `PUT /connector-plugins/.../config/validate` reports them. Overrides of client settings
+are checked against the worker's policy. Java: SourceConnectorConfig, SinkConnectorConfig,
+AbstractHerder.validateConnectorConfig; of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from connect_runtime.api import config_types
+from connect_runtime.api.config_def import ConfigValue
+from connect_runtime.api.config_infos import ConfigInfo, ConfigValueInfo
+from connect_runtime.api.config_types import ClassLoader
+from connect_runtime.api.errors import ConfigError
+from connect_runtime.api.task import TransactionBoundary
+from connect_runtime.base import bounded_regex
+from connect_runtime.base.bounded_regex import BoundedPattern, MatchLimitError, PatternError
+from connect_runtime.config import client_settings, connector_keys
+from connect_runtime.config.client_settings import ClientKind
+from connect_runtime.config.worker_config import WorkerConfig
+
+TOPICS, TOPICS_REGEX = "topics", "topics.regex"
+DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
+TOPIC_CREATION = "topic.creation."
+TOPIC_CREATION_GROUPS = f"{TOPIC_CREATION}groups"
+_TOPIC_CREATION_UNSUPPORTED = (
+    "Topics are not made by rules of a connector in this version: remove topic.creation.*, and"
+    " make them beforehand."
+)
+
+
+class ReloadAction(enum.Enum):
+    """`config.action.reload`: what follows when a provider's value changes."""
+
+    NONE = "none"
+    RESTART = "restart"
+
+
+class ErrorTolerance(enum.Enum):
+    """`errors.tolerance`: of which errors records are skipped."""
+
+    NONE = "none"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorHandlingConfig:
+    """`errors.*`; `retry_timeout_ms` -1: for ever."""
+
+    retry_timeout_ms: int = 0
+    retry_delay_max_ms: int = 60_000
+    tolerance: ErrorTolerance = ErrorTolerance.NONE
+    log: bool = False
+    log_messages: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectorConfig:
+    """What both kinds have. `raw`: everything as given, `${…}` resolved; it may hold secrets.
+
+    `find_unsupported_settings`: why it must not be run, by key.
+    """
+
+    raw: Mapping[str, str | None] = field(repr=False)
+    name: str
+    connector_class: str
+    tasks_max: int
+    enforce_tasks_max: bool
+    reload: ReloadAction
+    transforms: tuple[str, ...]
+    predicates: tuple[str, ...]
+    errors: ErrorHandlingConfig
+    not_offered: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceConnectorConfig(ConnectorConfig):
+    """What sources have besides. `boundary_interval_ms` None: the worker's flush interval."""
+
+    topic_creation_groups: tuple[str, ...]
+    exactly_once_required: bool
+    boundary: TransactionBoundary
+    boundary_interval_ms: int | None
+    offsets_topic: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkConnectorConfig(ConnectorConfig):
+    """What sinks have besides: exactly one of `topics` and `topics_regex`."""
+
+    topics: tuple[str, ...]
+    topics_regex: BoundedPattern | None
+    dead_letter_topic: str | None
+    dead_letter_replication: int
+    dead_letter_headers: bool
+
+
+def parse_source_config(
+    props: Mapping[str, str | None], *, load: ClassLoader = config_types.find_imported_class
+) -> SourceConnectorConfig:
+    """Raises `ConfigError` for the first value that cannot be meant."""
+    found = connector_keys.SOURCE.parse(props, load=load)
+    return SourceConnectorConfig(
+        **_parse_common_config(props, found),
+        topic_creation_groups=tuple(found["topic.creation.groups"]),
+        exactly_once_required=found["exactly.once.support"].lower() == "required",
+        boundary=TransactionBoundary.parse(found["transaction.boundary"]),
+        boundary_interval_ms=found["transaction.boundary.interval.ms"],
+        offsets_topic=found["offsets.storage.topic"],
+    )
+
+
+def parse_sink_config(
+    props: Mapping[str, str | None], *, load: ClassLoader = config_types.find_imported_class
+) -> SinkConnectorConfig:
+    """Raises `ConfigError`, also for `topics` and `topics.regex` at odds with each other."""
+    found = connector_keys.SINK.parse(props, load=load)
+    topics, pattern = tuple(found["topics"]), found["topics.regex"]
+    wrong = find_sink_topic_problems(props)
+    if wrong:
+        raise ConfigError(" ".join(dict.fromkeys(wrong.values())))
+    return SinkConnectorConfig(
+        **_parse_common_config(props, found),
+        topics=topics,
+        topics_regex=bounded_regex.compile_pattern(pattern) if pattern else None,
+        dead_letter_topic=found[DEAD_LETTER_TOPIC] or None,
+        dead_letter_replication=found["errors.deadletterqueue.topic.replication.factor"],
+        dead_letter_headers=found["errors.deadletterqueue.context.headers.enable"],
+    )
+
+
+def find_sink_topic_problems(props: Mapping[str, str | None]) -> dict[str, str]:
+    """What is wrong with a sink's `topics`, `topics.regex` and dead letter topic together, by key.
+
+    In the words of Java's SinkConnectorConfig.validate.
+    """
+    topics = [each.strip() for each in (props.get(TOPICS) or "").split(",") if each.strip()]
+    pattern = (props.get(TOPICS_REGEX) or "").strip()
+    dead = (props.get(DEAD_LETTER_TOPIC) or "").strip()
+    if topics and pattern:
+        return dict.fromkeys(
+            (TOPICS, TOPICS_REGEX),
+            f"{TOPICS} and {TOPICS_REGEX} are mutually exclusive options, but both are set.",
+        )
+    if not topics and not pattern:
+        return dict.fromkeys(
+            (TOPICS, TOPICS_REGEX), f"Must configure one of {TOPICS} or {TOPICS_REGEX}"
+        )
+    if dead and dead in topics:
+        listed = config_types.format_for_message(list(dict.fromkeys(topics)))
+        return {
+            TOPICS: f"The DLQ topic '{dead}' may not be included in the list of topics"
+            f" ('{TOPICS}={listed}') consumed by the connector"
+        }
+    if dead and pattern and _matches_topic(pattern, dead):
+        return {
+            TOPICS_REGEX: f"The DLQ topic '{dead}' may not be matched by the regex for the topics"
+            f" ('{TOPICS_REGEX}={pattern}') consumed by the connector"
+        }
+    return {}
+
+
+def find_unsupported_settings(found: Mapping[str, Any], given: Iterable[str]) -> dict[str, str]:
+    """Why what is configured is refused, by key: what this version does not honour, with a remedy.
+
+    `found`: parsed values; what was not understood may be missing. `given`: all names, of which
+    some mean something that no definition has. `errors.log.enable` may be anything: an error that
+    fails the task is logged in any case.
+    """
+    told = {name: text for name, wanted, text in _UNSUPPORTED_SETTINGS if wanted(found.get(name))}
+    if TOPIC_CREATION_GROUPS in found:
+        for name in sorted(each for each in given if each.startswith(TOPIC_CREATION)):
+            told[name] = _TOPIC_CREATION_UNSUPPORTED
+    return told
+
+
+def _tolerates_all(value: Any) -> bool:
+    return isinstance(value, str) and value != ErrorTolerance.NONE.value
+
+
+def _is_required(value: Any) -> bool:
+    return isinstance(value, str) and value.lower() == "required"
+
+
+_UNSUPPORTED_SETTINGS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    ("transforms", bool, "Transforms are not offered by this version: remove transforms."),
+    ("predicates", bool, "Predicates are not offered by this version: remove predicates."),
+    (
+        "errors.tolerance",
+        _tolerates_all,
+        "Errors cannot be tolerated by this version: set errors.tolerance to none.",
+    ),
+    (
+        "errors.retry.timeout",
+        bool,
+        "What failed is not tried again by this version: set errors.retry.timeout to 0.",
+    ),
+    (
+        DEAD_LETTER_TOPIC,
+        bool,
+        f"Dead letters are not written by this version: remove {DEAD_LETTER_TOPIC}.",
+    ),
+    (
+        "exactly.once.support",
+        _is_required,
+        "This worker does not have exactly-once source support enabled."
+        " Set exactly.once.support to requested.",
+    ),
+    (
+        "offsets.storage.topic",
+        bool,
+        "A connector's own offsets topic is not offered by this version: remove"
+        " offsets.storage.topic.",
+    ),
+)
+
+
+def _parse_common_config(
+    props: Mapping[str, str | None], found: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {
+        "raw": dict(props),
+        "name": found["name"],
+        "connector_class": found["connector.class"],
+        "tasks_max": found["tasks.max"],
+        "enforce_tasks_max": found["tasks.max.enforce"],
+        "reload": ReloadAction(found["config.action.reload"]),
+        "transforms": tuple(found["transforms"]),
+        "predicates": tuple(found["predicates"]),
+        "errors": ErrorHandlingConfig(
+            retry_timeout_ms=found["errors.retry.timeout"],
+            retry_delay_max_ms=found["errors.retry.delay.max.ms"],
+            tolerance=ErrorTolerance(found["errors.tolerance"]),
+            log=found["errors.log.enable"],
+            log_messages=found["errors.log.include.messages"],
+        ),
+        "not_offered": find_unsupported_settings(found, props),
+    }
+
+
+def _matches_topic(pattern: str, topic: str) -> bool:
+    try:
+        return bounded_regex.compile_pattern(pattern).fullmatch(topic, key=TOPICS_REGEX)
+    except PatternError:
+        return False  # the key's own check says so
+    except MatchLimitError as error:
+        raise ConfigError(str(error)) from None
+
+
+ConnectorProps = Mapping[str, str | None]
+ConfigValues = dict[str, ConfigValue]
+_ClientKind = ClientKind
+_GROUP_ID_OVERRIDE = f"{_ClientKind.CONSUMER.override_prefix}group.id"
+_SECRET_PATTERN = re.compile(
+    r"password|passphrase|secret|jaas\.config|\.key$|certificate|token|credential"
+)
+
+
+def add_error(values: ConfigValues, name: str, message: str, *, value: str | None = None) -> None:
+    """One more error on a key, which may be one that nobody has defined."""
+    found = values.setdefault(name, ConfigValue(name=name, value=value))
+    found.error_messages.append(message)
+
+
+def check_null_values(values: ConfigValues, config: ConnectorProps) -> None:
+    for name, value in config.items():
+        if value is None:
+            add_error(values, name, "Null value can not be supplied as the configuration value.")
+
+
+def check_sink_topics(values: ConfigValues, config: ConnectorProps) -> None:
+    """Of a sink."""
+    for name, message in find_sink_topic_problems(config).items():
+        add_error(values, name, message)
+
+
+def check_consumer_group(values: ConfigValues, config: ConnectorProps, *, workers: str) -> None:
+    """A sink's group must not be `workers`, the group that the workers are in."""
+    if _GROUP_ID_OVERRIDE in config:
+        group = config[_GROUP_ID_OVERRIDE]
+        if group == workers:
+            message = f"Consumer group {group} conflicts with Connect worker group {workers}"
+            add_error(values, _GROUP_ID_OVERRIDE, message, value=group)
+    elif f"connect-{values['name'].value}" == workers:
+        name = values["name"].value
+        message = (
+            f"Consumer group for sink connector named {name} conflicts with Connect worker group"
+            f" {workers}"
+        )
+        add_error(values, "name", message)
+
+
+def check_unsupported_settings(
+    values: ConfigValues, config: ConnectorProps, *, carried_out: Collection[str] = ()
+) -> None:
+    """Keys that have an error already get no second one. `carried_out`: by the connector."""
+    found = {name: each.value for name, each in values.items() if not each.error_messages}
+    for name, message in find_unsupported_settings(found, config).items():
+        if name not in carried_out:
+            add_error(values, name, message, value=config.get(name))
+
+
+def check_token_endpoints(
+    values: ConfigValues, config: ConnectorProps, worker: WorkerConfig
+) -> None:
+    """Keys that overrides of a client have are told by `check_client_overrides`."""
+    for name, message in client_settings.find_refused_token_endpoints(worker, config).items():
+        if not any(name in client_settings.find_overrides([name], kind) for kind in _ClientKind):
+            add_error(values, name, message, value=config.get(name))
+
+
+def check_client_overrides(
+    worker: WorkerConfig, config: ConnectorProps, *, sink: bool
+) -> list[ConfigInfo]:
+    """Every override of a client that the connector has, with the policy's error."""
+    found = []
+    for kind in _client_kinds(config, sink=sink):
+        refused = {
+            **client_settings.find_refused_token_endpoints(worker, config),
+            **client_settings.find_refused_overrides(worker, config, kind),
+        }
+        for name, key in client_settings.find_overrides(config, kind).items():
+            value = ConfigValueInfo(
+                name=name,
+                value=config_types.HIDDEN_PASSWORD if _SECRET_PATTERN.search(key) else config[name],
+                recommended_values=(),
+                errors=(refused[name],) if name in refused else (),
+                visible=True,
+            )
+            found.append(ConfigInfo(definition=None, value=value))
+    return found
+
+
+def _client_kinds(config: ConnectorProps, *, sink: bool) -> list[ClientKind]:
+    """Those that a connector with this configuration has."""
+    if sink:
+        dead_letters = (config.get(DEAD_LETTER_TOPIC) or "").strip()
+        return (
+            [_ClientKind.PRODUCER, _ClientKind.ADMIN, _ClientKind.CONSUMER]
+            if dead_letters
+            else [_ClientKind.CONSUMER]
+        )
+    found = [_ClientKind.PRODUCER]
+    own_offsets = bool((config.get("offsets.storage.topic") or "").strip())
+    if own_offsets or any(each.startswith(TOPIC_CREATION) for each in config):
+        found.append(_ClientKind.ADMIN)
+    return [*found, _ClientKind.CONSUMER] if own_offsets else found

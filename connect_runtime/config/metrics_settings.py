@@ -1,0 +1,65 @@
+"""Metrics settings of a worker: the sample window, and the Prometheus listener.
+
+`metrics.sample.window.ms` and `metrics.num.samples` are Java's. `prometheus.listener` is ours,
+because Java exposes metrics over JMX alone: `http://host:port`; without a host all interfaces,
+port 0 any free port, empty (the default) no listener. It has no password: it exposes nothing but
+names of connectors, tasks and classes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from connect_runtime.api import config_types
+from connect_runtime.base.windowed_stats import SampleWindows
+
+LISTENER_KEY = "prometheus.listener"
+_LISTENER_PATTERN = re.compile(r"http://\[?(?P<host>[0-9A-Za-z._:%-]*)\]?:(?P<port>[0-9]{1,5})/?")
+_MAX_PORT = 65_535
+_MIN_WINDOW_S = 0.001
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsListener:
+    """`host` "" is every interface, `port` 0 any free one."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerMetricsSettings:
+    """`listener` None: metrics are served nowhere."""
+
+    sampling: SampleWindows
+    listener: MetricsListener | None
+
+
+def validate_listener(name: str, value: Any) -> None:
+    """As a validator of `prometheus.listener`. Raises `ConfigError`."""
+    if value and _parse_listener(value) is None:
+        raise config_types.invalid(
+            name, value, "Value must have the form http://host:port, such as http://:9404"
+        )
+
+
+def parse_metrics_settings(found: Mapping[str, Any]) -> WorkerMetricsSettings:
+    """From properties that were parsed, and checked."""
+    window_s = float(found["metrics.sample.window.ms"]) / 1000.0
+    return WorkerMetricsSettings(
+        sampling=SampleWindows(
+            window_s=max(window_s, _MIN_WINDOW_S), windows=found["metrics.num.samples"]
+        ),
+        listener=_parse_listener(found[LISTENER_KEY]),
+    )
+
+
+def _parse_listener(text: str) -> MetricsListener | None:
+    """None for what is none."""
+    match = _LISTENER_PATTERN.fullmatch(text.strip())
+    if match is None or int(match["port"]) > _MAX_PORT:
+        return None
+    return MetricsListener(host=match["host"], port=int(match["port"]))

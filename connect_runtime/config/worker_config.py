@@ -1,0 +1,261 @@
+"""Parsed worker configuration, distributed and standalone, with the checks of Kafka 4.3.
+
+Settings of the REST API, the internal topics and secure connections are checked by the modules
+that use them: `rest`, `storage.topic_settings`, `protocol.security`. Java: WorkerConfig,
+DistributedConfig, StandaloneConfig.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from connect_runtime.api import config_def
+from connect_runtime.api.config_def import ConfigDef
+from connect_runtime.api.errors import ConfigError
+from connect_runtime.config import metrics_settings, worker_keys
+from connect_runtime.config.metrics_settings import WorkerMetricsSettings
+
+_KNOWN_PREFIXES = (
+    "key.converter.",
+    "value.converter.",
+    "header.converter.",
+    "config.providers.",
+    "config.storage.",
+    "offset.storage.",
+    "status.storage.",
+    "producer.",
+    "consumer.",
+    "admin.",
+    "listeners.",
+    "metrics.context.",
+    "mm2.",  # read by MirrorSourceTask
+    "sasl.",
+    "ssl.",
+)
+
+
+_VERIFICATION_ALGORITHMS = "inter.worker.verification.algorithms"
+
+
+class ExactlyOnceSourceMode(enum.Enum):
+    """`exactly.once.source.support`."""
+
+    DISABLED = "disabled"
+    PREPARING = "preparing"
+    ENABLED = "enabled"
+
+
+class ClientOverridePolicy(enum.Enum):
+    """`connector.client.config.override.policy`: what connectors may set of their clients."""
+
+    ALL = "All"
+    NONE = "None"
+    PRINCIPAL = "Principal"
+    ALLOWLIST = "Allowlist"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerConfig:
+    """What every worker has. `raw` are all properties as given: prefixes are looked up there."""
+
+    raw: Mapping[str, str] = field(repr=False)
+    bootstrap: str
+    key_converter: str
+    value_converter: str
+    header_converter: str
+    plugin_path: tuple[str, ...]
+    graceful_stop_s: float
+    flush_interval_s: float
+    flush_timeout_s: float
+    override_policy: ClientOverridePolicy
+    override_allowed: frozenset[str]
+    oauth_urls: frozenset[str]
+    topic_creation: bool
+    topic_tracking: bool
+    metrics: WorkerMetricsSettings
+
+    def under(self, prefix: str) -> dict[str, str]:
+        """The properties under a prefix, without it."""
+        return config_def.with_prefix(self.raw, prefix)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributedConfig(WorkerConfig):
+    """What members of a group have besides; times in seconds."""
+
+    group_id: str
+    protocol: str
+    session_timeout_s: float
+    heartbeat_interval_s: float
+    rebalance_timeout_s: float
+    rebalance_delay_s: float
+    sync_timeout_s: float
+    unsync_backoff_s: float
+    exactly_once: ExactlyOnceSourceMode
+    key_ttl_s: float
+    key_algorithm: str
+    key_size: int | None
+    signature_algorithm: str
+    verification_algorithms: tuple[str, ...]
+    client_id: str
+    creates_topics: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandaloneConfig(WorkerConfig):
+    """What a worker alone has besides."""
+
+    offset_file: str
+
+
+def parse_distributed_config(properties: Mapping[str, str]) -> DistributedConfig:
+    """Raises `ConfigError` for the first property that cannot be meant."""
+    found = _parse_properties(properties, worker_keys.DISTRIBUTED)
+    return DistributedConfig(
+        **_parse_common_config(properties, found),
+        group_id=found["group.id"],
+        protocol=found["connect.protocol"].lower(),
+        session_timeout_s=_get_seconds(found, "session.timeout.ms"),
+        heartbeat_interval_s=_get_seconds(found, "heartbeat.interval.ms"),
+        rebalance_timeout_s=_get_seconds(found, "rebalance.timeout.ms"),
+        rebalance_delay_s=_get_seconds(found, "scheduled.rebalance.max.delay.ms"),
+        sync_timeout_s=_get_seconds(found, "worker.sync.timeout.ms"),
+        unsync_backoff_s=_get_seconds(found, "worker.unsync.backoff.ms"),
+        exactly_once=ExactlyOnceSourceMode(found["exactly.once.source.support"].lower()),
+        key_ttl_s=_get_seconds(found, "inter.worker.key.ttl.ms"),
+        key_algorithm=found["inter.worker.key.generation.algorithm"],
+        key_size=found["inter.worker.key.size"],
+        signature_algorithm=found["inter.worker.signature.algorithm"],
+        verification_algorithms=tuple(found["inter.worker.verification.algorithms"]),
+        client_id=found["client.id"],
+        creates_topics=found["internal.topics.automatic.creation.enable"],
+    )
+
+
+def parse_standalone_config(properties: Mapping[str, str]) -> StandaloneConfig:
+    """Raises `ConfigError` for the first property that cannot be meant."""
+    found = _parse_properties(properties, worker_keys.STANDALONE)
+    return StandaloneConfig(
+        **_parse_common_config(properties, found), offset_file=found["offset.storage.file.filename"]
+    )
+
+
+def find_unknown_properties(properties: Iterable[str], definition: ConfigDef) -> list[str]:
+    """Properties that no worker knows: worth a warning, since Java takes them silently."""
+    return sorted(
+        each
+        for each in properties
+        if each not in definition.keys and not each.startswith(_KNOWN_PREFIXES)
+    )
+
+
+def _parse_common_config(properties: Mapping[str, str], found: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "raw": dict(properties),
+        "bootstrap": ",".join(found["bootstrap.servers"]),
+        "key_converter": found["key.converter"],
+        "value_converter": found["value.converter"],
+        "header_converter": found["header.converter"],
+        "plugin_path": tuple(found["plugin.path"] or ()),
+        "graceful_stop_s": _get_seconds(found, "task.shutdown.graceful.timeout.ms"),
+        "flush_interval_s": _get_seconds(found, "offset.flush.interval.ms"),
+        "flush_timeout_s": _get_seconds(found, "offset.flush.timeout.ms"),
+        "override_policy": _parse_override_policy(found["connector.client.config.override.policy"]),
+        "override_allowed": frozenset(found["connector.client.config.override.allowlist"]),
+        "oauth_urls": frozenset(found[worker_keys.OAUTH_URLS_KEY]),
+        "topic_creation": found["topic.creation.enable"],
+        "topic_tracking": found["topic.tracking.enable"],
+        "metrics": metrics_settings.parse_metrics_settings(found),
+    }
+
+
+def _parse_override_policy(name: str) -> ClientOverridePolicy:
+    """By its alias, or by the class that Java has for it; ValueError for another."""
+    simple = name.rpartition(".")[2].removesuffix("ConnectorClientConfigOverridePolicy")
+    return ClientOverridePolicy(simple)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PropertyProblem:
+    """`key` cannot be as it is; the text goes on from its name."""
+
+    key: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.text}"
+
+
+def find_problems(
+    properties: Mapping[str, str], definition: ConfigDef
+) -> tuple[PropertyProblem, ...]:
+    """All that keep these properties from being parsed: the first of each key."""
+    values = definition.validate_all(properties)
+    single = [
+        PropertyProblem(key=each.name, text=each.error_messages[0])
+        for each in values.values()
+        if each.error_messages
+    ]
+    wrong = {each.key for each in single}
+    found = {name: each.value for name, each in values.items() if name not in wrong}
+    return (*single, *_find_contradictions(found))
+
+
+def _parse_properties(properties: Mapping[str, str], definition: ConfigDef) -> dict[str, Any]:
+    found = definition.parse(properties)
+    for each in _find_contradictions(found):
+        raise ConfigError(str(each))
+    return found
+
+
+def _find_contradictions(found: Mapping[str, Any]) -> Iterator[PropertyProblem]:
+    """What is wrong with values that are right by themselves; some may be missing."""
+    policy = "connector.client.config.override.policy"
+    if policy in found:
+        yield from _build_unknown_policy_problem(policy, found[policy])
+    yield from _find_unusable_algorithms(found)
+    heartbeat, session = "heartbeat.interval.ms", "session.timeout.ms"
+    if {heartbeat, session} <= found.keys() and found[heartbeat] >= found[session]:
+        yield PropertyProblem(
+            key=heartbeat,
+            text=f"is {found[heartbeat]} and must be less than {session}, which is"
+            f" {found[session]}; a third of it is usual",
+        )
+
+
+def _build_unknown_policy_problem(key: str, name: str) -> Iterator[PropertyProblem]:
+    try:
+        _parse_override_policy(name)
+    except ValueError:
+        allowed = ", ".join(each.value for each in ClientOverridePolicy)
+        text = f"'{name}' is not allowed; allowed are {allowed}: Java classes cannot be loaded here"
+        yield PropertyProblem(key=key, text=text)
+
+
+def _find_unusable_algorithms(found: Mapping[str, Any]) -> Iterator[PropertyProblem]:
+    generation = "inter.worker.key.generation.algorithm"
+    signature, verification = "inter.worker.signature.algorithm", _VERIFICATION_ALGORITHMS
+    for key in (generation, verification):
+        given = found.get(key, [])
+        unknown_names = set([given] if isinstance(given, str) else given) - set(
+            worker_keys.SIGNATURE_ALGORITHMS
+        )
+        if unknown_names:
+            text = f"there is no algorithm {', '.join(sorted(unknown_names))} here; there are"
+            yield PropertyProblem(
+                key=key, text=f"{text} {', '.join(worker_keys.SIGNATURE_ALGORITHMS)}"
+            )
+    verified = found.get(verification)
+    if verified is not None and found.get(signature, verified[0]) not in verified:
+        yield PropertyProblem(
+            key=signature,
+            text=f"'{found[signature]}' must be one of {verification}, which are"
+            f" {', '.join(verified)}",
+        )
+
+
+def _get_seconds(found: Mapping[str, Any], key: str) -> float:
+    return float(found[key]) / 1000.0

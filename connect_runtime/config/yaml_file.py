@@ -1,0 +1,209 @@
+"""YAML configuration with line numbers: every scalar is text, and nothing is guessed.
+
+PyYAML parses, but its typing rules are off (`topics: 1.10` is the text "1.10", `no` is the text
+"no"), because Kafka's option types interpret the text later. Constructs that other loaders accept
+silently are problems here: duplicate keys, keys that are not text, several documents, recursive
+or exploding aliases, and excessive nesting, whose cost in PyYAML is quadratic in the depth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+_MAX_NODES = 100_000
+_MAX_DEPTH = 50
+_MERGE_TAG = "tag:yaml.org,2002:merge"
+_NULLS = ("", "~", "null", "Null", "NULL")
+_SIGN_BY_ERROR = {
+    "undefined alias": "*",
+    "duplicate anchor": "&",
+    "undefined tag handle": "!",
+    "duplicate tag handle": "!",
+}
+"""What PyYAML says of texts that begin with a sign of YAML's own; it quotes them, too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class YamlScalar:
+    """A single value. `text` is None where the file has nothing, `~` or `null` (unquoted)."""
+
+    text: str | None = field(repr=False)
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class YamlList:
+    items: tuple[YamlNode, ...]
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class YamlEntry:
+    key: str
+    line: int
+    value: YamlNode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class YamlSection:
+    """A mapping, in the file's order; each key once."""
+
+    entries: tuple[YamlEntry, ...]
+    line: int
+
+    def get(self, key: str) -> YamlEntry | None:
+        return next((entry for entry in self.entries if entry.key == key), None)
+
+
+YamlNode = YamlScalar | YamlList | YamlSection
+
+
+@dataclass(frozen=True, slots=True)
+class YamlProblem:
+    """What is wrong with the file as YAML. Lines count from 1."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class YamlDocument:
+    """`root` is None when the file is empty or its syntax is broken."""
+
+    root: YamlNode | None
+    problems: tuple[YamlProblem, ...]
+
+
+def parse_yaml(text: str) -> YamlDocument:
+    """Never raises: what cannot be read is in `problems`."""
+    try:
+        nodes = list(yaml.compose_all(text, Loader=_DepthLimitedLoader))
+    except yaml.YAMLError as error:
+        return YamlDocument(root=None, problems=(_describe_syntax_error(error),))
+    except _NestingTooDeepError as error:
+        problem = YamlProblem(error.line, f"is nested deeper than {_MAX_DEPTH} levels")
+        return YamlDocument(root=None, problems=(problem,))
+    if len(nodes) > 1:
+        line = nodes[1].start_mark.line + 1
+        return YamlDocument(
+            root=None, problems=(YamlProblem(line, "a second document begins here"),)
+        )
+    if not nodes or nodes[0] is None:
+        return YamlDocument(root=None, problems=())
+    reader = _NodeReader()
+    try:
+        root = reader.read(nodes[0])
+    except _AliasExplosionError as error:
+        problem = YamlProblem(error.line, "aliases repeat themselves without end")
+        return YamlDocument(root=None, problems=(problem,))
+    return YamlDocument(root=root, problems=tuple(sorted(reader.problems, key=lambda p: p.line)))
+
+
+def format_yaml(tree: object) -> str:
+    """Plain data (dicts, lists, text, numbers) as YAML, in the given order."""
+    return str(
+        yaml.safe_dump(
+            tree, sort_keys=False, default_flow_style=False, allow_unicode=True, width=1_000
+        )
+    )
+
+
+class _NestingTooDeepError(Exception):
+    """More than `_MAX_DEPTH` levels."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__(line)
+        self.line = line
+
+
+class _DepthLimitedLoader(yaml.SafeLoader):
+    """Gives up at `_MAX_DEPTH` levels, before it has scanned what is nested deeper."""
+
+    _depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            raise _NestingTooDeepError(self.line + 1)
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self._depth -= 1
+
+
+class _AliasExplosionError(Exception):
+    """Aliases that hold themselves, or multiply beyond any sensible size."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__(line)
+        self.line = line
+
+
+class _NodeReader:
+    """From PyYAML's nodes to ours; `problems` grows on the way."""
+
+    def __init__(self) -> None:
+        self.problems: list[YamlProblem] = []
+        self._open: set[int] = set()
+        self._count = 0
+
+    def read(self, node: Any) -> YamlNode:
+        line = node.start_mark.line + 1
+        self._count += 1
+        if self._count > _MAX_NODES or id(node) in self._open:
+            raise _AliasExplosionError(line)
+        if node.tag.startswith("!"):
+            self._report(line, f"has a tag: {_quoting_hint('!')}")
+        self._open.add(id(node))
+        found = self._read(node, line)
+        self._open.discard(id(node))
+        return found
+
+    def _read(self, node: Any, line: int) -> YamlNode:
+        if isinstance(node, yaml.ScalarNode):
+            empty = node.style is None and node.value in _NULLS
+            return YamlScalar(text=None if empty else node.value, line=line)
+        if isinstance(node, yaml.SequenceNode):
+            return YamlList(items=tuple(self.read(item) for item in node.value), line=line)
+        assert isinstance(node, yaml.MappingNode), node
+        return YamlSection(entries=self._entries(node), line=line)
+
+    def _entries(self, node: Any) -> tuple[YamlEntry, ...]:
+        entries: dict[str, YamlEntry] = {}
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            if key_node.tag == _MERGE_TAG or not isinstance(key_node, yaml.ScalarNode):
+                self._report(line, "a key has to be plain text (merge keys are not supported)")
+                continue
+            key = key_node.value
+            if key in entries:
+                first = entries[key].line
+                self._report(line, f"the key {key!r} is here twice, first in line {first}")
+                continue
+            entries[key] = YamlEntry(key=key, line=line, value=self.read(value_node))
+        return tuple(entries.values())
+
+    def _report(self, line: int, text: str) -> None:
+        self.problems.append(YamlProblem(line, text))
+
+
+def _describe_syntax_error(error: yaml.YAMLError) -> YamlProblem:
+    """PyYAML quotes the line, which may hold a password: only its own words are kept."""
+    if isinstance(error, yaml.MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        words = [_describe_parser_message(part) for part in (error.context, error.problem) if part]
+        line = mark.line + 1 if mark is not None else 1
+        return YamlProblem(line, "is not YAML: " + ", ".join(words))
+    return YamlProblem(1, "is not YAML: it holds characters that no text file has")
+
+
+def _describe_parser_message(said: str) -> str:
+    found = next((words for words in _SIGN_BY_ERROR if words in said), None)
+    return said if found is None else f"found {found}: {_quoting_hint(_SIGN_BY_ERROR[found])}"
+
+
+def _quoting_hint(sign: str) -> str:
+    return f"a text that begins with {sign} has to be in quotes"

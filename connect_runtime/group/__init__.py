@@ -1,0 +1,10 @@
+"""The Connect worker group protocol as pure state machines: membership, rebalances and assignors.
+
+`GroupMember` finds the coordinator, joins, syncs, sends heartbeats and leaves; it takes events and
+returns instructions. The leader's part of a rebalance is `perform_assignment`, which uses the eager
+or the incremental cooperative assignor (KIP-415). `ConnectorsAndTasks` is what is assigned, and
+`connect_protocol` the bytes that members exchange.
+
+May import `connect_runtime.base` and `.protocol`. No sockets, threads or clocks: the caller passes
+the time.
+"""

@@ -1,0 +1,108 @@
+"""Connectors and tasks as assignable items, and what the config topic asks to run.
+
+A connector is named by a string, a task by its id. A `WorkItem` is either, so that sets of both can
+be combined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from connect_runtime.base.ids import ConnectorTaskId
+
+WorkItem: TypeAlias = str | ConnectorTaskId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectorsAndTasks:
+    """Connectors and tasks. Their order says only what is taken away first: the first."""
+
+    connectors: tuple[str, ...] = ()
+    tasks: tuple[ConnectorTaskId, ...] = ()
+
+    @classmethod
+    def of(cls, items: Iterable[WorkItem]) -> ConnectorsAndTasks:
+        """Connectors and tasks told apart, each in the order given."""
+        connectors, tasks = [], []
+        for item in items:
+            if isinstance(item, str):
+                connectors.append(item)
+            else:
+                tasks.append(item)
+        return cls(connectors=tuple(connectors), tasks=tuple(tasks))
+
+    @property
+    def items(self) -> tuple[WorkItem, ...]:
+        return (*self.connectors, *self.tasks)
+
+    def __bool__(self) -> bool:
+        return bool(self.connectors or self.tasks)
+
+    def without(self, gone: Iterable[WorkItem]) -> ConnectorsAndTasks:
+        lacking = frozenset(gone)
+        return ConnectorsAndTasks(
+            connectors=tuple(each for each in self.connectors if each not in lacking),
+            tasks=tuple(each for each in self.tasks if each not in lacking),
+        )
+
+    def then(self, more: ConnectorsAndTasks) -> ConnectorsAndTasks:
+        """This first, then what `more` has besides."""
+        known = frozenset(self.items)
+        return ConnectorsAndTasks(
+            connectors=self.connectors
+            + tuple(each for each in more.connectors if each not in known),
+            tasks=self.tasks + tuple(each for each in more.tasks if each not in known),
+        )
+
+    @property
+    def counted(self) -> str:
+        """For people, where all names would be too many."""
+        return f"{len(self.connectors)} connector(s) and {len(self.tasks)} task(s)"
+
+    def __str__(self) -> str:
+        return f"connectors {list(self.connectors)}, tasks {[str(each) for each in self.tasks]}"
+
+
+NO_WORK = ConnectorsAndTasks()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfiguredWork:
+    """What the config topic asks for, as far as it was read.
+
+    offset: of the next record to read, -1 before the first was read (as members report it).
+    task_counts: connector -> number of its tasks, 0 for one whose task configurations are
+    incomplete, which runs no tasks until they are written anew.
+    """
+
+    offset: int = -1
+    task_counts: Mapping[str, int] = field(default_factory=dict)
+
+    def connectors(self) -> list[str]:
+        """In Java's order of strings."""
+        return sorted(self.task_counts, key=make_java_sort_key)
+
+    def work(self) -> ConnectorsAndTasks:
+        """Everything, in order: connectors by name, tasks by connector and number."""
+        names = self.connectors()
+        tasks = [
+            ConnectorTaskId(name, number)
+            for name in names
+            for number in range(self.task_counts[name])
+        ]
+        return ConnectorsAndTasks(connectors=tuple(names), tasks=tuple(tasks))
+
+
+def make_java_sort_key(name: str) -> bytes:
+    """Sort key: Java compares UTF-16 units, which differs from code points beyond U+D7FF."""
+    return name.encode("utf-16-be", "surrogatepass")
+
+
+def sort_items(items: Iterable[WorkItem]) -> list[WorkItem]:
+    """Connectors by name, then tasks by connector and number."""
+    work = ConnectorsAndTasks.of(items)
+    places = {each.connector: make_java_sort_key(each.connector) for each in work.tasks}
+    tasks = sorted(work.tasks, key=lambda each: (places[each.connector], each.task))
+    return [*sorted(work.connectors, key=make_java_sort_key), *tasks]

@@ -1,0 +1,98 @@
+"""Coordinator metrics of a group member: requests to the coordinator, and rebalances.
+
+Updated as requests are sent and answered; read as attributes of `connect-coordinator-metrics`.
+Java: AbstractCoordinator.GroupCoordinatorMetrics.
+"""
+
+from __future__ import annotations
+
+from connect_runtime.base.windowed_stats import SampleWindows, WindowedStat, WindowedValues
+
+_MS_PER_S = 1000.0
+_SECONDS_PER_HOUR = 3600.0
+_NEVER_HAPPENED = -1.0
+_HEARTBEAT_API, _JOIN_GROUP_API, _SYNC_GROUP_API = "heartbeat", "join_group", "sync_group"
+
+
+class CoordinatorMetrics:
+    """`now_s` never falls. A round begins with the first join after the last one ended well."""
+
+    def __init__(self, sampling: SampleWindows) -> None:
+        self._heartbeats_ms = WindowedStat(sampling)
+        self._heartbeats = 0
+        self._beat_s: float | None = None
+        self._joins_ms = WindowedStat(sampling)
+        self._joins = 0
+        self._syncs_ms = WindowedStat(sampling)
+        self._syncs = 0
+        self._rounds_ms = WindowedStat(sampling)
+        self._begun_s: float | None = None
+        self._ended_s: float | None = None
+        self._failures = WindowedStat(sampling)
+
+    def sent(self, api: str, now_s: float) -> None:
+        """A request of this kind (`messages.Message.api`); others than are measured, too."""
+        if api == _HEARTBEAT_API:
+            self._beat_s = now_s
+        elif api == _JOIN_GROUP_API and self._begun_s is None:
+            self._begun_s = now_s
+
+    def answered(self, api: str, *, code: int | None, took_s: float, now_s: float) -> None:
+        """With this error code, 0 for none; None: there was no answer.
+
+        A heartbeat counts whatever the code. That a join is refused because a new member has to
+        come again with its id counts as a failure, as in Java.
+        """
+        if api == _HEARTBEAT_API and code is not None:
+            self._heartbeats += 1
+            self._heartbeats_ms.observe(took_s * _MS_PER_S, now_s)
+        elif api in (_JOIN_GROUP_API, _SYNC_GROUP_API) and code != 0:
+            self._failures.observe(1.0, now_s)
+        elif api == _JOIN_GROUP_API:
+            self._joins += 1
+            self._joins_ms.observe(took_s * _MS_PER_S, now_s)
+        elif api == _SYNC_GROUP_API:
+            self._synced(took_s, now_s)
+
+    def _synced(self, took_s: float, now_s: float) -> None:
+        """The round is complete."""
+        self._syncs += 1
+        self._syncs_ms.observe(took_s * _MS_PER_S, now_s)
+        begun_s = now_s if self._begun_s is None else self._begun_s
+        self._rounds_ms.observe((now_s - begun_s) * _MS_PER_S, now_s)
+        self._begun_s, self._ended_s = None, now_s
+
+    def numbers(self, now_s: float) -> dict[str, float]:
+        """All but what is assigned."""
+        rounds, failures = self._rounds_ms.figures(now_s), self._failures.figures(now_s)
+        beats = self._heartbeats_ms.figures(now_s)
+        return {
+            "heartbeat-rate": beats.count_rate,
+            "heartbeat-total": float(self._heartbeats),
+            "heartbeat-response-time-max": beats.max,
+            "last-heartbeat-seconds-ago": _count_seconds_since(self._beat_s, now_s),
+            **_collect_request_metrics("join", self._joins, self._joins_ms.figures(now_s)),
+            **_collect_request_metrics("sync", self._syncs, self._syncs_ms.figures(now_s)),
+            "rebalance-latency-avg": rounds.avg,
+            "rebalance-latency-max": rounds.max,
+            "rebalance-latency-total": rounds.total,
+            "rebalance-total": float(self._syncs),
+            "rebalance-rate-per-hour": rounds.count_rate * _SECONDS_PER_HOUR,
+            "failed-rebalance-total": failures.total,
+            "failed-rebalance-rate-per-hour": failures.count_rate * _SECONDS_PER_HOUR,
+            "last-rebalance-seconds-ago": _count_seconds_since(self._ended_s, now_s),
+        }
+
+
+def _collect_request_metrics(what: str, number: int, figures: WindowedValues) -> dict[str, float]:
+    return {
+        f"{what}-rate": figures.count_rate,
+        f"{what}-total": float(number),
+        f"{what}-time-avg": figures.avg,
+        f"{what}-time-max": figures.max,
+    }
+
+
+def _count_seconds_since(at_s: float | None, now_s: float) -> float:
+    """Whole seconds, as Java's."""
+    return _NEVER_HAPPENED if at_s is None else float(int(now_s - at_s))

@@ -1,0 +1,214 @@
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup requests, and the output of one step of a member.
+
+Connect workers have no `group.instance.id`: a worker that restarts is a new member.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from connect_runtime.group import member_events
+from connect_runtime.group.coordinator import CoordinatorLookup
+from connect_runtime.group.member_events import (
+    MemberInstruction,
+    MemberLogLine,
+    PrepareJoin,
+    SendGroupRequest,
+)
+from connect_runtime.group.member_state import GroupGeneration, GroupRebalanceConfig
+from connect_runtime.protocol.request_builders import (
+    AnyNodeTarget,
+    NodeTarget,
+    RequestBuilder,
+    RequestTarget,
+)
+
+_JOIN_WITH_REASON = 8
+_LEAVE_WITH_REASON = 5
+_SYNC_WITH_PROTOCOL = 5
+_MAX_REASON_CHARS = 255
+
+
+def join_group(
+    group_id: str,
+    *,
+    member_id: str,
+    protocol_type: str,
+    protocols: Sequence[tuple[str, bytes]],
+    session_timeout_s: float,
+    rebalance_timeout_s: float,
+    reason: str,
+) -> RequestBuilder:
+    """`protocols`: (name, metadata), the favourite first. `member_id`: "" for a new member."""
+
+    def build(version: int, m: Any) -> Any:
+        said = {"reason": reason[:_MAX_REASON_CHARS]} if version >= _JOIN_WITH_REASON else {}
+        return m.JoinGroupRequest(
+            group_id=group_id,
+            session_timeout=datetime.timedelta(seconds=session_timeout_s),
+            rebalance_timeout=datetime.timedelta(seconds=rebalance_timeout_s),
+            member_id=member_id,
+            protocol_type=protocol_type,
+            protocols=tuple(
+                m.JoinGroupRequestProtocol(name=name, metadata=metadata)
+                for name, metadata in protocols
+            ),
+            **said,
+        )
+
+    return RequestBuilder(api="join_group", low=5, high=9, build=build)
+
+
+def sync_group(
+    group_id: str,
+    *,
+    member_id: str,
+    generation: int,
+    protocol_type: str,
+    protocol: str,
+    answers: Mapping[str, bytes],
+) -> RequestBuilder:
+    """`answers`: member id -> assignment, from the leader; empty from everybody else."""
+
+    def build(version: int, m: Any) -> Any:
+        named: dict[str, str] = {}
+        if version >= _SYNC_WITH_PROTOCOL:
+            named = {"protocol_type": protocol_type, "protocol_name": protocol}
+        return m.SyncGroupRequest(
+            group_id=group_id,
+            generation_id=generation,
+            member_id=member_id,
+            assignments=tuple(
+                m.SyncGroupRequestAssignment(member_id=to, assignment=answer)
+                for to, answer in answers.items()
+            ),
+            **named,
+        )
+
+    return RequestBuilder(api="sync_group", low=3, high=5, build=build)
+
+
+def heartbeat(group_id: str, *, member_id: str, generation: int) -> RequestBuilder:
+    def build(version: int, m: Any) -> Any:
+        return m.HeartbeatRequest(group_id=group_id, generation_id=generation, member_id=member_id)
+
+    return RequestBuilder(api="heartbeat", low=3, high=4, build=build)
+
+
+def leave_group(group_id: str, *, member_id: str, reason: str) -> RequestBuilder:
+    def build(version: int, m: Any) -> Any:
+        said = {"reason": reason[:_MAX_REASON_CHARS]} if version >= _LEAVE_WITH_REASON else {}
+        return m.LeaveGroupRequest(
+            group_id=group_id, members=(m.MemberIdentity(member_id=member_id, **said),)
+        )
+
+    return RequestBuilder(api="leave_group", low=3, high=5, build=build)
+
+
+@dataclass(slots=True, kw_only=True)
+class MemberStepOutput:
+    """Requests go to `search.node`, which must be known, on behalf of `generation`."""
+
+    settings: GroupRebalanceConfig
+    search: CoordinatorLookup
+    generation: GroupGeneration = field(default_factory=GroupGeneration)
+    _tokens: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    _told: list[MemberInstruction] = field(default_factory=list)
+
+    def take(self) -> list[MemberInstruction]:
+        """Everything since the last time, in order."""
+        told, self._told = self._told, []
+        return told
+
+    def tell(self, instruction: MemberInstruction) -> None:
+        self._told.append(instruction)
+
+    def note(self, text: str) -> None:
+        self.tell(MemberLogLine(f"group {self.settings.group_id}: {text}"))
+
+    # Each returns the token of its answer
+
+    def prepare(self) -> int:
+        token = next(self._tokens)
+        self.tell(PrepareJoin(token))
+        return token
+
+    def find(self) -> int:
+        timeout_s = self.settings.request_timeout_s
+        return self._send(
+            self.search.message(),
+            AnyNodeTarget(),
+            lane=member_events.GROUP_PURPOSE,
+            timeout_s=timeout_s,
+        )
+
+    def join(self, protocols: Sequence[tuple[str, bytes]], *, reason: str) -> int:
+        message = join_group(
+            self.settings.group_id,
+            member_id=self.generation.member_id,
+            protocol_type=self.settings.protocol_type,
+            protocols=protocols,
+            session_timeout_s=self.settings.session_timeout_s,
+            rebalance_timeout_s=self.settings.rebalance_timeout_s,
+            reason=reason,
+        )
+        return self._send_in_round(message)
+
+    def sync(self, answers: Mapping[str, bytes]) -> int:
+        message = sync_group(
+            self.settings.group_id,
+            member_id=self.generation.member_id,
+            generation=self.generation.number,
+            protocol_type=self.settings.protocol_type,
+            protocol=self.generation.protocol,
+            answers=answers,
+        )
+        return self._send_in_round(message)
+
+    def heartbeat(self) -> int:
+        message = heartbeat(
+            self.settings.group_id,
+            member_id=self.generation.member_id,
+            generation=self.generation.number,
+        )
+        return self._send_besides(message)
+
+    def leave(self, reason: str) -> int:
+        message = leave_group(
+            self.settings.group_id, member_id=self.generation.member_id, reason=reason
+        )
+        return self._send_besides(message)
+
+    def _send_in_round(self, message: RequestBuilder) -> int:
+        return self._send(
+            message,
+            self._coordinator,
+            lane=member_events.JOIN_PURPOSE,
+            timeout_s=self.settings.join_timeout_s,
+        )
+
+    def _send_besides(self, message: RequestBuilder) -> int:
+        return self._send(
+            message,
+            self._coordinator,
+            lane=member_events.GROUP_PURPOSE,
+            timeout_s=self.settings.session_timeout_s,
+        )
+
+    @property
+    def _coordinator(self) -> RequestTarget:
+        assert self.search.node is not None
+        return NodeTarget(self.search.node)
+
+    def _send(
+        self, message: RequestBuilder, to: RequestTarget, *, lane: str, timeout_s: float
+    ) -> int:
+        token = next(self._tokens)
+        self.tell(
+            SendGroupRequest(token=token, to=to, message=message, lane=lane, timeout_s=timeout_s)
+        )
+        return token

@@ -1,0 +1,287 @@
+"""Errors of Kafka clients, and the only place where librdkafka's errors are translated to them.
+
+Errors that callers distinguish have types of their own; all others are plain `RetriableError` or
+`FatalError`. Every message has three parts: what was being done and where, what the cluster or the
+network said, and what to do about it. librdkafka reports why a connection fails only through its
+error callback; `ConnectionReports` keeps that, so that "timed out" becomes "wrong password".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from confluent_kafka import KafkaError
+
+from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
+
+
+class UnreachableError(RetriableError):
+    """No broker answered in time: wrong address, network, or the cluster is down."""
+
+
+class AuthenticationError(FatalError):
+    """The brokers refuse our credentials, or we refuse their certificate."""
+
+
+class NotAuthorizedError(FatalError):
+    """We are known to the cluster, and may not do this."""
+
+
+class TopicMissingError(FatalError):
+    """The topic does not exist, or we may not know that it does."""
+
+
+class TopicExistsError(FatalError):
+    """Somebody else created the topic before us."""
+
+
+class UnsupportedByBrokersError(FatalError):
+    """The brokers are too old for the question."""
+
+
+# ruff: noqa: SLF001 - the library spells its local error codes with a leading underscore
+
+
+PARTITION_EOF = KafkaError._PARTITION_EOF
+GROUP_ERRORS = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._UNKNOWN_GROUP})
+OUT_OF_RANGE_ERRORS = frozenset(
+    {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION}
+)
+CORRUPT_BATCH_ERRORS = frozenset({KafkaError._BAD_MSG, KafkaError.INVALID_MSG})
+_WHOLE_REQUEST_ERRORS = frozenset(
+    {
+        KafkaError._INVALID_ARG,
+        KafkaError.INVALID_REQUEST,
+        KafkaError.UNKNOWN,
+        # A create.topic.policy, but also more than 10,000 partitions in one request.
+        KafkaError.POLICY_VIOLATION,
+    }
+)
+PURGED_ERRORS = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
+
+_CREDENTIALS_ADVICE = "check sasl.mechanism, sasl.jaas.config and security.protocol"
+_CERTIFICATES_ADVICE = "check the ssl.truststore.* and ssl.keystore.* settings"
+_ADDRESS_ADVICE = (
+    "check bootstrap.servers, security.protocol and the network, and that brokers are up"
+)
+_GRANT_ADVICE = "grant it with kafka-acls.sh --add, or use another user"
+_RETRY_ADVICE = "it may pass; look at the brokers when it stays"
+_TLS_REFUSAL = re.compile(
+    r"alert (bad |unknown |unsupported )?(certificate|ca\b|handshake failure)"
+)
+_LOCAL_DETAIL = re.compile(r" \(after \d{1,20}ms in state ")
+
+ErrorAdvice = tuple[type[ConnectError], str]
+"""What a code becomes, and what to do about it."""
+
+_AUTHENTICATION_ERRORS: dict[int, ErrorAdvice] = {
+    KafkaError._AUTHENTICATION: (AuthenticationError, _CREDENTIALS_ADVICE),
+    KafkaError.SASL_AUTHENTICATION_FAILED: (AuthenticationError, _CREDENTIALS_ADVICE),
+    KafkaError.UNSUPPORTED_SASL_MECHANISM: (AuthenticationError, _CREDENTIALS_ADVICE),
+    KafkaError.ILLEGAL_SASL_STATE: (AuthenticationError, _CREDENTIALS_ADVICE),
+    KafkaError._SSL: (AuthenticationError, _CERTIFICATES_ADVICE),
+}
+
+_NETWORK_ERRORS: dict[int, ErrorAdvice] = dict.fromkeys(
+    (
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._RESOLVE,
+        KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._MSG_TIMED_OUT,  # also of one request to a silent broker, without retries
+    ),
+    (UnreachableError, _ADDRESS_ADVICE),
+)
+
+_AUTHORIZATION_ERRORS: dict[int, ErrorAdvice] = dict.fromkeys(
+    (
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ),
+    (NotAuthorizedError, _GRANT_ADVICE),
+)
+
+_MISSING_TOPIC_ERRORS: dict[int, ErrorAdvice] = dict.fromkeys(
+    (
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.UNKNOWN_TOPIC_ID,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+    ),
+    (
+        TopicMissingError,
+        "create the topic, or grant DESCRIBE on it: without that right it looks missing",
+    ),
+)
+
+_REFUSAL_ERRORS: dict[int, ErrorAdvice] = {
+    KafkaError.TOPIC_ALREADY_EXISTS: (
+        TopicExistsError,
+        "use it as it is if its partitions and settings are as wanted",
+    ),
+    KafkaError.TOPIC_EXCEPTION: (
+        FatalError,
+        "names have at most 249 letters, digits, '.', '_' and '-', and '.' collides with '_'",
+    ),
+    KafkaError.POLICY_VIOLATION: (
+        FatalError,
+        "the cluster's own policy forbids it: change what is asked for, or the policy",
+    ),
+    KafkaError.INVALID_REPLICATION_FACTOR: (
+        RetriableError,  # brokers may still be starting
+        "set a replication.factor of at most the number of brokers",
+    ),
+    KafkaError.INVALID_PARTITIONS: (
+        FatalError,
+        "a topic has at least one partition, and their number only grows",
+    ),
+    KafkaError.INVALID_CONFIG: (
+        FatalError,
+        "correct the property",
+    ),
+    KafkaError._UNSUPPORTED_FEATURE: (UnsupportedByBrokersError, "this needs newer brokers"),
+    KafkaError.UNSUPPORTED_VERSION: (UnsupportedByBrokersError, "this needs newer brokers"),
+    KafkaError.MSG_SIZE_TOO_LARGE: (FatalError, "raise max.message.bytes of the topic"),
+    KafkaError.RECORD_LIST_TOO_LARGE: (FatalError, "raise segment.bytes of the topic"),
+}
+
+_RETRIABLE_ERRORS: dict[int, ErrorAdvice] = dict.fromkeys(
+    (
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.THROTTLING_QUOTA_EXCEEDED,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.UNKNOWN_MEMBER_ID,  # a consumer joins its group again
+        KafkaError._DESTROY_BROKER,
+        KafkaError._ISR_INSUFF,
+        KafkaError._NOENT,  # no leader at the moment
+        KafkaError._WAIT_CACHE,
+    ),
+    (RetriableError, _RETRY_ADVICE),
+)
+
+_ADVICE_BY_CODE = {
+    **_AUTHENTICATION_ERRORS,
+    **_NETWORK_ERRORS,
+    **_AUTHORIZATION_ERRORS,
+    **_MISSING_TOPIC_ERRORS,
+    **_REFUSAL_ERRORS,
+    **_RETRIABLE_ERRORS,
+}
+_UNKNOWN_ERROR_ADVICE: ErrorAdvice = (FatalError, "see the brokers' log")
+
+
+@dataclass(slots=True)
+class ConnectionReports:
+    """What one client's error callback said since it last got an answer.
+
+    Bounded: the latest of each kind. Any thread may ask.
+    """
+
+    _latest: dict[int, KafkaError] = field(default_factory=dict)
+
+    def on_error(self, error: KafkaError) -> None:
+        """Is the client's `error_cb`.
+
+        With TLS 1.3 the broker's verdict on our certificate comes after the handshake, which the
+        library takes for a broken connection.
+        """
+        if error.code() == KafkaError._TRANSPORT and _TLS_REFUSAL.search(error.str()):
+            error = KafkaError(KafkaError._SSL, error.str())
+        if error.code() in _AUTHENTICATION_ERRORS or error.code() in _NETWORK_ERRORS:
+            self._latest[error.code()] = error
+
+    def forget(self) -> None:
+        """Called when an answer came: what went wrong before has passed."""
+        self._latest.clear()
+
+    def refused(self) -> KafkaError | None:
+        """The brokers' (or our own TLS library's) refusal, which no waiting heals."""
+        return self._first(_AUTHENTICATION_ERRORS)
+
+    def reason(self) -> KafkaError | None:
+        """The most telling report: a refusal, else the network's answer."""
+        return self.refused() or self._first(_NETWORK_ERRORS)
+
+    def _first(self, codes: dict[int, ErrorAdvice]) -> KafkaError | None:
+        found = (self._latest.get(code) for code in codes)
+        return next((each for each in found if each is not None), None)
+
+
+def is_network_error(error: KafkaError) -> bool:
+    """True when the library gave up waiting, so that a `ConnectionReports` knows more."""
+    return error.code() in _NETWORK_ERRORS
+
+
+def create_timeout_error() -> KafkaError:
+    """What the library says when nothing came in time, for waits that it does not end itself."""
+    return KafkaError(KafkaError._TIMED_OUT)
+
+
+def may_concern_whole_request(error: KafkaError) -> bool:
+    """True for answers that one bad topic can bring upon all topics of a request."""
+    return error.code() in _WHOLE_REQUEST_ERRORS
+
+
+def is_missing_topic(error: KafkaError) -> bool:
+    """True for a topic that is not there, or not yet known to the broker asked."""
+    return error.code() in _MISSING_TOPIC_ERRORS
+
+
+def is_retriable(error: KafkaError) -> bool:
+    """True for what passes by itself, as far as the code tells."""
+    return error.code() in _NETWORK_ERRORS or error.code() in _RETRIABLE_ERRORS
+
+
+def translate_error(
+    error: KafkaError,
+    doing: str,
+    *,
+    where: str,
+    reports: ConnectionReports | None = None,
+    own: Mapping[int, ErrorAdvice] | None = None,
+) -> ConnectError:
+    """Make ours of the library's. `doing` begins the message: "creating topic orders".
+
+    `where` names the cluster with its bootstrap addresses. With `reports`, a mere time-out is
+    explained by what the client's connections said. `own`: what codes mean to this question alone.
+    """
+    if reports is not None and is_network_error(error):
+        error = reports.reason() or error
+    kind, advice = (own or {}).get(error.code()) or _ADVICE_BY_CODE.get(
+        error.code(), _UNKNOWN_ERROR_ADVICE
+    )
+    said = _strip_local_detail(error.str()).strip().rstrip(".")
+    return kind(f"{doing} on {where}: {said} ({error.name().lstrip('_')}); {advice}")
+
+
+def _strip_local_detail(said: str) -> str:
+    """Without ` (after 5ms in state CONNECT, 30 identical error(s) suppressed)` at its end."""
+    found = _LOCAL_DETAIL.search(said)
+    return said[: found.start()] if found and said.endswith(")") else said
+
+
+def translate_error_code(
+    code: int, doing: str, *, where: str, own: Mapping[int, ErrorAdvice] | None = None
+) -> ConnectError:
+    """As `translate_error`, of an error code that a broker answered to a request of our own."""
+    return translate_error(KafkaError(code), doing, where=where, own=own)

@@ -1,0 +1,109 @@
+"""Forwards librdkafka's log lines to Python loggers below `librdkafka`, one per cluster.
+
+Lines are delivered when a client is polled. Secrets are redacted, and repeated lines suppressed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+import urllib.parse
+from collections.abc import Collection
+
+from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.protocol import oauthbearer
+
+LIBRDKAFKA_LOGGER = logging.getLogger("librdkafka")
+_ISSUER_ERROR_PREFIXES = (
+    'Failed to retrieve OIDC token from "',
+    "Failed to acquire SASL OAUTHBEARER token",
+)
+_NOT_JSON_MESSAGE = "Response is not JSON encoded"
+_HTTP_STATUS = re.compile(r" \([0-9]{3}\)$")
+_HTTP_STATUS_CHARS = len(" (401)")
+_REPEAT_INTERVAL_S = 30.0
+_MAX_REMEMBERED_TEXTS = 200
+_DURATION_PATTERN = re.compile(r"\(after \d{1,20}ms in state [^)]{0,200}\)|(?<!\d)\d++ms\b")
+
+
+def get_cluster_logger(access: KafkaClusterAccess) -> logging.Logger:
+    """That of a cluster's clients, named after it, or after its addresses where it has no name."""
+    addresses = ",".join(access.bootstrap)
+    found = LIBRDKAFKA_LOGGER.getChild(
+        access.name or hashlib.sha256(addresses.encode()).hexdigest()[:8]
+    )
+    discretion = next((each for each in found.filters if isinstance(each, _RedactingFilter)), None)
+    if discretion is None:
+        discretion = _RedactingFilter()
+        found.addFilter(discretion)
+    discretion.forms = discretion.forms | list_secret_forms(access)
+    return found
+
+
+def list_secret_forms(access: KafkaClusterAccess) -> frozenset[str]:
+    """Of the secret of an issuer's: as it is, and as it is sent where
+    `sasl.oauthbearer.header.urlencode` is on."""
+    secret = access.secret
+    return frozenset({secret, urllib.parse.quote_plus(secret)} if secret else ())
+
+
+def redact_secrets(text: str, forms: Collection[str]) -> str:
+    """The text without any of these, and without the answer of an issuer of tokens."""
+    text = _strip_issuer_response(text)
+    for each in sorted(forms, key=len, reverse=True):
+        text = text.replace(each, "…")
+    return text
+
+
+def _strip_issuer_response(text: str) -> str:
+    """librdkafka repeats the whole body of an issuer's refusal. Any host may be named as issuer, so
+    that its answers would be read in statuses: of them the error code is kept, no more."""
+    for mark in _ISSUER_ERROR_PREFIXES:
+        before, found, rest = text.partition(mark)
+        if not found:
+            continue
+        if mark.endswith('"'):
+            endpoint, _, rest = rest.partition('"')
+            mark = f'{mark}{endpoint}"'
+        answer = rest.removeprefix(":").strip()
+        return f"{before}{mark}: {_keep_error_code(answer)}"
+    return text
+
+
+def _keep_error_code(answer: str) -> str:
+    if answer.startswith(_NOT_JSON_MESSAGE):
+        return _NOT_JSON_MESSAGE
+    status = _HTTP_STATUS.search(answer[-_HTTP_STATUS_CHARS:])
+    body = answer if status is None else answer[: -len(status[0])]
+    try:
+        said = json.loads(body)
+    except (ValueError, RecursionError):
+        said = None
+    code = oauthbearer.read_oauth_error_code(said) if isinstance(said, dict) else None
+    told = code or "the issuer's answer is not repeated"
+    return told if status is None else told + status[0]
+
+
+class _RedactingFilter(logging.Filter):
+    """`list_secret_forms`: all that clients of this cluster have had to hide; older ones may still
+    be there.
+
+    While brokers are away a client tells so many times a second; once in a while is enough.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.forms: frozenset[str] = frozenset()
+        self.told_s: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.msg, record.args = redact_secrets(record.getMessage(), self.forms), ()
+        text = _DURATION_PATTERN.sub("", record.msg)
+        if record.created - self.told_s.get(text, -_REPEAT_INTERVAL_S) < _REPEAT_INTERVAL_S:
+            return False
+        if len(self.told_s) >= _MAX_REMEMBERED_TEXTS:
+            self.told_s.clear()
+        self.told_s[text] = record.created
+        return True

@@ -1,0 +1,287 @@
+"""Writers of the internal topics: a plain producer, and the leader's fenced one (KIP-618).
+
+Records of one partition stay in order, because one request at a time is in flight. As with Java
+workers, a key always goes to the same partition. Records carry a header that says that a worker of
+this implementation wrote them; Java workers ignore it.
+
+Each write of the transactional writer is one transaction. Claiming a transactional id fences every
+earlier writer of it. After any failure the producer is discarded; the next claim settles the open
+transaction.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import threading
+from collections.abc import Mapping, Sequence
+
+import confluent_kafka
+
+from connect_runtime.base import plurals
+from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
+from connect_runtime.base.timing import Clock, Deadline
+from connect_runtime.kafka import client_errors, librdkafka_clients
+from connect_runtime.kafka.client_errors import ConnectionReports
+from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.storage.shared_log import KeyedRecord, OnRecorded, WritePrivilegeLost
+from connect_runtime.system.threads import PendingWork
+
+_MARK_HEADER = "connect_runtime"
+MARK_HEADERS: list[tuple[str, str | bytes | None]] = [(_MARK_HEADER, b"")]
+
+
+def is_own_record(message: confluent_kafka.Message) -> bool:
+    return any(each[0] == _MARK_HEADER for each in message.headers() or ())
+
+
+def read_timestamp_ms(message: confluent_kafka.Message) -> int:
+    """When it was written; -1 where the record does not say."""
+    kind, found = message.timestamp()
+    return -1 if kind == confluent_kafka.TIMESTAMP_NOT_AVAILABLE else int(found)
+
+
+_PRODUCER_SETTINGS: Mapping[str, object] = {
+    "acks": "all",
+    "enable.idempotence": False,
+    "max.in.flight.requests.per.connection": 1,
+    "partitioner": "murmur2_random",
+    "linger.ms": 0,
+    "request.timeout.ms": 8_000,  # of one try: a silent leader may be none any more
+    "batch.size": 65_536,  # a record that is too large is refused alone
+    "message.max.bytes": 100_000_000,  # what is too large, the topic says
+    "queue.buffering.max.kbytes": 262_144,
+    "allow.auto.create.topics": False,
+}
+_REPORT_POLL_S = 0.2
+_FINAL_REPORTS_TIMEOUT_S = 5.0  # after a purge the library answers at once, if it gets a core
+
+
+class LogRetryPolicy(enum.Enum):
+    """What becomes of a record that a broker did not take; the value is librdkafka's settings."""
+
+    TRIED_FOREVER = "forever"
+    TRIED_ONCE = "once"
+
+    @property
+    def settings(self) -> Mapping[str, object]:
+        """In librdkafka's words. Whoever tries once hears of it, and may have a newer record."""
+        if self is LogRetryPolicy.TRIED_FOREVER:
+            return {"message.timeout.ms": 0}
+        return {"message.timeout.ms": 120_000, "retries": 0}
+
+
+class SharedLogWriter:
+    """One producer's life. `run` is the body of its thread.
+
+    Invariant: `_waiting` counts every record that was taken and whose callback has not run yet.
+    """
+
+    def __init__(
+        self,
+        access: KafkaClusterAccess,
+        *,
+        topic: str,
+        client_id: str,
+        patience: LogRetryPolicy,
+        clock: Clock,
+    ) -> None:
+        self._where = access.where
+        self._topic = topic
+        self._clock = clock
+        self._reports = ConnectionReports()
+        self._waiting = PendingWork()
+        self._lock = threading.Lock()
+        self._recorded: dict[int, int] = {}
+        self._closed = False
+        self._producer = librdkafka_clients.create_producer(
+            access,
+            client_id=client_id,
+            settings={**_PRODUCER_SETTINGS, **patience.settings},
+            reports=self._reports,
+        )
+
+    def run(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            self._producer.poll(_REPORT_POLL_S)
+
+    def send(self, record: KeyedRecord, *, on_recorded: OnRecorded) -> None:
+        """See `SharedLog.send`."""
+        if self._closed:
+            raise FatalError(f"{self._doing()}: the log was stopped")
+        number = self._waiting.begin()
+        answer = functools.partial(self._answered, number=number, on_recorded=on_recorded)
+        try:
+            self._producer.produce(
+                self._topic,
+                record.value,
+                record.key,
+                on_delivery=answer,
+                headers=MARK_HEADERS,
+            )
+        except confluent_kafka.KafkaException as error:
+            self._waiting.end(number)
+            raise self._translated(error.args[0]) from error
+        except BufferError as error:
+            self._waiting.end(number)
+            waiting = plurals.format_count(len(self._waiting), "record", "wait")
+            raise RetriableError(
+                f"{self._doing()}: {waiting} already; look at the brokers"
+            ) from error
+
+    def settle(self, end: Deadline) -> None:
+        """Wait until every record sent before this call is recorded, or is known to have failed.
+
+        Raises `RetriableError` when time is up.
+        """
+        if self._waiting.wait(end.left_s(self._clock.now_s())):
+            return
+        reason = self._reports.reason() or client_errors.create_timeout_error()
+        raise RetriableError(
+            f"{self._translated(reason)}; "
+            f"{plurals.format_count(len(self._waiting), 'record', 'are')} "
+            "not acknowledged yet"
+        )
+
+    def recorded_ends(self) -> Mapping[int, int]:
+        """By partition, the offset behind the newest record that was acknowledged to us."""
+        with self._lock:
+            return dict(self._recorded)
+
+    def forget_ends(self) -> None:
+        """Offsets begin again: the topic is another one."""
+        with self._lock:
+            self._recorded.clear()
+
+    def close(self, timeout_s: float) -> None:
+        """Wait for what was sent, then give up on it; its thread must still run."""
+        self._closed = True
+        if not self._waiting.wait(timeout_s):
+            self._producer.purge(in_queue=True, in_flight=True, blocking=True)
+            self._waiting.wait(_FINAL_REPORTS_TIMEOUT_S)
+
+    def _answered(
+        self,
+        error: confluent_kafka.KafkaError | None,
+        message: confluent_kafka.Message,
+        *,
+        number: int,
+        on_recorded: OnRecorded,
+    ) -> None:
+        if error is None:
+            self._reports.forget()
+            self._note_recorded(message)
+        try:
+            on_recorded(None if error is None else self._translated(error))
+        finally:
+            self._waiting.end(number)
+
+    def _note_recorded(self, message: confluent_kafka.Message) -> None:
+        partition, offset = message.partition(), message.offset()
+        if partition is not None and offset is not None:
+            with self._lock:
+                self._recorded[partition] = max(self._recorded.get(partition, 0), offset + 1)
+
+    def _doing(self) -> str:
+        return f"writing to {self._topic} on {self._where}"
+
+    def _translated(self, error: confluent_kafka.KafkaError) -> ConnectError:
+        if error.code() in client_errors.PURGED_ERRORS:
+            return RetriableError(
+                f"{self._doing()}: stopped before it was acknowledged; it may or may not be there"
+            )
+        doing = f"writing to {self._topic}"
+        return client_errors.translate_error(error, doing, where=self._where, reports=self._reports)
+
+
+_TRANSACTIONAL_PRODUCER_SETTINGS: dict[str, object] = {
+    "acks": "all",
+    "enable.idempotence": True,
+    "partitioner": "murmur2_random",
+    "linger.ms": 0,
+    "message.max.bytes": 100_000_000,  # what is too large, the topic says
+    "allow.auto.create.topics": False,
+}
+
+
+class KafkaFencedWriter:
+    """Implements `FencedWriter`."""
+
+    def __init__(
+        self,
+        access: KafkaClusterAccess,
+        *,
+        topic: str,
+        client_id: str,
+        transactional_id: str,
+        clock: Clock,
+    ) -> None:
+        self._access = access
+        self._topic = topic
+        self._client_id = client_id
+        self._transactional_id = transactional_id
+        self._clock = clock
+        self._reports = ConnectionReports()
+        self._producer: confluent_kafka.Producer | None = None
+
+    def claim(self, timeout_s: float) -> None:
+        """See `FencedWriter`; so for all below."""
+        self.stop()
+        self._reports = ConnectionReports()
+        producer = librdkafka_clients.create_producer(
+            self._access,
+            client_id=self._client_id,
+            settings={
+                **_TRANSACTIONAL_PRODUCER_SETTINGS,
+                "transactional.id": self._transactional_id,
+            },
+            reports=self._reports,
+        )
+        try:
+            producer.init_transactions(timeout_s)
+        except confluent_kafka.KafkaException as error:
+            raise self._translated(error.args[0], "claiming the right to write") from error
+        self._producer = producer
+
+    def write(self, records: Sequence[KeyedRecord], timeout_s: float) -> None:
+        producer = self._producer
+        if producer is None:
+            raise WritePrivilegeLost(
+                f"writing to {self._topic} on {self._access.where}: the right to was not claimed, "
+                "or is lost"
+            )
+        try:
+            self._transact(producer, records, timeout_s)
+        except (confluent_kafka.KafkaException, BufferError) as error:
+            self.stop()
+            raise self._lost(error) from error
+
+    def stop(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.purge(in_queue=True, in_flight=True, blocking=False)
+
+    def _transact(
+        self,
+        producer: confluent_kafka.Producer,
+        records: Sequence[KeyedRecord],
+        timeout_s: float,
+    ) -> None:
+        """To commit waits for all records, and fails with the first that did."""
+        end = Deadline.after(timeout_s, now_s=self._clock.now_s())
+        producer.begin_transaction()
+        for record in records:
+            producer.produce(self._topic, record.value, record.key)
+        producer.commit_transaction(max(0.01, end.left_s(self._clock.now_s())))
+
+    def _lost(self, error: confluent_kafka.KafkaException | BufferError) -> ConnectError:
+        if isinstance(error, confluent_kafka.KafkaException):
+            why: object = self._translated(error.args[0], "writing")
+        else:
+            why = error
+        return WritePrivilegeLost(f"{why}; the right to write is lost with it")
+
+    def _translated(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
+        doing = f"{doing} to {self._topic}"
+        where = self._access.where
+        return client_errors.translate_error(error, doing, where=where, reports=self._reports)

@@ -1,0 +1,176 @@
+"""Producer of a source task: a confluent-kafka producer and a thread for delivery reports.
+
+The producer is created for the first record: a worker may run many idle tasks, and a process
+can have only some thousand librdkafka clients.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import confluent_kafka
+
+from connect_runtime.api.records import RecordMetadata
+from connect_runtime.base import plurals
+from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
+from connect_runtime.kafka import client_errors, librdkafka_clients
+from connect_runtime.kafka.client_errors import ConnectionReports
+from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.system.threads import PendingWork, ThreadDied, ThreadGroup
+from connect_runtime.worker.task_client_interfaces import OnDelivered, ProducerRecord
+
+_LOG = logging.getLogger(__name__)
+_POLL_TIMEOUT_S = 0.2
+_STOP_CHECK_INTERVAL_S = 0.5
+"""How often who waits for nothing looks whether it is to end."""
+_DELIVERY_REPORT_TIMEOUT_S = 5.0
+
+
+class KafkaRecordProducer:
+    """Implements `RecordProducer`. Invariant: `_waiting` counts every record that was
+    taken and of which nobody was told; without a producer there are none."""
+
+    def __init__(
+        self,
+        access: KafkaClusterAccess,
+        *,
+        client_id: str,
+        settings: Mapping[str, object],
+    ) -> None:
+        self._where = access.where
+        self._reports = ConnectionReports()
+        self._waiting = PendingWork()
+        self._was_let_in = False  # a record was taken, ever
+        self._threads = ThreadGroup(on_unasked_end=_log_thread_end)
+        self._make: Callable[[], confluent_kafka.Producer] = functools.partial(
+            librdkafka_clients.create_producer,
+            access,
+            client_id=client_id,
+            settings=settings,
+            reports=self._reports,
+        )
+        self._make()  # and let go: what the library refuses of settings must be known now
+        self._client_id = client_id
+        self._producer: confluent_kafka.Producer | None = None
+        self._closed = False
+        self._making = threading.Lock()
+
+    def send(self, record: ProducerRecord, *, on_delivered: OnDelivered) -> None:
+        """See `RecordProducer`; so for all below."""
+        producer = self._made(record.topic)
+        number = self._waiting.begin()
+        told = functools.partial(
+            self._told, number=number, topic=record.topic, on_delivered=on_delivered
+        )
+        placed: dict[str, Any] = {}
+        if record.partition is not None:
+            placed["partition"] = record.partition
+        if record.timestamp is not None:
+            placed["timestamp"] = record.timestamp
+        try:
+            producer.produce(
+                record.topic,
+                record.value,
+                record.key,
+                on_delivery=told,
+                headers=list(record.headers),
+                **placed,
+            )
+        except confluent_kafka.KafkaException as error:
+            self._waiting.end(number)
+            raise self._translated(error.args[0], record.topic) from error
+        except BufferError as error:
+            self._waiting.end(number)
+            waiting = plurals.format_count(len(self._waiting), "record", "wait")
+            raise RetriableError(
+                f"writing to {record.topic} on {self._where}: {waiting} already; "
+                "look at the brokers"
+            ) from error
+
+    def flush(self, timeout_s: float) -> bool:
+        return self._waiting.wait(timeout_s)
+
+    def close(self, timeout_s: float) -> None:
+        with self._making:
+            self._closed = True
+            producer = self._producer
+        if producer is None:
+            return
+        if not self._waiting.wait(timeout_s):
+            producer.purge(in_queue=True, in_flight=True, blocking=False)
+            if timeout_s > 0:
+                self._waiting.wait(_DELIVERY_REPORT_TIMEOUT_S)
+        self._threads.stop_all(_DELIVERY_REPORT_TIMEOUT_S if timeout_s > 0 else 0.0)
+
+    def _made(self, topic: str) -> confluent_kafka.Producer:
+        with self._making:
+            if self._closed:
+                raise FatalError(f"writing to {topic} on {self._where}: it was closed")
+            if self._producer is None:
+                self._producer = made = self._make()
+                self._threads.start(
+                    f"{self._client_id}-reports", lambda stop: self._poll(made, stop)
+                )
+            return self._producer
+
+    def _poll(self, producer: confluent_kafka.Producer, stop: threading.Event) -> None:
+        while not stop.is_set():
+            some = self._waiting.wait_for_some(_STOP_CHECK_INTERVAL_S)
+            producer.poll(_POLL_TIMEOUT_S if some else 0)
+            if self._refusal() is not None and len(self._waiting) > 0:
+                producer.purge(in_queue=True, in_flight=True, blocking=False)
+        producer.poll(0)
+
+    def _refusal(self) -> confluent_kafka.KafkaError | None:
+        """Wrong credentials or certificates are wrong from the beginning. Refusals that come later
+        (a token's issuer is away, a password is just being changed) may pass: they are logged."""
+        return None if self._was_let_in else self._reports.refused()
+
+    def _told(
+        self,
+        error: confluent_kafka.KafkaError | None,
+        message: confluent_kafka.Message,
+        *,
+        number: int,
+        topic: str,
+        on_delivered: OnDelivered,
+    ) -> None:
+        try:
+            if error is not None:
+                on_delivered(None, self._translated(error, topic))
+            else:
+                self._was_let_in = True
+                self._reports.forget()
+                on_delivered(_to_record_metadata(message, topic), None)
+        finally:
+            self._waiting.end(number)
+
+    def _translated(self, error: confluent_kafka.KafkaError, topic: str) -> ConnectError:
+        doing = f"writing to {topic}"
+        if error.code() in client_errors.PURGED_ERRORS:
+            refusal = self._refusal()
+            if refusal is not None:
+                return client_errors.translate_error(refusal, doing, where=self._where)
+            return RetriableError(
+                f"{doing} on {self._where}: stopped before it was acknowledged; it may or may not "
+                "be there"
+            )
+        return client_errors.translate_error(error, doing, where=self._where, reports=self._reports)
+
+
+def _to_record_metadata(message: confluent_kafka.Message, topic: str) -> RecordMetadata:
+    partition, offset = message.partition(), message.offset()
+    return RecordMetadata(
+        topic=topic,
+        partition=-1 if partition is None else partition,
+        offset=-1 if offset is None else offset,
+        timestamp=message.timestamp()[1],
+    )
+
+
+def _log_thread_end(ended: ThreadDied) -> None:
+    _LOG.error("the thread %s ended: %s", ended.name, ended.error, exc_info=ended.error)

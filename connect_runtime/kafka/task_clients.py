@@ -1,0 +1,271 @@
+"""Creates the producers, consumers and group clients of connectors and tasks.
+
+Settings use Java's names; those without a librdkafka counterpart are not passed on. Group
+offsets are altered over connect_runtime's own connections, because librdkafka has no request
+that deletes single offsets of a group.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError
+
+from connect_runtime.base.errors import FatalError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.base.timing import Clock
+from connect_runtime.config.client_settings import ClientConfig
+from connect_runtime.kafka import cluster_access, record_consumer
+from connect_runtime.kafka.admin_requests import AdminRequest, AdminRequestClient
+from connect_runtime.kafka.client_errors import ErrorAdvice
+from connect_runtime.kafka.cluster_access import LibrdkafkaNumber
+from connect_runtime.kafka.record_consumer import KafkaRecordConsumer
+from connect_runtime.kafka.record_producer import KafkaRecordProducer
+from connect_runtime.network.cluster_connections import ConnectionSettings
+from connect_runtime.protocol import group_requests, request_builders
+from connect_runtime.protocol.group_requests import CommittedOffset
+from connect_runtime.protocol.request_builders import CoordinatorTarget, RequestBuilder
+from connect_runtime.protocol.tls_settings import StoreFiles
+from connect_runtime.worker.task_client_interfaces import (
+    ConsumerGroupInUseError,
+    GroupOffsetsClient,
+    RecordConsumer,
+    RecordProducer,
+)
+
+_ERROR_ADVICE: Mapping[int, ErrorAdvice] = {
+    **dict.fromkeys(
+        (
+            KafkaError.GROUP_SUBSCRIBED_TO_TOPIC,
+            KafkaError.NON_EMPTY_GROUP,
+            KafkaError.UNKNOWN_MEMBER_ID,
+        ),
+        (ConsumerGroupInUseError, "stop the group's consumers first"),
+    ),
+    KafkaError.GROUP_ID_NOT_FOUND: (FatalError, "there is nothing to take away"),
+}
+
+
+class KafkaGroupOffsets:
+    """Implements `ports.clients.GroupOffsets`. Connects when it is asked first."""
+
+    def __init__(
+        self,
+        settings: ConnectionSettings,
+        *,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self._calls = AdminRequestClient(settings, clock=clock, rng=rng, advice=_ERROR_ADVICE)
+
+    def fetch(self, group: str, timeout_s: float) -> Mapping[TopicPartition, int]:
+        """See `ports.clients.GroupOffsets`; so for all below."""
+        doing = f"reading the offsets of group {group}"
+        body = self._ask(group, group_requests.fetch_offsets(group), timeout_s, doing=doing)
+        found = group_requests.read_fetched_offsets(body)
+        return {place: each.offset for place, each in found.items() if each.offset >= 0}
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:
+        doing = f"changing offsets of group {group}"
+        given = {place: CommittedOffset(offset) for place, offset in offsets.items()}
+        self._ask(group, group_requests.commit_offsets(group, given), timeout_s, doing=doing)
+
+    def forget(self, group: str, partitions: Collection[TopicPartition], timeout_s: float) -> None:
+        doing = f"removing offsets of group {group}"
+        self._ask(group, group_requests.delete_offsets(group, partitions), timeout_s, doing=doing)
+
+    def delete(self, group: str, timeout_s: float) -> None:
+        self._ask(
+            group,
+            group_requests.delete_group(group),
+            timeout_s,
+            doing=f"deleting group {group}",
+            fine=frozenset({group_requests.GROUP_ID_NOT_FOUND}),
+        )
+
+    def close(self) -> None:
+        self._calls.close()
+
+    def _ask(
+        self,
+        group: str,
+        message: RequestBuilder,
+        timeout_s: float,
+        *,
+        doing: str,
+        fine: frozenset[int] = frozenset(),
+    ) -> Any:
+        """Each request may come twice, and does no more then."""
+        question = AdminRequest(
+            to=CoordinatorTarget(request_builders.GROUP_COORDINATOR, group),
+            message=message,
+            doing=doing,
+            fine=fine,
+        )
+        return self._calls.ask(question, timeout_s)
+
+
+_LOG = logging.getLogger(__name__)
+_INT_MAX = 2_147_483_647
+_NumberSetting = LibrdkafkaNumber
+
+_PRODUCER_NUMBERS: Mapping[str, LibrdkafkaNumber] = {
+    "batch.size": _NumberSetting("batch.size", 1, _INT_MAX),
+    "delivery.timeout.ms": _NumberSetting("message.timeout.ms", 1, _INT_MAX),
+    "linger.ms": _NumberSetting("linger.ms", 0, 900_000),
+    "max.in.flight.requests.per.connection": _NumberSetting(
+        "max.in.flight.requests.per.connection", 1, 1_000_000
+    ),
+    "max.request.size": _NumberSetting("message.max.bytes", 1_000, 1_000_000_000),
+    "retries": _NumberSetting("retries", 0, _INT_MAX),
+}
+_CONSUMER_NUMBERS: Mapping[str, LibrdkafkaNumber] = {
+    "fetch.max.bytes": _NumberSetting("fetch.max.bytes", 1_000_000, _INT_MAX - 512),
+    "fetch.max.wait.ms": _NumberSetting("fetch.wait.max.ms", 0, 300_000),
+    "fetch.min.bytes": _NumberSetting("fetch.min.bytes", 1, 100_000_000),
+    "heartbeat.interval.ms": _NumberSetting("heartbeat.interval.ms", 1, 3_600_000),
+    "max.partition.fetch.bytes": _NumberSetting("max.partition.fetch.bytes", 1, 1_000_000_000),
+    "max.poll.interval.ms": _NumberSetting("max.poll.interval.ms", 1, 86_400_000),
+    "session.timeout.ms": _NumberSetting("session.timeout.ms", 1, 3_600_000),
+}
+_PRODUCER_PASSED_KEYS = ("acks", "compression.type", "enable.idempotence")
+_CONSUMER_PASSED_KEYS = (
+    "client.rack",
+    "enable.auto.commit",
+    "group.id",
+    "group.instance.id",
+    "isolation.level",
+)
+_ASSIGNORS = {
+    "RangeAssignor": "range",
+    "RoundRobinAssignor": "roundrobin",
+    "CooperativeStickyAssignor": "cooperative-sticky",
+}
+_AUTO_OFFSET_RESET = "auto.offset.reset"
+_ASSIGNMENT_STRATEGY = "partition.assignment.strategy"
+_JAVA_ONLY_KEYS = frozenset(
+    {"key.serializer", "value.serializer", "key.deserializer", "value.deserializer"}
+)
+_KEYS_HANDLED_ELSEWHERE = (
+    "bootstrap.servers",
+    "client.id",
+    "buffer.memory",
+    "max.block.ms",
+    "max.poll.records",
+    _AUTO_OFFSET_RESET,
+    _ASSIGNMENT_STRATEGY,
+)
+_SECURITY_PREFIXES = ("sasl.", "ssl.", "security.")
+_PRODUCER_DEFAULTS: Mapping[str, object] = {
+    "partitioner": "murmur2_random",
+    "linger.ms": 5,
+    "message.max.bytes": 1_048_576,
+    "queue.buffering.max.kbytes": 32_768,  # Java's buffer.memory
+}
+
+
+class KafkaTaskClients:
+    """Implements `TaskClientFactory`. `files` is what relative paths of certificates start at."""
+
+    def __init__(self, *, files: StoreFiles, clock: Clock) -> None:
+        self._files = files
+        self._clock = clock
+
+    def producer(self, plan: ClientConfig) -> RecordProducer:
+        """See `TaskClientFactory`; so for all."""
+        settings = {
+            **_PRODUCER_DEFAULTS,
+            **_translate_properties(plan.properties, _PRODUCER_NUMBERS, _PRODUCER_PASSED_KEYS),
+        }
+        if "buffer.memory" in plan.properties:
+            memory = _NumberSetting("kbytes", 1_024, _INT_MAX)
+            given = memory.convert("buffer.memory", plan.properties["buffer.memory"])
+            settings["queue.buffering.max.kbytes"] = max(1, given // 1_024)
+        return KafkaRecordProducer(
+            cluster_access.parse_cluster_access(plan.properties, files=self._files),
+            client_id=plan.client_id,
+            settings=settings,
+        )
+
+    def consumer(self, plan: ClientConfig) -> RecordConsumer:
+        poll_max = _NumberSetting("records", 1, 1_000_000)
+        max_age = _NumberSetting("ms", 1, 86_400_000)
+        return KafkaRecordConsumer(
+            cluster_access.parse_cluster_access(plan.properties, files=self._files),
+            client_id=plan.client_id,
+            settings={
+                **_translate_properties(plan.properties, _CONSUMER_NUMBERS, _CONSUMER_PASSED_KEYS),
+                **_translate_strategy(plan.properties),
+                **_translate_offset_reset(plan.properties),
+            },
+            records_max=poll_max.convert(
+                "max.poll.records", plan.properties.get("max.poll.records", "500")
+            ),
+            topics_refresh_s=max_age.convert(
+                "metadata.max.age.ms", plan.properties.get("metadata.max.age.ms", "300000")
+            )
+            / 1000,
+            clock=self._clock,
+        )
+
+    def group_offsets(self, plan: ClientConfig) -> GroupOffsetsClient:
+        access = cluster_access.parse_cluster_access(plan.properties, files=self._files)
+        return KafkaGroupOffsets(
+            access.connection(plan.client_id),
+            clock=self._clock,
+            rng=random.Random(),  # noqa: S311  # spreads waits, no secret
+        )
+
+
+def _translate_strategy(properties: Mapping[str, str]) -> dict[str, object]:
+    """Java's assignors by name; as in Java, all take all away where only some can do otherwise."""
+    given = [
+        each.strip().rpartition(".")[2]
+        for each in properties.get(_ASSIGNMENT_STRATEGY, "").split(",")
+    ]
+    found = [_ASSIGNORS[each] for each in given if each in _ASSIGNORS]
+    unknown = [each for each in given if each and each not in _ASSIGNORS]
+    if unknown:
+        _LOG.warning(
+            "client setting %s: %s is left out; librdkafka has %s",
+            _ASSIGNMENT_STRATEGY,
+            ", ".join(unknown),
+            ", ".join(_ASSIGNORS),
+        )
+    eager = [each for each in found if each != record_consumer.COOPERATIVE_STRATEGY]
+    return {_ASSIGNMENT_STRATEGY: ",".join(eager or found)} if found else {}
+
+
+def _translate_offset_reset(properties: Mapping[str, str]) -> dict[str, object]:
+    """Java's `none` is an `error` to the library."""
+    given = properties.get(_AUTO_OFFSET_RESET)
+    if given is None:
+        return {}
+    return {_AUTO_OFFSET_RESET: record_consumer.RESET_TO_ERROR if given == "none" else given}
+
+
+def _translate_properties(
+    properties: Mapping[str, str],
+    numbers: Mapping[str, LibrdkafkaNumber],
+    named: tuple[str, ...],
+) -> dict[str, object]:
+    settings: dict[str, object] = {
+        rule.name: rule.convert(name, properties[name])
+        for name, rule in numbers.items()
+        if name in properties
+    }
+    settings |= {name: properties[name] for name in named if name in properties}
+    known = {
+        *numbers,
+        *named,
+        *cluster_access.NUMBER_SETTINGS,
+        *cluster_access.TEXT_SETTINGS,
+        *_KEYS_HANDLED_ELSEWHERE,
+    }
+    for name in sorted(properties.keys() - known - _JAVA_ONLY_KEYS):
+        if not name.startswith(_SECURITY_PREFIXES):
+            _LOG.warning("client setting %s is left out: librdkafka has nothing like it", name)
+    return settings

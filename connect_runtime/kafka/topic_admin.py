@@ -1,0 +1,242 @@
+"""Admin operations of a worker on its cluster: topics, offsets, cluster id, groups; on any thread.
+
+librdkafka resolves futures on its own thread and reports why a connection fails only when the
+client is polled. Waits are therefore divided into slices with polls between them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent import futures
+from typing import Any, TypeVar
+
+import confluent_kafka
+from confluent_kafka import admin as library
+
+from connect_runtime.base.timing import Clock, Deadline
+from connect_runtime.kafka import client_errors, librdkafka_clients
+from connect_runtime.kafka.client_errors import ConnectionReports
+from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.kafka.conflicting_cluster import DescribedGroup
+
+T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
+_WAIT_SLICE_S = 0.25
+_REQUEST_TIMEOUT_S = 5.0
+_ADMIN_SETTINGS: Mapping[str, object] = {
+    # A broker that fell silent is asked everything, for new leaders too, until it is given up.
+    "socket.timeout.ms": round(_REQUEST_TIMEOUT_S * 1000),
+}
+_BROKER_SEARCH_S = 1.0
+_BROKER_SEARCH_POLL_S = 0.1
+_METADATA_PROPAGATION_S = 10.0
+_EARLIEST_OFFSET = library.OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_LATEST_OFFSET = library.OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_CLEANUP_POLICY = "cleanup.policy"
+
+
+class TopicAdmin:
+    """One admin client. Every wait ends at its deadline.
+
+    Failures are raised as `client_errors` makes them.
+    """
+
+    def __init__(self, access: KafkaClusterAccess, *, client_id: str, clock: Clock) -> None:
+        self.where = access.where
+        self._clock = clock
+        self._reports = ConnectionReports()
+        self._client = librdkafka_clients.create_admin_client(
+            access, client_id=client_id, settings=_ADMIN_SETTINGS, reports=self._reports
+        )
+
+    def cluster_id(self, end: Deadline) -> str:
+        """As the brokers say it."""
+
+        def request(left_s: float) -> futures.Future[Any]:
+            return self._client.describe_cluster(request_timeout=left_s)
+
+        return str(self._ask(request, end, doing="asking for the cluster's id").cluster_id)
+
+    def groups(self, timeout_s: float) -> list[DescribedGroup]:
+        """All groups that may be seen, with their members. None where that is not allowed."""
+        try:
+            found: Iterable[Any] = self._client.list_groups(timeout=timeout_s)
+        except confluent_kafka.KafkaException as error:
+            _LOG.info("groups cannot be listed at %s: %s", self.where, error.args[0].str())
+            return []
+        return [
+            DescribedGroup(
+                group_id=each.id,
+                protocol_type=each.protocol_type,
+                members=tuple((one.metadata, one.assignment) for one in each.members),
+            )
+            for each in found
+            if each.error is None
+        ]
+
+    def partitions(self, topic: str, end: Deadline) -> int:
+        """How many the topic has. Raises `TopicMissingError` for one that is not there."""
+
+        def request(left_s: float) -> futures.Future[Any]:
+            topics = confluent_kafka.TopicCollection([topic])
+            return self._client.describe_topics(topics, request_timeout=left_s)[topic]
+
+        described = self._ask(request, end, doing=f"describing topic {topic}")
+        return len(described.partitions)
+
+    def cleanup_policy(self, topic: str, end: Deadline) -> str | None:
+        """The topic's, the brokers' default included."""
+        resource = library.ConfigResource(library.ResourceType.TOPIC, topic)
+
+        def request(left_s: float) -> futures.Future[Any]:
+            return self._client.describe_configs([resource], request_timeout=left_s)[resource]
+
+        entries = self._ask(request, end, doing=f"reading settings of topic {topic}")
+        found = entries.get(_CLEANUP_POLICY)
+        return None if found is None else found.value
+
+    def create(self, topic: library.NewTopic, end: Deadline) -> None:
+        """Raises `TopicExistsError` where somebody was faster."""
+
+        def request(left_s: float) -> futures.Future[Any]:
+            return self._client.create_topics(
+                [topic], request_timeout=left_s, operation_timeout=left_s
+            )[topic.topic]
+
+        self._ask(request, end, doing=f"creating topic {topic.topic}")
+
+    def start_offsets(self, topic: str, partitions: int, end: Deadline) -> Mapping[int, int]:
+        """By partition, the first offset that is still there."""
+        return self._offsets(topic, partitions, end, spec=_EARLIEST_OFFSET)
+
+    def end_offsets(self, topic: str, partitions: int, end: Deadline) -> Mapping[int, int]:
+        """By partition, where the next record will be: behind open transactions too."""
+        return self._offsets(topic, partitions, end, spec=_LATEST_OFFSET)
+
+    def _offsets(
+        self,
+        topic: str,
+        partitions: int,
+        end: Deadline,
+        *,
+        spec: library.OffsetSpec,
+    ) -> Mapping[int, int]:
+        """Of a topic that a broker has described; another may not have heard of it yet."""
+        asked = [confluent_kafka.TopicPartition(topic, number) for number in range(partitions)]
+        now_s = self._clock.now_s()
+        spread = Deadline.after(min(_METADATA_PROPAGATION_S, end.left_s(now_s)), now_s=now_s)
+
+        def request(left_s: float) -> futures.Future[Any]:
+            return _combine_offset_futures(
+                self._client.list_offsets(
+                    dict.fromkeys(asked, spec),
+                    isolation_level=confluent_kafka.IsolationLevel.READ_UNCOMMITTED,
+                    request_timeout=left_s,
+                )
+            )
+
+        doing = f"asking for the offsets of {topic}"
+        return self._ask(request, end, doing=doing, spread=spread)
+
+    def close(self) -> None:
+        """Hear the library out; it lets go by itself."""
+        self._client.poll(0)
+
+    def _ask(
+        self,
+        request: Callable[[float], futures.Future[T]],
+        end: Deadline,
+        *,
+        doing: str,
+        spread: Deadline | None = None,
+    ) -> T:
+        """Ask until there is an answer: one request may have gone to a broker that is dead.
+
+        Until `spread` a topic that is not known counts as one that not every broker knows yet.
+        """
+        while True:
+            left_s = max(0.01, end.left_s(self._clock.now_s()))
+            try:
+                answer = self._wait(request(min(left_s, _REQUEST_TIMEOUT_S)), end, doing=doing)
+            except confluent_kafka.KafkaException as error:
+                self._look(doing)
+                now_s = self._clock.now_s()
+                passing = client_errors.is_retriable(error.args[0]) or (
+                    spread is not None
+                    and not spread.passed(now_s)
+                    and client_errors.is_missing_topic(error.args[0])
+                )
+                if not passing or end.passed(now_s):
+                    raise self._translated(error.args[0], doing) from error
+                self._find_another_broker()
+            else:
+                self._client.poll(0)
+                self._reports.forget()
+                return answer
+
+    def _wait(self, future: futures.Future[T], end: Deadline, *, doing: str) -> T:
+        """The library ends the future itself when time is up; we only guard against its not."""
+        while True:
+            try:
+                return future.result(timeout=_WAIT_SLICE_S)
+            except TimeoutError:
+                self._look(doing)
+                if end.passed(self._clock.now_s() - _BROKER_SEARCH_S):
+                    raise confluent_kafka.KafkaException(
+                        client_errors.create_timeout_error()
+                    ) from None
+
+    def _find_another_broker(self) -> None:
+        """The library waits for one certain broker, even a dead one, until it gets new metadata."""
+        with contextlib.suppress(confluent_kafka.KafkaException):  # the request itself tells
+            self._client.list_topics(timeout=_BROKER_SEARCH_S)
+        self._client.poll(_BROKER_SEARCH_POLL_S)
+
+    def _look(self, doing: str) -> None:
+        """Hear what the connections say; a refusal ends the waiting."""
+        self._client.poll(0)
+        refused = self._reports.refused()
+        if refused is not None:
+            raise self._translated(refused, doing)
+
+    def _translated(self, error: confluent_kafka.KafkaError, doing: str) -> Exception:
+        return client_errors.translate_error(error, doing, where=self.where, reports=self._reports)
+
+
+def _combine_offset_futures(
+    waiting: Mapping[confluent_kafka.TopicPartition, futures.Future[Any]],
+) -> futures.Future[Mapping[int, int]]:
+    """One future for all of a question's: they are answered together, or by a leader each.
+
+    Of a leader that did not answer the library says neither offset nor error.
+    """
+    whole: futures.Future[Mapping[int, int]] = futures.Future()
+    found: dict[int, int] = {}
+    lock = threading.Lock()
+
+    def settled(partition: int, future: futures.Future[Any]) -> None:
+        error = future.exception()
+        with lock:
+            if whole.done():
+                return
+            if error is not None:
+                whole.set_exception(error)
+                return
+            offset = future.result().offset
+            if offset < 0:
+                whole.set_exception(
+                    confluent_kafka.KafkaException(client_errors.create_timeout_error())
+                )
+                return
+            found[partition] = offset
+            if len(found) == len(waiting):
+                whole.set_result(found)
+
+    for partition, future in waiting.items():
+        future.add_done_callback(functools.partial(settled, partition.partition))
+    return whole

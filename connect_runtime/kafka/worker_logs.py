@@ -1,0 +1,97 @@
+"""Creates the logs of a worker's three internal topics (configs, offsets, status)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from connect_runtime.base.timing import Clock
+from connect_runtime.config.worker_config import ExactlyOnceSourceMode
+from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.kafka.internal_topics import InternalTopicManager
+from connect_runtime.kafka.kafka_shared_log import KafkaSharedLog, LogOptions, OnLogBroken
+from connect_runtime.kafka.log_writer import KafkaFencedWriter, LogRetryPolicy
+from connect_runtime.kafka.topic_admin import TopicAdmin
+from connect_runtime.storage.internal_topic_settings import InternalTopicKind, RequiredTopics
+
+_ExactlyOnce = ExactlyOnceSourceMode
+_Purpose = InternalTopicKind
+_LOG_CLIENT_NAMES = {
+    _Purpose.CONFIG: "configs",
+    _Purpose.OFFSET: "offsets",
+    _Purpose.STATUS: "statuses",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLogs:
+    """None of them is started. `fenced`: what the leader writes with, where leaders fence."""
+
+    config: KafkaSharedLog
+    offset: KafkaSharedLog
+    status: KafkaSharedLog
+    admin: TopicAdmin
+    fenced: KafkaFencedWriter | None
+
+
+def create_worker_logs(
+    access: KafkaClusterAccess,
+    topics: RequiredTopics,
+    *,
+    group_id: str,
+    client_id: str = "",
+    exactly_once: _ExactlyOnce = _ExactlyOnce.DISABLED,
+    may_create: bool = True,
+    on_broken: OnLogBroken = lambda _: None,
+    on_trouble: Callable[[str], None] = lambda _: None,
+    clock: Clock,
+) -> WorkerLogs:
+    """Clients are called as Java's: `<group.id>-<client.id>-configs` and so on.
+
+    `exactly_once`: from PREPARING on leaders fence each other; only when ENABLED everybody reads
+    committed records alone (KIP-618).
+    `may_create`: internal.topics.automatic.creation.enable. `on_broken`: see `KafkaSharedLog`;
+    `on_trouble`: see `InternalTopics`.
+    Raises `FatalError` on settings that the library refuses.
+    """
+    name = f"{group_id}-{client_id}-" if client_id else f"{group_id}-"
+    admin = TopicAdmin(access, client_id=f"{name}shared-admin", clock=clock)
+    makes = InternalTopicManager(
+        admin=admin, clock=clock, may_create=may_create, on_trouble=on_trouble
+    )
+    found = {each.purpose: each for each in topics.topics}
+
+    def log(purpose: InternalTopicKind) -> KafkaSharedLog:
+        status = purpose is _Purpose.STATUS
+        once, forever = LogRetryPolicy.TRIED_ONCE, LogRetryPolicy.TRIED_FOREVER
+        return KafkaSharedLog(
+            access,
+            topic=found[purpose].name,
+            client_id=f"{name}{_LOG_CLIENT_NAMES[purpose]}",
+            admin=admin,
+            prepare=functools.partial(makes.ensure, found[purpose]),
+            clock=clock,
+            manner=LogOptions(
+                patience=once if status else forever,
+                committed_only=exactly_once is _ExactlyOnce.ENABLED and not status,
+            ),
+            on_broken=on_broken,
+        )
+
+    fenced = None
+    if exactly_once is not _ExactlyOnce.DISABLED:
+        fenced = KafkaFencedWriter(
+            access,
+            topic=found[_Purpose.CONFIG].name,
+            client_id=f"{name}configs-leader",
+            transactional_id=f"connect-cluster-{group_id}",
+            clock=clock,
+        )
+    return WorkerLogs(
+        config=log(_Purpose.CONFIG),
+        offset=log(_Purpose.OFFSET),
+        status=log(_Purpose.STATUS),
+        admin=admin,
+        fenced=fenced,
+    )

@@ -1,0 +1,336 @@
+"""Serves Prometheus metrics and further pages over HTTP, on threads of its own.
+
+One thread with an event loop reads and writes for all clients; pages are built on thread pools,
+a few at a time per pool. `REQUEST_TIMEOUT_S` limits a whole request, so a slow client blocks
+nobody. When there are too many connections, the one that has been idle longest is closed; a
+connection whose response is being built is never closed. Failures here do not affect
+replication.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gzip
+import http.client
+import io
+import logging
+import os
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import Protocol
+from urllib import parse
+
+from prometheus_client import exposition
+
+from connect_runtime.base import request_origin
+from connect_runtime.base.connection_limits import ClientConnectionLimits, OpenConnections
+from connect_runtime.base.errors import FatalError
+from connect_runtime.base.metrics import MetricFamily
+from connect_runtime.base.request_origin import AllowedHosts
+from connect_runtime.metrics_server import prometheus_text
+from connect_runtime.rest import mounted_pages
+from connect_runtime.rest.mounted_pages import (
+    MountedPage,
+    PageRequest,
+    PageResponse,
+    PagesByPath,
+    PageThreadPool,
+    PageThreadPools,
+)
+from connect_runtime.system.server_loop import ServerLoop
+from connect_runtime.system.threads import ThreadDied, ThreadGroup, ThreadPoolFull
+
+HEAD_TIMEOUT_S = 5.0
+"""So long a client may take to say what it wants."""
+REQUEST_TIMEOUT_S = 30.0
+"""And until it has heard the answer."""
+CONNECTION_LIMITS = ClientConnectionLimits(total=256, per_address=64, local=64)
+MAX_HEAD_BYTES = 16 * 1024
+_WRITE_CHUNK_BYTES = 1024 * 1024
+_STOP_POLL_INTERVAL_S = 0.1
+_HEAD_END = b"\r\n\r\n"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsHttpRequest:
+    """`path` and `query` are as they were sent, percent-encoded. Names in `headers` are in lower
+    case; of several with one name the first counts."""
+
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsHttpResponse:
+    """`body` None: there is none to be sent, though `headers` may tell of one."""
+
+    status: HTTPStatus
+    headers: Mapping[str, str]
+    body: bytes | None
+
+
+Respond = Callable[[MetricsHttpRequest], Awaitable[MetricsHttpResponse]]
+"""Raises nothing. Runs in the loop: whatever takes time it has done elsewhere."""
+
+
+class BadRequestError(ValueError):
+    """What came is no HTTP."""
+
+
+class MetricsHttpServer:
+    """`run` is its thread's body."""
+
+    def __init__(
+        self,
+        opened: socket.socket,
+        respond: Respond,
+        *,
+        limits: ClientConnectionLimits = CONNECTION_LIMITS,
+    ) -> None:
+        """`opened` is bound; whoever opened it closes it."""
+        self._opened = opened
+        self._respond = respond
+        self._held = OpenConnections[asyncio.Task[None]](limits)
+
+    def run(self, stop: threading.Event) -> None:
+        with asyncio.Runner(loop_factory=ServerLoop) as runner:
+            runner.run(self._serve(stop))
+
+    async def _serve(self, stop: threading.Event) -> None:
+        served = await asyncio.start_server(self._come, sock=self._opened, limit=MAX_HEAD_BYTES)
+        while not stop.is_set():
+            await asyncio.sleep(_STOP_POLL_INTERVAL_S)
+        served.close()
+
+    def _come(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._one(reader, writer))
+
+        def end(_: asyncio.Task[None]) -> None:
+            self._held.leave(task)
+            writer.transport.abort()
+
+        task.add_done_callback(end)
+        peer = writer.get_extra_info("peername") or ("",)
+        if (closed := self._held.admit(task, str(peer[0]))) is not None:
+            closed.cancel()
+
+    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                await self._exchange(reader, writer)
+        except (TimeoutError, EOFError, OSError, asyncio.LimitOverrunError, BadRequestError):
+            _log.debug("a client was cut off, or went", exc_info=True)
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.set_write_buffer_limits(0)  # so that `drain` ends when all is sent
+        async with asyncio.timeout(HEAD_TIMEOUT_S):
+            head = await reader.readuntil(_HEAD_END)
+        task = asyncio.current_task()
+        assert task is not None
+        request = parse_request_head(head)
+        self._held.answer(task)
+        answer = await self._respond(request)
+        self._held.wait(task)
+        for each in _split_response(answer):
+            writer.write(each)
+            await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+
+def parse_request_head(head: bytes) -> MetricsHttpRequest:
+    """Of a whole head. Raises `BadRequestError`."""
+    line, _, rest = head.partition(b"\r\n")
+    words = line.decode("latin-1").split(" ")
+    if len(words) != 3 or not words[2].startswith("HTTP/1."):
+        raise BadRequestError(f"no line of HTTP/1: {line[:80]!r}")
+    try:
+        sent = http.client.parse_headers(io.BytesIO(rest))
+        target = parse.urlsplit(words[1])
+    except (http.client.HTTPException, ValueError) as error:
+        raise BadRequestError(f"a request that cannot be read: {error}") from error
+    headers = {name.lower(): value.strip() for name, value in reversed(sent.items())}
+    return MetricsHttpRequest(
+        method=words[0], path=target.path, query=target.query, headers=headers
+    )
+
+
+def _split_response(answer: MetricsHttpResponse) -> Iterator[bytes | memoryview]:
+    """What waits to be sent is copied: it had better not be all of a large answer."""
+    lines = [f"HTTP/1.1 {answer.status.value} {answer.status.phrase}"]
+    lines += [f"{name}: {value}" for name, value in answer.headers.items()]
+    lines += ["Connection: close", "", ""]
+    yield "\r\n".join(lines).encode("latin-1")
+    body = memoryview(answer.body or b"")
+    for begin in range(0, len(body), _WRITE_CHUNK_BYTES):
+        yield body[begin : begin + _WRITE_CHUNK_BYTES]
+
+
+METRICS_PATH = "/metrics"
+_CONTENT_TYPE = exposition.CONTENT_TYPE_PLAIN_0_0_4
+_NO_PAGES: PagesByPath = MappingProxyType({})
+_OWN_ADDRESSES = AllowedHosts()
+_STOP_TIMEOUT_S = 1.0
+
+
+class MetricsSource(Protocol):
+    """What is served; asked for every scrape, on a thread of the exporter's."""
+
+    @property
+    def published(self) -> tuple[MetricFamily, ...]: ...
+
+
+class ExporterError(FatalError):
+    """The metrics cannot be served where they should be."""
+
+
+def build_metrics_page(source: MetricsSource) -> PageResponse:
+    """What is published now, as Prometheus reads it."""
+    return PageResponse(
+        body=prometheus_text.render_families(source.published), content_type=_CONTENT_TYPE
+    )
+
+
+class MetricsExporter:
+    """From `start` to `stop` the published values are at `url`, and `beside` at their paths."""
+
+    def __init__(
+        self,
+        source: MetricsSource,
+        *,
+        host: str,
+        port: int,
+        beside: PagesByPath = _NO_PAGES,
+        hosts: AllowedHosts = _OWN_ADDRESSES,
+    ) -> None:
+        """`host` "" is every interface; `port` 0 takes any free one. `beside` holds
+        further pages, looked up at each request: more may be added later. `hosts`: the host names
+        under which pages for people are served. Metrics and health, which are read-only and hold
+        no secrets, are served under any name."""
+        self._host = host
+        self._port = port
+        self._scrape = MountedPage(PageThreadPool.SCRAPES, lambda _: build_metrics_page(source))
+        self._beside = beside
+        self._hosts = hosts
+        self._lanes = PageThreadPools("metrics")
+        self._opened: socket.socket | None = None
+        self._threads = ThreadGroup(on_unasked_end=_log_thread_end)
+
+    @property
+    def url(self) -> str:
+        """Where the values are; known once started."""
+        assert self._opened is not None, "start comes first"
+        host = f"[{self._host}]" if ":" in self._host else self._host or "localhost"
+        return f"http://{host}:{self._port}{METRICS_PATH}"
+
+    def start(self) -> None:
+        """Raises ExporterError when nobody can listen there: the port is in use, mostly."""
+        try:
+            self._opened = _open_listener(self._host, self._port)
+        except OSError as error:
+            known = error.errno is not None and error.errno in errno.errorcode
+            why = os.strerror(error.errno or 0) if known else str(error)
+            raise ExporterError(
+                f"serving metrics at {self._host}, port {self._port}: {why}"
+            ) from error
+        self._port = int(self._opened.getsockname()[1])
+        served = MetricsHttpServer(self._opened, self._respond)
+        self._threads.start("metrics", served.run)
+
+    def stop(self) -> None:
+        """Idempotent; also right when it never started."""
+        if self._opened is None:
+            return
+        self._threads.stop_all(_STOP_TIMEOUT_S)
+        self._opened.close()
+        self._lanes.stop(_STOP_TIMEOUT_S)
+
+    async def _respond(self, request: MetricsHttpRequest) -> MetricsHttpResponse:
+        """Made and compressed in the page's lane."""
+        make = self._scrape if request.path == METRICS_PATH else self._beside.get(request.path)
+        if request.method not in ("GET", "HEAD"):
+            told = "nothing can be changed here"
+            return _to_http_response(
+                _build_text_page(HTTPStatus.METHOD_NOT_ALLOWED, told, Allow="GET"), request
+            )
+        if make is None:
+            return _to_http_response(
+                _build_text_page(HTTPStatus.NOT_FOUND, f"metrics are at {METRICS_PATH}"), request
+            )
+        name = request.headers.get("host")
+        if mounted_pages.get_thread_pool(make) is PageThreadPool.PEOPLE and not self._hosts.allows(
+            name
+        ):
+            refused = request_origin.explain_refused_host(name or "")
+            return _to_http_response(_build_text_page(HTTPStatus.FORBIDDEN, refused), request)
+        try:
+            return await self._lanes.made(
+                mounted_pages.get_thread_pool(make),
+                lambda: _to_http_response(make(_to_page_request(request)), request),
+            )
+        except (ThreadPoolFull, TimeoutError):
+            busy = _build_text_page(HTTPStatus.SERVICE_UNAVAILABLE, "it was not made in time")
+            return _to_http_response(busy, request)
+        except Exception as error:  # noqa: BLE001 - whoever asked is told, the log has the rest
+            _log.error("making %s: %r", request.path, error, exc_info=error)
+            told = "it cannot be made; the log says why"
+            return _to_http_response(
+                _build_text_page(HTTPStatus.INTERNAL_SERVER_ERROR, told), request
+            )
+
+
+def _open_listener(host: str, port: int) -> socket.socket:
+    family, *_, address = socket.getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    return socket.create_server((str(address[0]), port), family=family)
+
+
+def _to_page_request(request: MetricsHttpRequest) -> PageRequest:
+    query = parse.parse_qsl(request.query, keep_blank_values=True)
+    foreign = request_origin.is_cross_origin(
+        host=request.headers.get("host"),
+        origin=request.headers.get("origin"),
+        fetch_site=request.headers.get("sec-fetch-site"),
+    )
+    return PageRequest(
+        path=request.path,
+        query=dict(reversed(query)),
+        accept=request.headers.get("accept", ""),
+        requested_with="" if foreign else request.headers.get("x-requested-with", ""),
+    )
+
+
+def _to_http_response(given: PageResponse, request: MetricsHttpRequest) -> MetricsHttpResponse:
+    text, headers = given.body, {"Content-Type": given.content_type, **given.headers}
+    if exposition.gzip_accepted(request.headers.get("accept-encoding", "")):
+        text = gzip.compress(text, compresslevel=1)
+        headers["Content-Encoding"] = "gzip"
+    headers["Content-Length"] = str(len(text))
+    return MetricsHttpResponse(
+        status=HTTPStatus(given.status),
+        headers=headers,
+        body=None if request.method == "HEAD" else text,
+    )
+
+
+def _build_text_page(status: HTTPStatus, text: str, **headers: str) -> PageResponse:
+    return PageResponse(
+        status=status,
+        body=f"{text}\n".encode(),
+        content_type=mounted_pages.TEXT_CONTENT_TYPE,
+        headers=headers,
+    )
+
+
+def _log_thread_end(end: ThreadDied) -> None:
+    _log.error("the metrics are no longer served: %r", end.error)

@@ -1,0 +1,427 @@
+"""The brokers of one cluster: their addresses, and the connections to each by purpose.
+
+`BrokerConnections` connects when there is something to send, reconnects with growing backoff and
+passes queued calls to the connection in order. Calls for a broker that cannot be reached return to
+the owner, which may know another broker. Separate purposes have separate connections, so a request
+that a broker holds back does not delay others. Bootstrap addresses are brokers with negative ids
+until metadata names the real ones.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from connect_runtime.base.backoff import Backoff
+from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
+from connect_runtime.network.calls import ClientCall, VersionedCall
+from connect_runtime.network.connection_settings import ConnectionSettings
+from connect_runtime.network.kafka_connection import ConnectionState, KafkaConnection
+from connect_runtime.network.network_context import NetworkContext
+from connect_runtime.protocol import cluster_metadata
+from connect_runtime.protocol.api_versions import NodeApiVersions
+from connect_runtime.protocol.cluster_metadata import ClusterMetadata, NodeConnectionState
+from connect_runtime.protocol.request_builders import NodeTarget
+from connect_runtime.protocol.request_errors import (
+    ConnectionFailed,
+    UnknownBroker,
+    UnsupportedVersion,
+)
+
+log = logging.getLogger(__name__)
+
+_FAILURE_RELEVANCE_S = 30.0
+"""A failure that nobody cared to repeat says nothing about the present after that long."""
+MAX_IN_FLIGHT = 64
+"""More would only wait in the broker's socket buffer: it handles one request after the other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionCallbacks:
+    """What a lane tells: connected, failed (with the calls it cannot keep), needs `pump` soon."""
+
+    ready: Callable[[BrokerConnections], None]
+    failed: Callable[[BrokerConnections, ConnectError, list[ClientCall]], None]
+    wake: Callable[[BrokerConnections], None]
+
+
+class BrokerConnections:
+    """Invariant: calls in `_queue` are waiting, or were answered by their deadline meanwhile."""
+
+    def __init__(
+        self,
+        node_id: int,
+        name: str,
+        *,
+        address: Callable[[], tuple[str, int] | None],
+        environment: NetworkContext,
+        reconnect: Backoff,
+        owner: ConnectionCallbacks,
+    ) -> None:
+        self.node_id = node_id
+        self.node = NodeTarget(node_id)
+        self.name = name
+        self.connection: KafkaConnection | None = None
+        self.retry_at_s = -math.inf
+        self.tried_s = -math.inf
+        self.ready_s = -math.inf
+        self._answered_s = -math.inf
+        self._trouble: ConnectError | None = None
+        self._trouble_s = -math.inf
+        self._address = address
+        self._env = environment
+        self._reconnect = reconnect
+        self._owner = owner
+        self._queue: deque[ClientCall] = deque()
+        self._wanted = False
+        self._complained = False
+
+    # asking
+
+    def submit(self, call: ClientCall) -> None:
+        """Queue a call; it is sent, or the connection begun, at the next `pump`."""
+        self._queue.append(call)
+        self._owner.wake(self)
+
+    def send_now(self, call: ClientCall) -> bool:
+        """Hand it over if nothing stands in its way; False: it has to be submitted."""
+        link = self.connection
+        if link is None or self._queue or link.in_flight >= MAX_IN_FLIGHT:
+            return False
+        if not link.can_send(self._env.clock.now_s()) or not call.fits(link.versions):
+            return False
+        self._hand_over(call, link)
+        self._owner.wake(self)
+        return True
+
+    def want(self) -> None:
+        """Be connected, though nobody has anything to send yet."""
+        if self.connection is None and not self._wanted:
+            self._wanted = True
+            self._owner.wake(self)
+
+    @property
+    def queued(self) -> int:
+        return len(self._queue)
+
+    def trouble(self, now_s: float, *, broker_ready_s: float) -> ConnectError | None:
+        """Why it cannot connect: somebody waits for it, or the last try is not long ago.
+
+        One from before `broker_ready_s`, when a lane to this broker last got through, is over.
+        """
+        fresh = self._queue or self._wanted or now_s - self._trouble_s < _FAILURE_RELEVANCE_S
+        return self._trouble if fresh and self._trouble_s >= broker_ready_s else None
+
+    @property
+    def answered_s(self) -> float:
+        """When the broker last answered a request on this lane; -inf before the first answer."""
+        link = self.connection
+        return self._answered_s if link is None else max(self._answered_s, link.answered_s)
+
+    def node_state(self) -> NodeConnectionState:
+        link = self.connection
+        ready = link is not None and link.state is ConnectionState.READY
+        return NodeConnectionState(
+            node_id=self.node_id,
+            connected=ready,
+            connecting_since_s=None if link is None or ready else self.tried_s,
+            in_flight=len(self._queue) + (link.in_flight if link is not None else 0),
+            retry_at_s=self.retry_at_s,
+            tried_s=self.tried_s,
+        )
+
+    def describe(self) -> str:
+        """What a call in its queue waits for."""
+        found = self._address()
+        where = cluster_metadata.format_address(*found) if found is not None else str(self.node_id)
+        if self._trouble is not None:
+            return f"a connection to {where} (last try: {self._trouble})"
+        return f"its turn on the connection to {where}"
+
+    # time
+
+    def pump(self, now_s: float) -> None:
+        """Connect if that is due, hand over what can be sent, and send it."""
+        link = self.connection
+        if link is None:
+            if (self._queue or self._wanted) and now_s >= self.retry_at_s:
+                self._connect(now_s)
+            return
+        if self._complained and link.answered_any:
+            self._recovered()
+        while self._queue and link.in_flight < MAX_IN_FLIGHT and link.can_send(now_s):
+            call = self._queue.popleft()
+            if call.waiting:
+                self._hand_over(call, link)
+        link.flush()
+
+    def due_s(self) -> float:
+        """When `pump` or `tick` is due at the latest."""
+        link = self.connection
+        if link is None:
+            awaits_token = self._env.tokens is not None and self._env.tokens.is_asking
+            idle = awaits_token or not (self._queue or self._wanted)
+            return math.inf if idle else self.retry_at_s
+        if self._queue and link.throttled_until_s > self._env.clock.now_s():
+            return min(link.next_due_s, link.throttled_until_s)
+        return link.next_due_s
+
+    def tick(self, now_s: float) -> None:
+        if self.connection is not None and now_s >= self.connection.next_due_s:
+            self.connection.tick(now_s)
+        self.pump(now_s)
+
+    def close_if_idle(self, now_s: float, idle_s: float) -> None:
+        """Before the broker does it: a request that meets a closing connection is a lost one."""
+        link = self.connection
+        if link is None or self._queue or link.in_flight or now_s - link.used_s < idle_s:
+            return
+        link.close()
+
+    def purge(self) -> None:
+        """Drop calls that do not wait any more."""
+        self._queue = deque(call for call in self._queue if call.waiting)
+
+    def close(self) -> None:
+        """End the connection and every call, sent or not."""
+        if self.connection is not None:
+            self.connection.close()
+        queue, self._queue = self._queue, deque()
+        for call in queue:
+            if call.waiting:
+                call.fail(ConnectionFailed("the cluster", "closed by this side"))
+
+    # connecting
+
+    def _connect(self, now_s: float) -> None:
+        if self._env.tokens is not None:
+            token = self._env.tokens.want()
+            if token is None:
+                return  # this comes back when it is there
+            if isinstance(token, ConnectError):
+                self._wanted = False
+                self._failed(token, now_s)
+                return
+        found = self._address()
+        self._wanted = False
+        if found is None:
+            self._failed(UnknownBroker(self.node_id), now_s)
+            return
+        self.tried_s = now_s
+        link = KafkaConnection(
+            *found,
+            environment=self._env,
+            on_ready=self._on_ready,
+            on_closed=lambda failure: self._on_closed(link, failure),
+            canonical=self.node_id < 0 and self._env.canonical_bootstrap,
+        )
+        self.connection = link
+        link.start()
+
+    def _on_ready(self) -> None:
+        self._trouble = None
+        self.ready_s = self._env.clock.now_s()
+        self._owner.ready(self)
+        self._owner.wake(self)
+
+    def _recovered(self) -> None:
+        """It answers: only that tells a good listener from one of another kind."""
+        self._complained = False
+        self._reconnect.reset()
+        level = logging.DEBUG if self._env.quiet else logging.INFO
+        log.log(level, "broker %s is reachable again", self._name())
+
+    def _on_closed(self, link: KafkaConnection, failure: ConnectError | None) -> None:
+        if self.connection is not link:
+            return
+        self.connection = None
+        self._answered_s = max(self._answered_s, link.answered_s)
+        self._owner.wake(self)
+        if failure is None:
+            return
+        if link.idle_when_closed and isinstance(failure, RetriableError):
+            # Nobody lost anything: connect again when somebody asks. Leaders may be moving, though.
+            self._owner.failed(self, failure, [])
+            return
+        if link.answered_any:
+            self._complained = False
+            self._reconnect.reset()
+        self._failed(failure, self._env.clock.now_s())
+
+    def _failed(self, failure: ConnectError, now_s: float) -> None:
+        if not isinstance(failure, UnknownBroker):  # before the first metadata nobody is known
+            if not self._complained:
+                level = logging.DEBUG if self._env.quiet else logging.WARNING
+                log.log(level, "broker %s: %s", self._name(), failure)
+            self._complained = True
+        self._trouble, self._trouble_s = failure, now_s
+        self.retry_at_s = now_s + self._reconnect.next_delay_s(self._env.rng)
+        fatal = isinstance(failure, FatalError)
+        kept: deque[ClientCall] = deque()
+        returned: list[ClientCall] = []
+        for call in self._queue:
+            if call.waiting:
+                stays = not fatal and not call.follows and isinstance(call, VersionedCall)
+                (kept if stays else returned).append(call)
+        self._queue = kept
+        self._owner.failed(self, failure, returned)
+
+    def _name(self) -> str:
+        found = self._address()
+        where = cluster_metadata.format_address(*found) if found is not None else "address unknown"
+        return f"{self.node_id} ({where})" if self.node_id >= 0 else where
+
+    def _hand_over(self, call: ClientCall, link: KafkaConnection) -> None:
+        assert link.versions is not None
+        try:
+            request = call.request(link.versions, node_id=self.node_id, on_throttle=link.throttle)
+        except UnsupportedVersion as failure:
+            call.fail(failure, node_id=self.node_id)
+            return
+        call.waiting = False
+        link.send(request)
+
+
+CONTROL_PURPOSE = "control"
+_FIRST_BOOTSTRAP_NODE_ID = -2
+_BOOTSTRAP_IDLE_TIMEOUT_S = 5.0
+
+
+class ClusterBrokers:
+    """Raises ValueError (a bootstrap address) when it is made.
+
+    `ready` is told of every lane that got through, `failed` as `ConnectionCallbacks` says.
+    """
+
+    def __init__(
+        self,
+        options: ConnectionSettings,
+        *,
+        environment: NetworkContext,
+        view: ClusterMetadata,
+        ready: Callable[[], None],
+        failed: Callable[[BrokerConnections, ConnectError, list[ClientCall]], None],
+    ) -> None:
+        self._options = options
+        self._env = environment
+        self._view = view
+        self._tell_ready = ready
+        addresses = [cluster_metadata.parse_address(entry) for entry in options.bootstrap]
+        environment.rng.shuffle(addresses)
+        self.bootstrap = {_FIRST_BOOTSTRAP_NODE_ID - i: found for i, found in enumerate(addresses)}
+        self.versions: dict[int, NodeApiVersions] = {}
+        self.rtt_s: dict[int, float] = {}
+        self._owner = ConnectionCallbacks(ready=self._ready, failed=failed, wake=self._wake)
+        self._lanes: dict[tuple[int, str], BrokerConnections] = {}
+        self._dirty: dict[BrokerConnections, None] = {}
+
+    def lane(self, node_id: int, name: str) -> BrokerConnections:
+        lane = self._lanes.get((node_id, name))
+        if lane is None:
+            lane = self._lanes[(node_id, name)] = BrokerConnections(
+                node_id,
+                name,
+                address=lambda: self.address(node_id),
+                environment=self._env,
+                reconnect=Backoff(
+                    initial_s=self._options.reconnect_backoff_s,
+                    max_s=self._options.reconnect_backoff_max_s,
+                ),
+                owner=self._owner,
+            )
+        return lane
+
+    def address(self, node_id: int) -> tuple[str, int] | None:
+        broker = self._view.brokers.get(node_id)
+        return self.bootstrap.get(node_id) if broker is None else (broker.host, broker.port)
+
+    def pick(self, nodes: Iterable[int], lane: str) -> int | None:
+        """The broker to ask if any of these will do, None while none can be asked."""
+        states = [self.lane(node_id, lane).node_state() for node_id in nodes]
+        return cluster_metadata.pick_node(states, self._env.clock.now_s())[0]
+
+    @property
+    def any_connected(self) -> bool:
+        return any(lane.node_state().connected for lane in self._lanes.values())
+
+    def answered_s(self, node_id: int) -> float:
+        """When the broker last answered on any lane; -inf before its first answer."""
+        return max(
+            (lane.answered_s for (node, _), lane in self._lanes.items() if node == node_id),
+            default=-math.inf,
+        )
+
+    # trouble
+
+    def trouble(self, node_id: int) -> ConnectError | None:
+        """Why a broker cannot be reached at present, as far as anybody tried lately."""
+        now_s = self._env.clock.now_s()
+        lanes = [lane for (node, _), lane in self._lanes.items() if node == node_id]
+        ready_s = max((lane.ready_s for lane in lanes), default=-math.inf)
+        found = (lane.trouble(now_s, broker_ready_s=ready_s) for lane in lanes)
+        return next((trouble for trouble in found if trouble is not None), None)
+
+    def troubles(self) -> dict[str, ConnectError]:
+        """All that cannot be reached at present: brokers, and bootstrap addresses while needed."""
+        found: dict[str, ConnectError] = {}
+        for node_id in {node_id: None for node_id, _ in self._lanes}:
+            trouble = self.trouble(node_id)
+            if trouble is None:
+                continue
+            if node_id >= 0:
+                found[f"broker {node_id}"] = trouble
+            elif not self._view.brokers:
+                found[cluster_metadata.format_address(*self.bootstrap[node_id])] = trouble
+        return found
+
+    # time
+
+    @property
+    def restless(self) -> bool:
+        """Does a lane need `tick` at once?"""
+        return bool(self._dirty)
+
+    def tick(self, now_s: float) -> float:
+        """Connect and send where that is due; returns when to come back at the latest."""
+        dirty, self._dirty = self._dirty, {}
+        due_s = math.inf
+        for lane in list(self._lanes.values()):
+            if lane in dirty or lane.queued or lane.due_s() <= now_s:
+                lane.tick(now_s)
+            due_s = min(due_s, lane.due_s())
+        return due_s
+
+    def close_idle(self, now_s: float) -> None:
+        for (node_id, _), lane in self._lanes.items():
+            bootstrap = node_id < 0 and self._view.brokers
+            lane.close_if_idle(
+                now_s,
+                _BOOTSTRAP_IDLE_TIMEOUT_S if bootstrap else self._options.connections_max_idle_s,
+            )
+
+    def purge(self) -> None:
+        """Drop calls that do not wait any more."""
+        for lane in self._lanes.values():
+            lane.purge()
+
+    def close(self) -> None:
+        """End every connection, and every call of its lane."""
+        for lane in list(self._lanes.values()):
+            lane.close()
+
+    # what lanes tell
+
+    def _wake(self, lane: BrokerConnections) -> None:
+        self._dirty[lane] = None
+
+    def _ready(self, lane: BrokerConnections) -> None:
+        assert lane.connection is not None
+        assert lane.connection.versions is not None
+        if lane.node_id >= 0:
+            self.versions[lane.node_id] = lane.connection.versions
+            rtt_s = lane.connection.rtt_s
+            self.rtt_s[lane.node_id] = min(rtt_s, self.rtt_s.get(lane.node_id, math.inf))
+        self._tell_ready()

@@ -1,0 +1,169 @@
+"""Refreshes cluster metadata and looks up coordinators.
+
+Uses connections of its own, so giving up on a broker that hangs ends no other request.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from connect_runtime.base.errors import ConnectError, FatalError
+from connect_runtime.base.timing import Clock
+from connect_runtime.network.broker_connections import BrokerConnections
+from connect_runtime.network.calls import ClientResponse
+from connect_runtime.protocol import cluster_metadata, request_builders
+from connect_runtime.protocol.cluster_metadata import ClusterMetadata, CoordinatorCache
+from connect_runtime.protocol.request_builders import (
+    AnyNodeTarget,
+    CoordinatorTarget,
+    NodeTarget,
+    RequestBuilder,
+    RequestTarget,
+)
+from connect_runtime.protocol.request_errors import CoordinatorLookupRefused, UnsupportedVersion
+
+METADATA_PURPOSE = "metadata"
+DISCOVERY_TIMEOUT_S = 5.0
+"""After that another broker is asked: short, since every leader change waits for it."""
+
+
+class DiscoveryOwner(Protocol):
+    """What discovery needs of the connections it serves."""
+
+    def call(
+        self,
+        to: RequestTarget,
+        message: RequestBuilder,
+        *,
+        done: Callable[[ClientResponse], None],
+        timeout_s: float | None = None,
+        lane: str = METADATA_PURPOSE,
+    ) -> None: ...
+
+    def lane(self, node_id: int, name: str) -> BrokerConnections: ...
+
+    def route_again(self) -> None:
+        """What is known has changed: calls without a broker may have one now."""
+
+    def refuse(self, target: RequestTarget | None, failure: ConnectError) -> None:
+        """Fail the calls that wait for this target; None: all that wait for anything."""
+
+
+class ClusterDiscovery:
+    """Driven by `tick`; told by `wake` when a connection came or went."""
+
+    def __init__(
+        self,
+        cluster: DiscoveryOwner,
+        *,
+        view: ClusterMetadata,
+        known: CoordinatorCache,
+        bootstrap: Mapping[int, tuple[str, int]],
+        rebootstrap: bool,
+        clock: Clock,
+    ) -> None:
+        self._cluster = cluster
+        self._view = view
+        self._coordinators = known
+        self._bootstrap = bootstrap
+        self._rebootstrap = rebootstrap
+        self._clock = clock
+        self._not_before_s = -math.inf
+        self._one_by_one = False
+
+    def wake(self) -> None:
+        self._not_before_s = -math.inf
+
+    def tick(self, now_s: float) -> None:
+        if now_s >= self._refresh_due_s():
+            self._refresh(now_s)
+        batch = self._coordinators.next_batch(now_s)
+        if batch:
+            self._look_up(batch)
+
+    def due_s(self) -> float:
+        return min(self._refresh_due_s(), self._coordinators.due_s())
+
+    # metadata
+
+    def _refresh_due_s(self) -> float:
+        return max(self._view.refresh_due_s(), self._not_before_s)
+
+    def _refresh(self, now_s: float) -> None:
+        nodes = [*self._view.brokers]
+        if self._rebootstrap or not nodes:
+            nodes += self._bootstrap
+        states = [self._cluster.lane(node, METADATA_PURPOSE).node_state() for node in nodes]
+        node_id, self._not_before_s = cluster_metadata.pick_node(states, now_s)
+        if node_id is None:
+            return
+        lane = self._cluster.lane(node_id, METADATA_PURPOSE)
+        if lane.connection is None:
+            lane.want()
+            return
+        topics = self._view.refresh_started()
+        self._cluster.call(
+            NodeTarget(node_id),
+            request_builders.request_metadata(topics),
+            done=self._refreshed,
+            timeout_s=DISCOVERY_TIMEOUT_S,
+            lane=METADATA_PURPOSE,
+        )
+
+    def _refreshed(self, reply: ClientResponse) -> None:
+        now_s = self._clock.now_s()
+        if reply.failure is not None or int(getattr(reply.body, "error_code", 0)):
+            self._view.refresh_failed(now_s)
+            if isinstance(reply.failure, FatalError):
+                self._cluster.refuse(None, reply.failure)
+            return
+        before = self._view.generation
+        self._view.refreshed(reply.body, now_s)
+        if self._view.generation != before:
+            self._cluster.route_again()
+
+    # coordinators
+
+    def _look_up(self, batch: Sequence[CoordinatorTarget]) -> None:
+        if not self._one_by_one:
+            keys = [coordinator.key for coordinator in batch]
+            self._ask(request_builders.find_coordinators(batch[0].kind, keys), batch)
+            return
+        for coordinator in batch:
+            message = request_builders.find_coordinator(coordinator.kind, coordinator.key)
+            self._ask(message, (coordinator,))
+
+    def _ask(self, message: RequestBuilder, batch: Sequence[CoordinatorTarget]) -> None:
+        self._cluster.call(
+            AnyNodeTarget(),
+            message,
+            done=lambda reply: self._looked_up(batch, reply),
+            timeout_s=DISCOVERY_TIMEOUT_S,
+            lane=METADATA_PURPOSE,
+        )
+
+    def _looked_up(self, batch: Sequence[CoordinatorTarget], reply: ClientResponse) -> None:
+        if isinstance(reply.failure, UnsupportedVersion):
+            self._one_by_one = True  # a broker before 3.0 (KIP-699)
+        if reply.failure is not None:
+            self._coordinators.failed(batch, self._clock.now_s())
+            return
+        found: Sequence[Any] = getattr(reply.body, "coordinators", (reply.body,))
+        by_key = {getattr(each, "key", batch[0].key): each for each in found}
+        again: list[CoordinatorTarget] = []
+        for coordinator in batch:
+            each = by_key.get(coordinator.key)
+            code = -1 if each is None else int(each.error_code)
+            if each is not None and code == 0:
+                self._coordinators.found(coordinator, int(each.node_id))
+            elif code in cluster_metadata.RETRIABLE_LOOKUP_ERRORS:
+                again.append(coordinator)
+            else:
+                self._coordinators.refused(coordinator)
+                refused = CoordinatorLookupRefused(coordinator.describe(), error_code=code)
+                self._cluster.refuse(coordinator, refused)
+        if again:
+            self._coordinators.failed(again, self._clock.now_s())
+        self._cluster.route_again()

@@ -1,0 +1,503 @@
+"""One connection to one broker: connect, TLS, ApiVersions, SASL, then pipelined requests in order.
+
+Everything happens in `on_event` (called by the poller) and `tick`; `send` only queues. Responses
+arrive in the order of the requests, so a lost one ends the connection. Every request ends exactly
+once. An error of the socket, of TLS or of framing is explained with the setting to check.
+
+    CONNECTING -> OPENING (handshake) -> READY <-> renewing its SASL session -> CLOSED
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import math
+import ssl
+from collections import deque
+from collections.abc import Callable
+
+from connect_runtime.base.errors import ConnectError
+from connect_runtime.network import transport
+from connect_runtime.network.network_context import NetworkContext
+from connect_runtime.network.resolver import ConnectAttempts
+from connect_runtime.network.transport import (
+    FrameReader,
+    InvalidFrameSize,
+    OutgoingRequest,
+    RequestOutcome,
+    RequestSendQueue,
+    Transport,
+)
+from connect_runtime.protocol import api_versions, cluster_metadata, framing, handshake
+from connect_runtime.protocol.api_versions import NodeApiVersions
+from connect_runtime.protocol.handshake import (
+    HandshakeConversation,
+    HandshakeResult,
+    SaslSessionLifetime,
+)
+from connect_runtime.protocol.request_errors import (
+    AuthenticationFailed,
+    ConnectionFailed,
+    FailureLayer,
+    RequestTimedOut,
+    TruncatedResponse,
+)
+from connect_runtime.protocol.security_settings import SecuritySettings
+
+_TLS_RECORD_TYPES = {20, 21, 22, 23}
+_TLS_MAJOR_VERSION = 3
+_CLOSED_ERRORS = (EOFError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
+"""How a connection ends, without TLS, in the middle of it, or in order."""
+
+
+def describe_stage(*, connected: bool, ready: bool, pending: int) -> str:
+    """What a connection was doing; `pending` requests have no answer yet."""
+    if not connected:
+        return "connecting"
+    if not ready:
+        return "opening"
+    return f"waiting for {pending} answers" if pending else "idle"
+
+
+def explain_failure(
+    error: Exception,
+    *,
+    address: str,
+    stage: str,
+    security: SecuritySettings,
+    answered: bool,
+) -> ConnectError:
+    """The failure for an error of a socket, of TLS or of framing; one of ours says it already.
+
+    stage: what was going on, "connecting". answered: whether the broker ever answered more than
+    the handshake; before that, a connection that just ends is often a matter of settings.
+    """
+    if isinstance(error, ConnectError):
+        return error
+    if isinstance(error, InvalidFrameSize):
+        return _explain_invalid_size(error, address)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        problem = f"TLS: the broker's certificate was not accepted: {error.verify_message}"
+        return AuthenticationFailed(address, problem, layer=FailureLayer.TLS)
+    if isinstance(error, ssl.SSLError) and not isinstance(error, _CLOSED_ERRORS):
+        return _explain_tls_error(error, address)
+    if isinstance(error, (ConnectionError, *_CLOSED_ERRORS)):
+        told = isinstance(error, ConnectionError) and error.strerror
+        seen = told or "closed by the broker"
+        hint = "" if answered else _suggest_cause(stage, security)
+        layer = FailureLayer.LISTENER if hint else FailureLayer.NETWORK
+        return ConnectionFailed(address, f"{seen} while {stage}{hint}", layer=layer)
+    seen = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return ConnectionFailed(address, f"{seen} while {stage}")
+
+
+def _suggest_cause(stage: str, security: SecuritySettings) -> str:
+    if stage == "connecting":
+        return ""
+    if stage == "opening" and not security.uses_tls:
+        return f" (security.protocol is {security.protocol}: does the listener want TLS?)"
+    if stage == "opening":
+        return f" (security.protocol is {security.protocol}: does the listener speak TLS?)"
+    if not security.uses_sasl:
+        return f" (security.protocol is {security.protocol}: does the listener want SASL?)"
+    return ""
+
+
+def _explain_tls_error(error: ssl.SSLError, address: str) -> ConnectError:
+    reason = (error.reason or str(error)).replace("_", " ").lower()
+    if "wrong version number" in reason or "record layer failure" in reason:
+        problem = (
+            f"TLS: {reason}: the listener does not speak TLS; check security.protocol and port"
+        )
+        return AuthenticationFailed(address, problem, layer=FailureLayer.LISTENER)
+    if "alert" in reason:
+        problem = f"TLS: refused by the broker: {reason}; does it want a certificate of ours?"
+        return AuthenticationFailed(address, problem, layer=FailureLayer.TLS)
+    return ConnectionFailed(address, f"TLS: {reason}", layer=FailureLayer.TLS)
+
+
+def _explain_invalid_size(error: InvalidFrameSize, address: str) -> ConnectError:
+    raw = error.raw
+    if raw[0] in _TLS_RECORD_TYPES and raw[1] == _TLS_MAJOR_VERSION:
+        problem = "the listener speaks TLS; set security.protocol to SSL or SASL_SSL"
+        return AuthenticationFailed(address, problem, layer=FailureLayer.LISTENER)
+    if raw.isascii() and raw.decode("ascii").isprintable():
+        problem = f"it answers {raw.decode('ascii')!r}…, which is not Kafka's protocol; wrong port?"
+    else:
+        problem = f"an answer of {error.size} bytes is not possible"
+    return ConnectionFailed(address, problem, layer=FailureLayer.LISTENER)
+
+
+log = logging.getLogger(__name__)
+
+_MAX_HANDSHAKE_FRAME_BYTES = 1 << 20
+"""Before the handshake is over nothing legitimate is larger; a stranger's bytes easily claim so."""
+_MAX_READ_PER_EVENT_BYTES = 8 << 20
+"""After that many bytes other connections get their turn."""
+_STREAMING_TIMEOUT_FACTOR = 4.0
+"""A request whose bytes keep flowing may take this many times its timeout."""
+
+
+class ConnectionState(enum.Enum):
+    CONNECTING = enum.auto()
+    OPENING = enum.auto()
+    READY = enum.auto()
+    CLOSED = enum.auto()
+
+
+class KafkaConnection:
+    """Invariants: correlation ids count up; `_pending` holds what was queued and not answered."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        environment: NetworkContext,
+        on_ready: Callable[[], None],
+        on_closed: Callable[[ConnectError | None], None],
+        canonical: bool = False,
+    ) -> None:
+        self.address = cluster_metadata.format_address(host, port)
+        self.state = ConnectionState.CONNECTING
+        self.versions: NodeApiVersions | None = None
+        self.throttled_until_s = -math.inf
+        self.rtt_s = math.inf
+        self.idle_when_closed = False
+        self.used_s = environment.clock.now_s()
+        self.next_due_s = -math.inf
+        self._env = environment
+        self._on_ready, self._on_closed = on_ready, on_closed
+        self._transport: Transport | None = None
+        self._polled_for = 0
+        self._dialling = ConnectAttempts(
+            host,
+            port,
+            names=environment.names,
+            tls=environment.tls,
+            buffer_bytes=environment.limits.socket_buffer_bytes,
+            canonical=canonical,
+        )
+        self._opening_ends_s = math.inf
+        self._reader = FrameReader(environment.pool, _MAX_HANDSHAKE_FRAME_BYTES)
+        self._queue = RequestSendQueue()
+        self._pending: deque[OutgoingRequest] = deque()
+        self._conversation: HandshakeConversation | None = None
+        self._token: str | None = None
+        self._session = SaslSessionLifetime()
+        self._correlation_id = 0
+        self._progress_s = self.used_s
+        self.answered_any = False
+        self.answered_s = -math.inf
+        """When a response, or a part of one, last arrived on the ready connection."""
+
+    # using it
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._pending)
+
+    def can_send(self, now_s: float) -> bool:
+        """Not while it opens, renews its session, or is throttled by the broker."""
+        ready = self.state is ConnectionState.READY and self._conversation is None
+        return ready and now_s >= self.throttled_until_s
+
+    def send(self, request: OutgoingRequest) -> None:
+        """Queue it; the bytes leave at the next `flush`."""
+        assert self.state in {ConnectionState.READY, ConnectionState.OPENING}, self.state
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        request.correlation_id = self._correlation_id
+        header = framing.encode_request_header(
+            request.api_key,
+            request.version,
+            request.correlation_id,
+            client_id=self._env.client_id,
+            body_size=sum(map(len, request.chunks)),
+        )
+        request.chunks = [header, *request.chunks]
+        self._queue.push(request)
+        self._pending.append(request)
+        self.next_due_s = min(self.next_due_s, request.deadline_s)
+
+    def throttle(self, throttle_ms: int) -> None:
+        """The broker asked for a pause (KIP-219): nothing more is handed over until it passed."""
+        until_s = self._env.clock.now_s() + throttle_ms / 1000
+        self.throttled_until_s = max(self.throttled_until_s, until_s)
+
+    def flush(self) -> None:
+        """Hand queued bytes to the system, as many as it takes now."""
+        if self._transport is None or not self._queue or self.state is ConnectionState.CONNECTING:
+            return
+        now_s = self._env.clock.now_s()
+        try:
+            done = self._queue.flush(self._transport, now_s)
+        except OSError as error:
+            self._lost(error)
+            return
+        self.used_s = self._progress_s = now_s
+        self._poll_for(transport.READABLE if done else transport.READABLE | transport.WRITABLE)
+
+    def start(self) -> None:
+        """Begin to connect; call it once. Failures come through `on_closed`, at once or later."""
+        now_s = self._env.clock.now_s()
+        self._opening_ends_s = now_s + self._env.limits.connect_timeout_s
+        self._dialling.resolve(now_s, ends_s=self._opening_ends_s, resolved=self._on_resolved)
+        self.next_due_s = self._due_s()
+
+    def close(self, failure: ConnectError | None = None) -> None:
+        """End it, and every request on it; `failure` None: nobody's fault (idle, shutting down)."""
+        if self.state is ConnectionState.CLOSED:
+            return
+        self.idle_when_closed = self.state is ConnectionState.READY and not self._pending
+        self.state = ConnectionState.CLOSED
+        self._dialling.close()
+        self._drop_transport()
+        reason = failure or ConnectionFailed(self.address, "closed by this side")
+        pending, self._pending = self._pending, deque()
+        now_s = self._env.clock.now_s()
+        for request in pending:
+            self._fail(request, reason, now_s)
+        self._on_closed(failure)
+
+    # time
+
+    def tick(self, now_s: float) -> None:
+        """Do what is due; afterwards `next_due_s` says when to come back at the latest."""
+        if self.state is ConnectionState.CLOSED:
+            return
+        if self.state is ConnectionState.CONNECTING and now_s >= self._dialling.attempt_ends_s:
+            self._try_next_address(now_s, TimeoutError("no connection in time"))
+        elif self.state is not ConnectionState.READY and now_s >= self._opening_ends_s:
+            self._lost(TimeoutError("no answer in time"))
+        elif self.state is ConnectionState.READY and now_s >= self._session.renew_at_s:
+            self._renew(now_s)
+        if self._transport is not None and self._transport.holds_bytes():
+            self._read()
+        self._expire(now_s)
+        self.next_due_s = self._due_s()
+
+    def _due_s(self) -> float:
+        if self.state is ConnectionState.CLOSED:
+            return math.inf
+        if self._transport is not None and self._transport.holds_bytes():
+            return -math.inf
+        first = min(map(self._deadline_s, self._pending), default=math.inf)
+        opening_s = min(self._dialling.attempt_ends_s, self._opening_ends_s)
+        return min(first, opening_s, self._session.renew_at_s)
+
+    def _deadline_s(self, request: OutgoingRequest) -> float:
+        """Later while its bytes keep coming or going: a slow line is not a dead one."""
+        if request.left == 0 and not self._reader.midway():
+            return request.deadline_s
+        timeout_s = request.deadline_s - request.queued_s
+        flowing_s = max(request.deadline_s, self._progress_s + timeout_s)
+        return min(flowing_s, request.queued_s + _STREAMING_TIMEOUT_FACTOR * timeout_s)
+
+    def _expire(self, now_s: float) -> None:
+        late = [request for request in self._pending if self._deadline_s(request) <= now_s]
+        if late:
+            api = api_versions.API_NAMES[late[0].api_key]
+            self.close(ConnectionFailed(self.address, f"{api} was not answered in time"))
+
+    def _fail(self, request: OutgoingRequest, reason: ConnectError, now_s: float) -> None:
+        failure = reason
+        if self._deadline_s(request) <= now_s:
+            failure = RequestTimedOut(
+                api_versions.API_NAMES[request.api_key],
+                waiting_for=f"the answer of {self.address}",
+                after_s=round(now_s - request.queued_s, 3),
+            )
+        sent = request.sent_s is not None
+        elapsed_s = now_s - request.sent_s if request.sent_s is not None else 0.0
+        request.done(RequestOutcome(None, failure, sent, elapsed_s))
+
+    # connecting
+
+    def _on_resolved(self) -> None:
+        self._try_next_address(self._env.clock.now_s(), OSError("no address"))
+
+    def _try_next_address(self, now_s: float, error: Exception) -> None:
+        self._drop_transport()
+        found = self._dialling.next_transport(now_s, error)
+        if isinstance(found, Exception):
+            self._lost(found)
+            return
+        self._transport = found
+        self.next_due_s = self._dialling.attempt_ends_s
+        self._polled_for = found.interest
+        self._env.poller.register(found.socket, found.interest, handler=self._on_event)
+
+    def _drop_transport(self) -> None:
+        if self._transport is not None:
+            self._env.poller.unregister(self._transport.socket)
+            self._transport.close()
+            self._transport = None
+
+    def _poll_for(self, interest: int) -> None:
+        if self._transport is not None and interest != self._polled_for:
+            self._polled_for = interest
+            self._env.poller.modify(self._transport.socket, interest)
+
+    def _advance(self) -> None:
+        assert self._transport is not None
+        now_s = self._env.clock.now_s()
+        try:
+            connected = self._transport.advance()
+        except (OSError, ValueError) as error:  # ValueError: a host name that TLS cannot take
+            if self._transport.connected:
+                self._lost(error)  # TLS: another address of this host would say the same
+            else:
+                self._try_next_address(now_s, error)
+            return
+        self._poll_for(self._transport.interest)
+        if connected:
+            self.state = ConnectionState.OPENING
+            self._dialling.connected()
+            self._authenticate(None)
+
+    # talking before, and between, requests
+
+    def _authenticate(self, known: NodeApiVersions | None) -> None:
+        """Begin the handshake; with `known` versions only its part that says who we are."""
+        tokens = self._env.tokens
+        if tokens is not None:
+            self._token = tokens.current()
+            if self._token is None:  # it expired while this connected, or since it was renewed
+                self.close(tokens.trouble)
+                return
+        security, address, token = self._env.security, self.address, self._token
+        if known is None:
+            self._conversation = handshake.perform_handshake(security, address=address, token=token)
+        else:
+            self._conversation = handshake.authenticate(
+                security, address=address, known=known, token=token
+            )
+        self._converse(None)
+
+    def _converse(self, body: memoryview | None) -> None:
+        """Go on with the handshake, or with the renewal of the session."""
+        assert self._conversation is not None
+        try:
+            talk = self._conversation
+            entity = next(talk) if body is None else talk.send(body)
+        except StopIteration as end:
+            self._agreed(end.value)
+            return
+        except ConnectError as failure:
+            if self._token is not None and isinstance(failure, AuthenticationFailed):
+                assert self._env.tokens is not None
+                self._env.tokens.refused(self._token, failure)
+            self.close(failure)
+            return
+        now_s = self._env.clock.now_s()
+        timeout_s = self._env.limits.connect_timeout_s
+        self.send(
+            OutgoingRequest(
+                api_key=entity.__api_key__,
+                version=entity.__version__,
+                chunks=[framing.encode_request_body(entity)],
+                deadline_s=now_s + timeout_s,
+                queued_s=now_s,
+                done=self._on_conversation,
+            )
+        )
+        self.flush()
+
+    def _on_conversation(self, outcome: RequestOutcome) -> None:
+        if outcome.body is not None:
+            self._converse(outcome.body)
+
+    def _agreed(self, opened: HandshakeResult) -> None:
+        now_s = self._env.clock.now_s()
+        self._conversation = None
+        self.versions = opened.versions
+        self._opening_ends_s = math.inf
+        self._session.begun(opened.session_s, now_s, self._env.rng)
+        if self._env.tokens is not None:
+            self._env.tokens.accepted()
+        self._reader.max_bytes = self._env.limits.max_response_bytes
+        self.state = ConnectionState.READY
+        self.next_due_s = min(self.next_due_s, self._session.renew_at_s)
+        log.debug("connected to %s", self.address)
+        self._on_ready()
+
+    def _renew(self, now_s: float) -> None:
+        """Authenticate again, after what is in flight and before anything else is sent."""
+        tokens = self._env.tokens
+        if tokens is not None and not tokens.outlives(self._session.ends_s):
+            if not self._session.postpone(now_s):
+                self.close(tokens.trouble)
+            return
+        assert self.versions is not None
+        self._session.renewing()
+        self._authenticate(self.versions)
+
+    # events
+
+    def _on_event(self, mask: int) -> None:
+        if self.state is ConnectionState.CONNECTING:
+            self._advance()
+            return
+        if mask & transport.WRITABLE:
+            self.flush()
+        if mask & transport.READABLE and self._transport is not None:
+            self._read()
+
+    def _read(self) -> None:
+        self.used_s = self._env.clock.now_s()
+        budget = _MAX_READ_PER_EVENT_BYTES
+        while self._transport is not None and budget > 0:
+            try:
+                frame = self._reader.next_frame(self._transport)
+            except (OSError, EOFError, InvalidFrameSize) as error:
+                self._lost(error)
+                return
+            if frame is None:
+                break
+            budget -= len(frame)
+            self._take(frame)
+        if self._reader.midway():
+            self._progress_s = self.used_s
+            self._note_answer()
+        if self._transport is not None and self._transport.holds_bytes():
+            self.next_due_s = -math.inf
+
+    def _take(self, frame: memoryview) -> None:
+        answered = framing.read_correlation_id(frame)
+        if not self._pending or answered != self._pending[0].correlation_id:
+            problem = f"an answer (correlation id {answered}) to no question of ours"
+            self.close(ConnectionFailed(self.address, problem))
+            return
+        request = self._pending[0]
+        try:
+            body = framing.strip_response_header(frame, request.api_key, request.version)
+        except TruncatedResponse as failure:
+            self.close(failure)
+            return
+        self._pending.popleft()
+        self.answered_any = self.answered_any or self.state is ConnectionState.READY
+        self._note_answer()
+        elapsed_s = self.used_s - (request.sent_s or self.used_s)
+        if self._conversation is not None:
+            self.rtt_s = min(self.rtt_s, elapsed_s)
+        request.done(RequestOutcome(body, None, True, elapsed_s))
+
+    def _note_answer(self) -> None:
+        if self.state is ConnectionState.READY:
+            self.answered_s = self.used_s
+
+    def _lost(self, error: Exception) -> None:
+        stage = describe_stage(
+            connected=self._transport is not None and self._transport.connected,
+            ready=self.state is ConnectionState.READY,
+            pending=len(self._pending),
+        )
+        self.close(
+            explain_failure(
+                error,
+                address=self.address,
+                stage=stage,
+                security=self._env.security,
+                answered=self.answered_any,
+            )
+        )

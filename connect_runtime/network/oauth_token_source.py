@@ -1,0 +1,310 @@
+"""Keeps an OIDC issuer's token fresh for OAUTHBEARER: HTTP requests in the loop of the connections.
+
+Nothing waits for a response. One request at a time, each on a connection of its own;
+`TokenRefresher` decides when.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from connect_runtime.base.errors import ConnectError
+from connect_runtime.base.timing import Clock
+from connect_runtime.network import transport
+from connect_runtime.network.resolver import ConnectAttempts, HostResolver
+from connect_runtime.network.tls import create_tls_context
+from connect_runtime.network.transport import Poller, Transport
+from connect_runtime.protocol import cluster_metadata, oauthbearer
+from connect_runtime.protocol.oauthbearer import (
+    AccessToken,
+    OAuthSettings,
+    TokenRefresher,
+    TokenResponseReader,
+)
+from connect_runtime.protocol.request_errors import AuthenticationFailed, ConnectionFailed
+from connect_runtime.protocol.security_settings import SecuritySettings
+
+_HTTP_READ_BYTES = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpRequestLimits:
+    """Seconds until bytes can flow, and from then on until the answer is there; its size."""
+
+    connect_s: float
+    read_s: float
+    answer_bytes: int
+
+
+class HttpRequest:
+    """Use it once. `on_answer` gets each piece of the answer, and whether no more will come.
+
+    `on_failure` is called at most once, and not after `close`; either may be called from `start`,
+    `tick` and the poller. `due_s`: when to call `tick` at the latest.
+    """
+
+    def __init__(
+        self,
+        to: ConnectAttempts,
+        *,
+        request: bytes,
+        limits: HttpRequestLimits,
+        poller: Poller,
+        clock: Clock,
+        on_answer: Callable[[bytes, bool], None],
+        on_failure: Callable[[ConnectError], None],
+    ) -> None:
+        self._dialling = to
+        self._unsent = memoryview(request)
+        self._limits = limits
+        self._poller = poller
+        self._clock = clock
+        self._on_answer, self._on_failure = on_answer, on_failure
+        self._transport: Transport | None = None
+        self._open = False
+        self._answer_bytes = 0
+        self._ends_s = math.inf
+
+    @property
+    def due_s(self) -> float:
+        return min(self._ends_s, self._dialling.attempt_ends_s)
+
+    def start(self, now_s: float) -> None:
+        """Resolve the host's name, and begin to connect."""
+        self._ends_s = now_s + self._limits.connect_s
+        self._dialling.resolve(now_s, ends_s=self._ends_s, resolved=self._on_resolved)
+
+    def tick(self, now_s: float) -> None:
+        """Give up what takes too long."""
+        if now_s >= self._dialling.attempt_ends_s:
+            self._try_next(now_s, TimeoutError("no connection in time"))
+        elif now_s >= self._ends_s:
+            self._fail(TimeoutError("no answer in time"))
+        elif self._transport is not None and self._transport.holds_bytes():
+            self._read()
+
+    def close(self) -> None:
+        """End it, whatever it waits for."""
+        self._dialling.close()
+        self._drop()
+        self._ends_s = math.inf
+
+    def _drop(self) -> None:
+        if self._transport is not None:
+            self._poller.unregister(self._transport.socket)
+            self._transport.close()
+            self._transport = None
+
+    def _on_resolved(self) -> None:
+        self._try_next(self._clock.now_s(), OSError("no address"))
+
+    def _try_next(self, now_s: float, error: Exception) -> None:
+        self._drop()
+        found = self._dialling.next_transport(now_s, error)
+        if isinstance(found, Exception):
+            self._fail(found)
+            return
+        self._transport = found
+        self._poller.register(found.socket, found.interest, handler=self._on_event)
+
+    def _on_event(self, mask: int) -> None:
+        if not self._open:
+            self._advance()
+            return
+        if self._unsent and mask & transport.WRITABLE:
+            self._write()
+        if mask & transport.READABLE and self._transport is not None:
+            self._read()
+
+    def _advance(self) -> None:
+        assert self._transport is not None
+        try:
+            self._open = self._transport.advance()
+        except (OSError, ValueError) as error:  # ValueError: a host name that TLS cannot take
+            if self._transport.connected:
+                self._fail(error)
+            else:
+                self._try_next(self._clock.now_s(), error)
+            return
+        # TLS wraps the socket: the poller has to know the new one.
+        self._poller.modify(self._transport.socket, self._transport.interest)
+        if self._open:
+            self._dialling.connected()
+            self._ends_s = self._clock.now_s() + self._limits.read_s
+            self._write()
+
+    def _write(self) -> None:
+        assert self._transport is not None
+        try:
+            while self._unsent:
+                sent = self._transport.send((self._unsent,))
+                if sent == 0:
+                    break
+                self._unsent = self._unsent[sent:]
+        except OSError as error:
+            self._fail(error)
+            return
+        waiting = transport.READABLE | transport.WRITABLE if self._unsent else transport.READABLE
+        self._poller.modify(self._transport.socket, waiting)
+
+    def _read(self) -> None:
+        room = memoryview(bytearray(_HTTP_READ_BYTES))
+        ended = False
+        while self._transport is not None and not ended:
+            try:
+                received = self._transport.receive_into(room)
+            except EOFError:
+                ended, received = True, 0
+            except OSError as error:
+                self._fail(error)
+                return
+            if received == 0 and not ended:
+                return
+            self._answer_bytes += received
+            if self._answer_bytes > self._limits.answer_bytes:
+                self._fail(OSError("the answer is too large"))
+                return
+            self._on_answer(bytes(room[:received]), ended)
+
+    def _fail(self, error: Exception) -> None:
+        self.close()
+        if isinstance(error, ConnectError):
+            self._on_failure(error)
+            return
+        if isinstance(error, ssl.SSLCertVerificationError):
+            problem = (
+                f"TLS: its certificate was not accepted: {error.verify_message}; name its "
+                "authority in sasl.jaas.config: ssl.truststore.type=PEM ssl.truststore.location=…"
+            )
+            self._on_failure(AuthenticationFailed(self._dialling.address, problem))
+            return
+        said = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        self._on_failure(ConnectionFailed(self._dialling.address, said))
+
+
+log = logging.getLogger(__name__)
+
+
+class OAuthTokenSource:
+    """Made for one cluster's connections. Raises UnusableCertificate (of the endpoint's store)."""
+
+    def __init__(
+        self,
+        oauth: OAuthSettings,
+        *,
+        poller: Poller,
+        names: HostResolver,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self._oauth = oauth
+        self._poller = poller
+        self._names = names
+        self._clock = clock
+        self._keeper = TokenRefresher(oauth, rng)
+        self._host, self._port, tls = oauthbearer.parse_endpoint(oauth.endpoint)
+        trust = SecuritySettings(protocol="SSL", ca_pem=oauth.ca_pem)
+        self._tls = create_tls_context(trust) if tls else None
+        self._request: HttpRequest | None = None
+        self._answer = TokenResponseReader(oauth)
+        self._complained = False
+
+    # for those who connect
+
+    def current(self) -> str | None:
+        """The token to show now; None if there is none, or it is about to expire."""
+        return self._keeper.current(self._clock.now_s())
+
+    def want(self) -> str | ConnectError | None:
+        """The token, or why there is none; None: it is being asked for."""
+        return self._keeper.want(self._clock.now_s())
+
+    def outlives(self, ends_s: float) -> bool:
+        """Does the token last longer than a session that ends then? If not, another is fetched.
+
+        The same token would only get the same end, and brokers refuse renewals within a second.
+        """
+        return self._keeper.outlives(ends_s, self._clock.now_s())
+
+    @property
+    def trouble(self) -> ConnectError:
+        """Why `current` had nothing to show."""
+        address = cluster_metadata.format_address(self._host, self._port)
+        return self._keeper.trouble or ConnectionFailed(address, "no token has come yet")
+
+    @property
+    def is_asking(self) -> bool:
+        """Whoever wants a token need not come back before this has changed."""
+        return self._keeper.under_way
+
+    def refused(self, text: str, failure: ConnectError) -> None:
+        """A broker did not take this token."""
+        self._keeper.refused(text, failure, self._clock.now_s())
+
+    def accepted(self) -> None:
+        """A broker took the token."""
+        self._keeper.accepted()
+
+    # time
+
+    def tick(self, now_s: float) -> float:
+        """Do what is due; returns when to come back at the latest (monotonic seconds)."""
+        if self._request is not None:
+            self._request.tick(now_s)
+        if now_s >= self._keeper.due_s():
+            self._ask(now_s)
+        request_s = math.inf if self._request is None else self._request.due_s
+        return min(request_s, self._keeper.due_s())
+
+    def close(self) -> None:
+        if self._request is not None:
+            self._request.close()
+            self._request = None
+
+    def _ask(self, now_s: float) -> None:
+        self._keeper.asked()
+        self._answer = TokenResponseReader(self._oauth)
+        self._request = HttpRequest(
+            ConnectAttempts(
+                self._host, self._port, names=self._names, tls=self._tls, buffer_bytes=None
+            ),
+            request=oauthbearer.encode_token_request(self._oauth),
+            limits=HttpRequestLimits(
+                connect_s=self._oauth.connect_timeout_s,
+                read_s=self._oauth.read_timeout_s,
+                answer_bytes=oauthbearer.MAX_TOKEN_RESPONSE_BYTES,
+            ),
+            poller=self._poller,
+            clock=self._clock,
+            on_answer=self._on_answer,
+            on_failure=self._ended,
+        )
+        self._request.start(now_s)
+
+    def _on_answer(self, piece: bytes, ended: bool) -> None:
+        try:
+            token = self._answer.feed(piece, ended=ended, wall_ms=self._clock.wall_ms())
+        except ConnectError as failure:
+            self._ended(failure)
+            return
+        if token is not None:
+            self._ended(token)
+
+    def _ended(self, outcome: AccessToken | ConnectError) -> None:
+        now_s = self._clock.now_s()
+        self.close()
+        if isinstance(outcome, AccessToken):
+            self._keeper.received(outcome, now_s)
+            if self._complained:
+                log.info("tokens for client %r come again", self._oauth.client_id)
+            self._complained = False
+            return
+        self._keeper.failed(outcome, now_s)
+        if not self._complained:
+            log.warning("a token for client %r: %s", self._oauth.client_id, outcome)
+        self._complained = True

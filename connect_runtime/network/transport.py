@@ -1,0 +1,398 @@
+"""Non-blocking TCP and TLS transports, the poller they share, and Kafka's frames over them.
+
+Nothing here waits or interprets what is sent. The owner of a `Transport` asks what to poll for and
+calls again. Received frames: four bytes of size, then one buffer of exactly that size, filled in
+place; large buffers come from a pool. Sent requests: the chunks of many requests in one system
+call, without joining them.
+
+A pooled buffer returns to its pool when the last view into it is gone, so nobody can look at memory
+that is already in use again: a ctypes array stands between views and buffer, views keep it alive,
+and a weak reference reports its end.
+"""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+import errno
+import functools
+import os
+import selectors
+import socket
+import ssl
+import struct
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from connect_runtime.base.errors import ConnectError
+
+READABLE = selectors.EVENT_READ
+WRITABLE = selectors.EVENT_WRITE
+
+PollHandler = Callable[[int], None]
+
+
+class PollableFile(Protocol):
+    def fileno(self) -> int: ...
+
+
+class Poller:
+    """Waits for many file objects and calls each one's handler with its ready mask (READ | WRITE).
+
+    One thread owns a poller. A handler may register, modify and unregister any source, also its
+    own.
+    """
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+
+    def register(self, source: PollableFile, interest: int, *, handler: PollHandler) -> None:
+        self._selector.register(source, interest, handler)
+
+    def modify(self, source: PollableFile, interest: int) -> None:
+        key = self._selector.get_key(source)
+        if key.events != interest:
+            self._selector.modify(source, interest, key.data)
+
+    def unregister(self, source: PollableFile) -> None:
+        self._selector.unregister(source)
+
+    def poll(self, timeout_s: float, *, woken: Callable[[], None] | None = None) -> int:
+        """Wait `timeout_s` at most, run the handlers of what is ready; returns how many ran.
+
+        `woken` is called in between: only up to there was there nothing to do.
+        """
+        ran = 0
+        ready = self._selector.select(max(0.0, timeout_s))
+        if woken is not None:
+            woken()
+        for key, mask in ready:
+            if self._selector.get_map().get(key.fd) is not key:
+                continue  # an earlier handler of this round unregistered or replaced it
+            key.data(mask)
+            ran += 1
+        return ran
+
+    def close(self) -> None:
+        self._selector.close()
+
+
+SendChunk: TypeAlias = bytes | memoryview
+SocketAddress: TypeAlias = tuple[socket.AddressFamily, tuple[object, ...]]
+
+MAX_IOVECS = min(os.sysconf("SC_IOV_MAX"), 1024) if hasattr(os, "sysconf") else 16
+_MAX_TLS_WRITE_BYTES = 256 * 1024
+"""Pieces are joined up to this size before TLS encrypts them: its records hold 16 KB."""
+_IN_PROGRESS_ERRNOS = {errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY, errno.EINTR}
+
+
+class Transport:
+    """A socket to one address. Errors are OSError (ssl.SSLError is one); 0 bytes: not now."""
+
+    def __init__(
+        self,
+        address: SocketAddress,
+        *,
+        host: str,
+        context: ssl.SSLContext | None,
+        buffer_bytes: int | None,
+    ) -> None:
+        family, sockaddr = address
+        self.socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        self.interest = WRITABLE
+        self._host = host
+        self._context = context
+        self._tls: ssl.SSLSocket | None = None
+        self.connected = False
+        try:
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if buffer_bytes is not None:
+                self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
+                self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer_bytes)
+            _raise_unless_in_progress(self.socket.connect_ex(sockaddr))
+        except BaseException:
+            self.socket.close()
+            raise
+
+    def advance(self) -> bool:
+        """Go on connecting after an event; True once bytes can flow."""
+        if not self.connected:
+            code = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if code:
+                raise OSError(code, os.strerror(code))
+            self.socket.getpeername()  # raises ENOTCONN on a spurious event
+            self.connected = True
+            if self._context is not None:
+                self._tls = self._context.wrap_socket(
+                    self.socket, server_hostname=self._host, do_handshake_on_connect=False
+                )
+                self.socket = self._tls
+        if self._tls is not None:
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                self.interest = READABLE
+                return False
+            except ssl.SSLWantWriteError:
+                self.interest = WRITABLE
+                return False
+        self.interest = READABLE
+        return True
+
+    def send(self, chunks: Sequence[SendChunk]) -> int:
+        """Send as much of the pieces as fits; returns how many bytes, 0 if none fits now."""
+        try:
+            if self._tls is None:
+                return self.socket.sendmsg(chunks[:MAX_IOVECS])
+            return self._tls.send(_join_chunks(chunks))
+        except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            return 0
+
+    def receive_into(self, view: memoryview) -> int:
+        """Fill the start of `view`; 0 if nothing is there now. Raises EOFError at the end."""
+        try:
+            received = self.socket.recv_into(view)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return 0
+        if received == 0:
+            raise EOFError
+        return received
+
+    def holds_bytes(self) -> bool:
+        """Whether decrypted bytes wait that no poll would report."""
+        return self._tls is not None and self._tls.pending() > 0
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+def _join_chunks(chunks: Sequence[SendChunk]) -> SendChunk:
+    """The first piece if it is large, else as many whole pieces as make a good TLS write."""
+    if len(chunks) == 1 or len(chunks[0]) >= _MAX_TLS_WRITE_BYTES:
+        return chunks[0][:_MAX_TLS_WRITE_BYTES]
+    taken: list[SendChunk] = []
+    room = _MAX_TLS_WRITE_BYTES
+    for chunk in chunks:
+        taken.append(chunk[:room])
+        room -= len(taken[-1])
+        if room == 0:
+            break
+    return b"".join(taken)
+
+
+def _raise_unless_in_progress(code: int) -> None:
+    if code and code not in _IN_PROGRESS_ERRNOS:
+        raise OSError(code, os.strerror(code))
+
+
+def look_up_canonical_name(address: SocketAddress) -> str:
+    """What the address is called by its own entry, else its number; blocks as `resolve_addresses`
+    does."""
+    try:
+        return socket.getnameinfo(address[1], 0)[0]  # type: ignore[arg-type]  # as resolved
+    except OSError:
+        return str(address[1][0])
+
+
+def resolve_addresses(host: str, port: int, *, flags: int = 0) -> list[SocketAddress]:
+    """All addresses of a host name, in the system's order; blocks as long as the resolver does.
+
+    flags: AI_… of getaddrinfo. Raises OSError, ValueError (no name could be like that).
+    """
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
+    return [(family, address) for family, _, _, _, address in found]
+
+
+_BUFFER_ROUNDING_BYTES = 64 * 1024
+_MAX_BUFFER_WASTE = 2
+"""A free buffer serves if it is at most this many times as large as asked for."""
+
+
+class BufferPool:
+    """Keeps at most `max_free_bytes` of buffers that nobody uses, sorted by size. One thread's.
+
+    `lent_bytes` are those of buffers in use: a small view keeps the whole of its buffer.
+    """
+
+    def __init__(self, max_free_bytes: int) -> None:
+        self.free_bytes = 0
+        self.lent_bytes = 0
+        self._max_free_bytes = max_free_bytes
+        self._free: list[bytearray] = []
+        self._lent: dict[int, tuple[weakref.ref[Any], bytearray]] = {}
+
+    def take(self, size: int) -> memoryview:
+        """A writable view of exactly `size` bytes, of whatever content."""
+        index = bisect.bisect_left(self._free, size, key=len)
+        if (
+            index < len(self._free)
+            and len(self._free[index]) <= max(size, _BUFFER_ROUNDING_BYTES) * _MAX_BUFFER_WASTE
+        ):
+            buffer = self._free.pop(index)
+            self.free_bytes -= len(buffer)
+        else:
+            buffer = bytearray(-(-size // _BUFFER_ROUNDING_BYTES) * _BUFFER_ROUNDING_BYTES)
+        between = _make_array_type(len(buffer)).from_buffer(buffer)
+        reference = weakref.ref(between, self._take_back)
+        self._lent[id(reference)] = (reference, buffer)
+        self.lent_bytes += len(buffer)
+        return memoryview(between).cast("B")[:size]
+
+    def _take_back(self, reference: weakref.ref[Any]) -> None:
+        _, buffer = self._lent.pop(id(reference))
+        self.lent_bytes -= len(buffer)
+        bisect.insort(self._free, buffer, key=len)
+        self.free_bytes += len(buffer)
+        while self.free_bytes > self._max_free_bytes:
+            self.free_bytes -= len(self._free.pop(0))  # large ones are the dear ones
+
+
+@functools.lru_cache(maxsize=256)
+def _make_array_type(size: int) -> type[ctypes.Array[ctypes.c_ubyte]]:
+    return ctypes.c_ubyte * size
+
+
+_SIZE_FIELD = struct.Struct(">i")
+_MIN_POOLED_BYTES = 128 * 1024
+"""Smaller buffers are as cheap to make."""
+_MIN_FRAME_BYTES = 4
+
+
+class RequestOutcome(NamedTuple):
+    """How a request ended: `body` after the response header, or `failure`.
+
+    sent: some of it left, so the broker may have acted on it. elapsed_s: from then to the answer.
+    """
+
+    body: memoryview | None
+    failure: ConnectError | None
+    sent: bool
+    elapsed_s: float
+
+
+@dataclass(slots=True, kw_only=True)
+class OutgoingRequest:
+    """One request on its way. Its pieces may not be touched until `done`, which is called once."""
+
+    api_key: int
+    version: int
+    chunks: list[SendChunk]
+    deadline_s: float
+    done: Callable[[RequestOutcome], None]
+    queued_s: float
+    correlation_id: int = 0
+    left: int = 0
+    sent_s: float | None = None
+
+
+class InvalidFrameSize(Exception):
+    """The size field of a frame cannot be one; `raw` are its four bytes."""
+
+    def __init__(self, raw: bytes, size: int) -> None:
+        super().__init__(f"a frame of {size} bytes")
+        self.raw = raw
+        self.size = size
+
+
+class FrameReader:
+    """Assembles one frame at a time. `max_bytes` bounds what a size field may claim."""
+
+    def __init__(self, pool: BufferPool | None, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self._pool = pool
+        self._raw_size = bytearray(_SIZE_FIELD.size)
+        self._target = memoryview(self._raw_size)
+        self._filled = 0
+        self._body: memoryview | None = None
+
+    def midway(self) -> bool:
+        """Whether part of a frame is here."""
+        return self._filled > 0 or self._body is not None
+
+    def next_frame(self, source: Transport) -> memoryview | None:
+        """The next whole frame without its size, None if there is none yet.
+
+        Raises BadSize, and what the transport raises.
+        """
+        while True:
+            received = source.receive_into(self._target[self._filled :])
+            if received == 0:
+                return None
+            self._filled += received
+            if self._filled < len(self._target):
+                continue
+            if self._body is None:
+                self._begin_body()
+                continue
+            whole, self._body = self._body, None
+            self._target, self._filled = memoryview(self._raw_size), 0
+            return whole
+
+    def _begin_body(self) -> None:
+        (size,) = _SIZE_FIELD.unpack(self._raw_size)
+        if not _MIN_FRAME_BYTES <= size <= self.max_bytes:
+            raise InvalidFrameSize(bytes(self._raw_size), size)
+        if self._pool is not None and size >= _MIN_POOLED_BYTES:
+            self._body = self._pool.take(size)
+        else:
+            self._body = memoryview(bytearray(size))
+        self._target, self._filled = self._body, 0
+
+
+@dataclass(slots=True)
+class RequestSendQueue:
+    """Requests whose bytes have not all left, in order."""
+
+    _requests: deque[OutgoingRequest] = field(default_factory=deque)
+
+    def push(self, request: OutgoingRequest) -> None:
+        request.left = sum(map(len, request.chunks))
+        self._requests.append(request)
+
+    def __bool__(self) -> bool:
+        return bool(self._requests)
+
+    def flush(self, target: Transport, now_s: float) -> bool:
+        """Send what fits; True when everything left. Raises what the transport raises."""
+        while self._requests:
+            sent = target.send(self._pieces())
+            if sent == 0:
+                return False
+            self._consume(sent, now_s)
+        return True
+
+    def _pieces(self) -> list[SendChunk]:
+        pieces: list[SendChunk] = []
+        for request in self._requests:
+            pieces += request.chunks
+            if len(pieces) >= MAX_IOVECS:
+                break
+        return pieces
+
+    def _consume(self, sent: int, now_s: float) -> None:
+        while sent:
+            request = self._requests[0]
+            if request.sent_s is None:
+                request.sent_s = now_s
+            if sent < request.left:
+                request.left -= sent
+                _drop_sent_bytes(request.chunks, sent)
+                return
+            sent -= request.left
+            request.left = 0
+            request.chunks = []
+            self._requests.popleft()
+
+
+def _drop_sent_bytes(chunks: list[SendChunk], size: int) -> None:
+    whole = 0
+    while size >= len(chunks[whole]):
+        size -= len(chunks[whole])
+        whole += 1
+    del chunks[:whole]
+    if size:
+        chunks[0] = memoryview(chunks[0])[size:]

@@ -1,0 +1,357 @@
+"""FileStreamSource and FileStreamSink: lines of a file to a topic, and records to lines of a file.
+
+Configuration keys, offsets, checks and lines are those of Apache Kafka's demo connectors. The
+source reads a growing file or standard input; it does not notice that a file is truncated or
+replaced, so it is no tool for log shipping. The sink appends to a file or writes to standard
+output. Only files under the worker's `file.stream.allowed.paths` are used.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import select
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, ClassVar, TextIO
+
+from connect_runtime.api import schema
+from connect_runtime.api.config_def import ConfigDef, ConfigValue, Importance, Type
+from connect_runtime.api.config_validators import NonEmptyString
+from connect_runtime.api.connector import ExactlyOnceSupport, SinkConnector, SourceConnector
+from connect_runtime.api.errors import ConnectError
+from connect_runtime.api.records import SinkRecord, SourceOffset, SourceRecord
+from connect_runtime.api.task import ConsumedOffsets, SinkTask, SourceTask, Task
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.plugins import allowed_paths, java_text, kafka_version
+from connect_runtime.plugins.allowed_paths import AllowedPaths
+
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+
+
+@dataclass(slots=True)
+class LineSplitter:
+    """Bytes that were put and make no whole line yet wait for the rest."""
+
+    _waiting: bytearray = field(default_factory=bytearray)
+    _seen: int = 0
+
+    def put(self, chunk: bytes) -> None:
+        self._waiting += chunk
+
+    def next_line(self) -> tuple[bytes, int] | None:
+        """The next line without its end, and how many bytes it took with it.
+
+        A \\r at the end of what there is may be half of a \\r\\n: it waits, too.
+        """
+        found = _LINE_END.search(self._waiting, self._seen)
+        if found is None or (found.group() == b"\r" and found.end() == len(self._waiting)):
+            self._seen = len(self._waiting) if found is None else found.start()
+            return None
+        line = bytes(self._waiting[: found.start()])
+        del self._waiting[: found.end()]
+        self._seen = 0
+        return line, found.end()
+
+
+FILE_CONFIG = "file"
+TOPIC_CONFIG = "topic"
+BATCH_SIZE_CONFIG = "batch.size"
+FILENAME_FIELD = "filename"
+POSITION_FIELD = "position"
+
+READ_CHUNK_BYTES = 64 * 1024
+IDLE_POLL_INTERVAL_S = 1.0
+
+SOURCE_CONFIG = (
+    ConfigDef()
+    .define(
+        FILE_CONFIG,
+        Type.STRING,
+        "Which file to read. Without one it is standard input.",
+        default=None,
+    )
+    .define(
+        TOPIC_CONFIG,
+        Type.STRING,
+        "Which topic to write the lines to.",
+        validator=NonEmptyString(),
+    )
+    .define(
+        BATCH_SIZE_CONFIG,
+        Type.INT,
+        "How many lines the task gives to the worker at once, at most.",
+        default=2000,
+        importance=Importance.LOW,
+    )
+)
+
+_log = logging.getLogger(__name__)
+
+
+class FileStreamSourceConnector(SourceConnector):
+    """One task, whatever `tasks.max` says: a file has one reader."""
+
+    allowed: ClassVar[AllowedPaths] = AllowedPaths()
+
+    def version(self) -> str:
+        return kafka_version.KAFKA_VERSION
+
+    def config(self) -> ConfigDef:
+        return SOURCE_CONFIG
+
+    def validate(self, props: Mapping[str, str]) -> list[ConfigValue]:
+        return allowed_paths.add_path_errors(super().validate(props), self.allowed)
+
+    def start(self, props: Mapping[str, str]) -> None:
+        super().start(props)
+        _log.info(
+            "Starting file source connector reading from %s",
+            _describe_file(SOURCE_CONFIG.parse(props)),
+        )
+
+    def task_class(self) -> type[Task]:
+        return allowed_paths.restrict_to_paths(FileStreamSourceTask, self.allowed)
+
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        return [self.props]
+
+    def exactly_once_support(self, props: Mapping[str, str]) -> ExactlyOnceSupport:
+        """A file has offsets; standard input does not."""
+        if SOURCE_CONFIG.parse(props)[FILE_CONFIG]:
+            return ExactlyOnceSupport.SUPPORTED
+        return ExactlyOnceSupport.UNSUPPORTED
+
+    def alter_offsets(self, props: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
+        if not SOURCE_CONFIG.parse(props)[FILE_CONFIG]:
+            raise ConnectError(
+                f"Offsets cannot be modified if the '{FILE_CONFIG}' configuration is "
+                "unspecified. This is "
+                "because stdin is used for input and offsets are not tracked."
+            )
+        for each in offsets:
+            # Whatever lies there may be removed.
+            if each.offset is not None:
+                _check_offset(each.partition, each.offset)
+        return True
+
+
+def _check_offset(partition: Mapping[str, Any] | None, offset: Mapping[str, Any]) -> None:
+    if POSITION_FIELD not in offset:
+        raise ConnectError(
+            f"Offset objects should either be null or contain the key '{POSITION_FIELD}'"
+        )
+    position = offset[POSITION_FIELD]
+    if not isinstance(position, int) or isinstance(position, bool):
+        raise ConnectError(
+            f"The value for the '{POSITION_FIELD}' key in the offset is expected to be a Long value"
+        )
+    if position < 0:
+        raise ConnectError(
+            f"The value for the '{POSITION_FIELD}' key in the offset should be a non-negative value"
+        )
+    if partition is None:
+        raise ConnectError("Partition objects cannot be null")
+    if FILENAME_FIELD not in partition:
+        raise ConnectError(f"Partition objects should contain the key '{FILENAME_FIELD}'")
+
+
+def _describe_file(config: Mapping[str, Any]) -> str:
+    return config[FILE_CONFIG] or "standard input"
+
+
+class FileStreamSourceTask(SourceTask):
+    """A record's offset is the byte behind its line. (Java counts characters and skips bytes:
+    the same in ASCII files, and wrong in others.)"""
+
+    allowed: ClassVar[AllowedPaths] = AllowedPaths()
+
+    def __init__(self) -> None:
+        self._config: Mapping[str, Any] = {}
+        self._stream: BinaryIO | None = None
+        self._position: int | None = None
+        self._lines = LineSplitter()
+
+    def version(self) -> str:
+        return kafka_version.KAFKA_VERSION
+
+    def start(self, props: Mapping[str, str]) -> None:
+        self._config = SOURCE_CONFIG.parse(props)
+        if not self._config[FILE_CONFIG]:
+            self._stream = sys.stdin.buffer
+
+    def poll(self) -> Sequence[SourceRecord] | None:
+        if self._stream is None:
+            self._stream = self._open()
+        if self._stream is None:
+            self.context.wait(IDLE_POLL_INTERVAL_S)
+            return None
+        found = self._take_lines()
+        while len(found) < self._config[BATCH_SIZE_CONFIG]:
+            chunk = self._read(self._stream)
+            if not chunk:
+                break
+            self._lines.put(chunk)
+            found += self._take_lines(self._config[BATCH_SIZE_CONFIG] - len(found))
+        if not found:
+            self.context.wait(IDLE_POLL_INTERVAL_S)
+        return found or None
+
+    def _open(self) -> BinaryIO | None:
+        """None while there is no such file."""
+        name = self._config[FILE_CONFIG]
+        position = self._stored_position(name)
+        try:
+            stream = open(self.allowed.open(name, os.O_RDONLY), "rb", buffering=0)  # noqa: SIM115  # closed by `stop`
+        except FileNotFoundError:
+            _log.warning("Couldn't find file %s, waiting for it to be created", name)
+            return None
+        except OSError as error:
+            raise ConnectError(f"opening {name}: {error.strerror}") from error
+        stream.seek(position)
+        self._position = position
+        return stream
+
+    def _stored_position(self, name: str) -> int:
+        stored = self.context.offset_reader.offset({FILENAME_FIELD: name}) or {}
+        position = stored.get(POSITION_FIELD)
+        if position is None:
+            return 0
+        if not isinstance(position, int) or isinstance(position, bool):
+            raise ConnectError(
+                f"The stored position in {name} is no whole number: change or remove the "
+                "connector's offsets."
+            )
+        return position
+
+    def _read(self, stream: BinaryIO) -> bytes:
+        """What is there now, up to CHUNK_BYTES; nothing if there is none."""
+        try:
+            if self._config[FILE_CONFIG]:
+                return stream.read(READ_CHUNK_BYTES)
+            ready, _, _ = select.select([stream], [], [], 0)
+            return stream.read1(READ_CHUNK_BYTES) if ready else b""  # type: ignore[attr-defined]  # sys.stdin.buffer has it
+        except OSError as error:
+            raise ConnectError(
+                f"reading {_describe_file(self._config)}: {error.strerror}"
+            ) from error
+
+    def _take_lines(self, limit: int | None = None) -> list[SourceRecord]:
+        """Whole lines that were read already."""
+        wanted = self._config[BATCH_SIZE_CONFIG] if limit is None else limit
+        found: list[SourceRecord] = []
+        now_ms = self.context.clock.wall_ms()
+        while len(found) < wanted:
+            line = self._lines.next_line()
+            if line is None:
+                break
+            text, size = line
+            if self._position is not None:
+                self._position += size
+            found.append(
+                SourceRecord(
+                    topic=self._config[TOPIC_CONFIG],
+                    value_schema=schema.STRING_SCHEMA,
+                    value=text.decode(errors="replace"),
+                    timestamp=now_ms,
+                    source_partition={FILENAME_FIELD: self._config[FILE_CONFIG]},
+                    source_offset={POSITION_FIELD: self._position},
+                )
+            )
+        return found
+
+    def stop(self) -> None:
+        if self._stream is not None and self._config[FILE_CONFIG]:
+            self._stream.close()
+        self._stream = None
+
+
+SINK_CONFIG = ConfigDef().define(
+    FILE_CONFIG,
+    Type.STRING,
+    "Which file to append to. Without one it is standard output.",
+    default=None,
+)
+
+
+class FileStreamSinkConnector(SinkConnector):
+    """Every task appends to the same file."""
+
+    allowed: ClassVar[AllowedPaths] = AllowedPaths()
+
+    def version(self) -> str:
+        return kafka_version.KAFKA_VERSION
+
+    def config(self) -> ConfigDef:
+        return SINK_CONFIG
+
+    def validate(self, props: Mapping[str, str]) -> list[ConfigValue]:
+        return allowed_paths.add_path_errors(super().validate(props), self.allowed)
+
+    def start(self, props: Mapping[str, str]) -> None:
+        super().start(props)
+        name = SINK_CONFIG.parse(props)[FILE_CONFIG] or "standard output"
+        _log.info("Starting file sink connector writing to %s", name)
+
+    def task_class(self) -> type[Task]:
+        return allowed_paths.restrict_to_paths(FileStreamSinkTask, self.allowed)
+
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        return [self.props] * max_tasks
+
+    def alter_offsets(
+        self, props: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
+    ) -> bool:
+        """The worker's offsets are all there are."""
+        return True
+
+
+class FileStreamSinkTask(SinkTask):
+    """What was put is in the file once `flush` has returned."""
+
+    allowed: ClassVar[AllowedPaths] = AllowedPaths()
+
+    def __init__(self) -> None:
+        self._name: str | None = None
+        self._stream: TextIO | None = None
+
+    def version(self) -> str:
+        return kafka_version.KAFKA_VERSION
+
+    def start(self, props: Mapping[str, str]) -> None:
+        self._name = SINK_CONFIG.parse(props)[FILE_CONFIG] or None
+        if self._name is None:
+            self._stream = sys.stdout
+            return
+        try:
+            opened = self.allowed.open(self._name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            self._stream = open(opened, "a", encoding="utf-8", errors="replace", newline="")  # noqa: SIM115  # closed by `stop`
+        except OSError as error:
+            raise ConnectError(
+                f"Couldn't find or create file '{self._name}' for FileStreamSinkTask: "
+                f"{error.strerror}"
+            ) from error
+
+    def put(self, sink_records: Sequence[SinkRecord]) -> None:
+        stream = self._opened()
+        for each in sink_records:
+            stream.write(f"{java_text.format_value(each.value)}\n")
+
+    def flush(self, offsets: ConsumedOffsets) -> None:
+        try:
+            self._opened().flush()
+        except OSError as error:
+            raise ConnectError(
+                f"writing {self._name or 'standard output'}: {error.strerror}"
+            ) from error
+
+    def _opened(self) -> TextIO:
+        assert self._stream is not None, "put and flush come after start"
+        return self._stream
+
+    def stop(self) -> None:
+        if self._stream is not None and self._name is not None:
+            self._stream.close()
+        self._stream = None

@@ -1,0 +1,358 @@
+"""SimpleHeaderConverter: headers as text, whose type is inferred when read (Java's Values).
+
+Written: JSON-like text with ISO-8601 dates, in UTC (Java uses its own time zone). Read, as
+Values.parseString does: numbers get the smallest type that holds them; `true`, `false`, `null`,
+lists and maps are parsed; dates, times and timestamps are recognized, inside quotes too. All else
+is a string, also text that only starts with a number: of `12:30` Java keeps the 12.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from connect_runtime.api import logical_types, schema, structs
+from connect_runtime.api.config_def import ConfigDef
+from connect_runtime.api.converter import HeaderConverter
+from connect_runtime.api.errors import DataError
+from connect_runtime.api.schema import Schema, SchemaAndValue, SchemaType
+from connect_runtime.api.structs import Struct
+from connect_runtime.plugins import java_text, kafka_version
+
+_MIDNIGHT = datetime.time()
+
+
+def format_value(described: Schema | None, value: Any) -> str | None:
+    """The text of a value; null is none. Raises DataError for what Connect has no type for."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return base64.b64encode(value).decode()
+    return _format_embedded(described, value)
+
+
+def _format_embedded(described: Schema | None, value: Any) -> str:
+    """As it stands inside a list, a map or a struct: texts are quoted."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        narrow = described is not None and described.type is SchemaType.FLOAT32
+        return java_text.format_float(value) if narrow else java_text.format_double(value)
+    if isinstance(value, (int, decimal.Decimal)):
+        return str(value)
+    if isinstance(value, str):
+        return _quote(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return _quote(base64.b64encode(value).decode())
+    if isinstance(value, (datetime.date, datetime.time)):
+        return _format_temporal(value)
+    return _format_container(described, value)
+
+
+def _quote(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _format_container(described: Schema | None, value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        element = None if described is None else described.elements
+        return f"[{','.join(_format_embedded(element, each) for each in value)}]"
+    if isinstance(value, Mapping):
+        keys = None if described is None else described.keys
+        values = None if described is None else described.elements
+        pairs = (
+            f"{_format_embedded(keys, k)}:{_format_embedded(values, v)}" for k, v in value.items()
+        )
+        return f"{{{','.join(pairs)}}}"
+    if isinstance(value, Struct):
+        pairs = (
+            f"{_quote(each.name)}:{_format_embedded(each.schema, value.get(each.name))}"
+            for each in value.schema.fields
+        )
+        return f"{{{','.join(pairs)}}}"
+    raise DataError(f"Failed to serialize unexpected value type {type(value).__name__}")
+
+
+def _format_temporal(value: datetime.date | datetime.time) -> str:
+    """A timestamp at midnight is a date, as in Java."""
+    if isinstance(value, datetime.time):
+        return f"{value.isoformat('milliseconds')}Z"
+    if isinstance(value, datetime.datetime):
+        utc = value.astimezone(datetime.UTC)
+        if utc.time() != _MIDNIGHT:
+            return f"{utc.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+        value = utc.date()
+    return value.isoformat()
+
+
+ParsedValue = SchemaAndValue | None
+"""None where the text says null."""
+
+_TOKEN = re.compile(r'(?:[^\\:,{}\[\]"]++|\\.|\\\Z)++|[:,{}\[\]"]', re.DOTALL)
+_NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]{1,9})?")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_TIME = re.compile(r"\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
+_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
+_KEYWORDS: dict[str, ParsedValue] = {
+    "null": None,
+    "true": SchemaAndValue(schema.BOOLEAN_SCHEMA, True),
+    "false": SchemaAndValue(schema.BOOLEAN_SCHEMA, False),
+}
+_INTEGER_SCHEMAS = (
+    (8, schema.INT8_SCHEMA),
+    (16, schema.INT16_SCHEMA),
+    (32, schema.INT32_SCHEMA),
+    (64, schema.INT64_SCHEMA),
+)
+_NUMBER_TYPES_BY_WIDTH = (
+    SchemaType.INT8,
+    SchemaType.INT16,
+    SchemaType.INT32,
+    SchemaType.INT64,
+    SchemaType.FLOAT32,
+    SchemaType.FLOAT64,
+)
+_FLOAT_TYPES = (SchemaType.FLOAT32, SchemaType.FLOAT64)
+_MAX_INTEGER_DIGITS = 19
+_MAX_DEPTH = 100
+
+
+class _NoValueError(Exception):
+    """The text is no list or map after all."""
+
+
+def parse_value(text: str) -> SchemaAndValue:
+    """Never fails: what is nothing else is a STRING, unchanged."""
+    word = text.strip()
+    if word in _KEYWORDS:
+        return _KEYWORDS[word] or schema.NULL_SCHEMA_AND_VALUE
+    if not word.startswith(("[", "{")):
+        found = parse_temporal(word) or parse_number(word)
+        return found or SchemaAndValue(schema.STRING_SCHEMA, text)
+    try:
+        return _ValueParser(_TOKEN.findall(text)).value(0) or schema.NULL_SCHEMA_AND_VALUE
+    except _NoValueError:
+        return SchemaAndValue(schema.STRING_SCHEMA, text)
+
+
+class _ValueParser:
+    """Goes through the tokens once, from left to right."""
+
+    def __init__(self, tokens: Sequence[str]) -> None:
+        self._tokens = tokens
+        self._at = 0
+
+    def value(self, depth: int) -> ParsedValue:
+        if depth > _MAX_DEPTH:
+            raise _NoValueError
+        if self._take('"'):
+            return self._quoted()
+        if self._take("["):
+            return self._array(depth)
+        if self._take("{"):
+            return self._map(depth)
+        found = self._temporal_of_several()
+        if found is not None:
+            return found
+        word = self._peek()
+        self._at += 1
+        if word in _KEYWORDS:
+            return _KEYWORDS[word]
+        found = parse_temporal(word) or parse_number(word)
+        if found is None:
+            raise _NoValueError
+        return found
+
+    def _peek(self) -> str:
+        """The next token that is not blank, trimmed."""
+        while self._at < len(self._tokens):
+            token = self._tokens[self._at].strip()
+            if token:
+                return token
+            self._at += 1
+        raise _NoValueError
+
+    def _take(self, expected: str) -> bool:
+        found = self._peek() == expected
+        self._at += found
+        return found
+
+    def _quoted(self) -> SchemaAndValue:
+        start = self._at
+        while self._at < len(self._tokens) and self._tokens[self._at] != '"':
+            self._at += 1
+        content = "".join(self._tokens[start : self._at])
+        self._at += 1
+        return parse_temporal(content) or SchemaAndValue(schema.STRING_SCHEMA, content)
+
+    def _temporal_of_several(self) -> ParsedValue:
+        """Colons are tokens of their own: a time has five."""
+        self._peek()
+        joined = "".join(self._tokens[self._at : self._at + 5]).strip()
+        found = parse_temporal(joined)
+        if found is not None:
+            self._at += 5
+        return found
+
+    def _array(self, depth: int) -> SchemaAndValue:
+        items: list[Any] = []
+        element = _CommonSchema()
+        while not self._take("]"):
+            found = self.value(depth + 1)
+            element.add(found)
+            items.append(None if found is None else found.value)
+            if self._peek() != "]" and not self._take(","):
+                raise _NoValueError
+        described = Schema(type=SchemaType.ARRAY, elements=element.schema)
+        return SchemaAndValue(described, [element.aligned(each) for each in items])
+
+    def _map(self, depth: int) -> SchemaAndValue:
+        entries: list[tuple[Any, Any]] = []
+        keys, values = _CommonSchema(), _CommonSchema()
+        while not self._take("}"):
+            key = self.value(depth + 1)
+            if key is None or not self._take(":"):
+                raise _NoValueError
+            value = self.value(depth + 1)
+            self._take(",")
+            keys.add(key)
+            values.add(value)
+            entries.append((_to_map_key(key.value), None if value is None else value.value))
+        described = Schema(
+            type=SchemaType.MAP,
+            keys=keys.schema,
+            elements=values.schema if keys.schema is not None else None,
+        )
+        aligned = {keys.aligned(key): values.aligned(value) for key, value in entries}
+        return SchemaAndValue(described, aligned)
+
+
+class _CommonSchema:
+    """The one schema that all items of a list have, numbers the widest of theirs; or none."""
+
+    def __init__(self) -> None:
+        self.schema: Schema | None = None
+        self._compatible = True
+
+    def add(self, found: ParsedValue) -> None:
+        if found is None or found.schema is None or not self._compatible:
+            return
+        if self.schema is None or self.schema.type is found.schema.type:
+            self.schema = found.schema
+            return
+        both = (self.schema, found.schema)
+        self._compatible = all(each.type in _NUMBER_TYPES_BY_WIDTH for each in both)
+        widest = max(both, key=_rank_number_type)
+        self.schema = widest if self._compatible else None
+
+    def aligned(self, value: Any) -> Any:
+        """The value as one of the common schema: a whole number among floats is one of them.
+
+        Null among others does not fit, so that the whole stays a text: as in Java.
+        """
+        if self.schema is None:
+            return value
+        if self.schema.type in _FLOAT_TYPES and isinstance(value, int):
+            narrow = self.schema.type is SchemaType.FLOAT32
+            return java_text.narrow_to_float32(float(value)) if narrow else float(value)
+        if value is None or not structs.has_matching_class(self.schema, value):
+            raise _NoValueError
+        return value
+
+
+def _rank_number_type(described: Schema) -> int:
+    return (
+        _NUMBER_TYPES_BY_WIDTH.index(described.type)
+        if described.type in _NUMBER_TYPES_BY_WIDTH
+        else -1
+    )
+
+
+def _to_map_key(value: Any) -> Any:
+    if isinstance(value, dict):
+        raise _NoValueError
+    return tuple(_to_map_key(each) for each in value) if isinstance(value, list) else value
+
+
+def parse_number(text: str) -> ParsedValue:
+    """The smallest whole type, FLOAT32 or FLOAT64 for fractions, Decimal beyond; None if none."""
+    if not _NUMBER.fullmatch(text):
+        return None
+    try:
+        exact = decimal.Decimal(text)
+    except decimal.InvalidOperation:
+        return None
+    whole = _parse_integer(exact)
+    if whole is not None:
+        return whole
+    _, _, exponent = exact.as_tuple()
+    assert isinstance(exponent, int)
+    if exponent != 0:
+        narrow = java_text.narrow_to_float32(float(exact))
+        if math.isfinite(narrow):
+            return SchemaAndValue(schema.FLOAT32_SCHEMA, narrow)
+        if math.isfinite(float(exact)):
+            return SchemaAndValue(schema.FLOAT64_SCHEMA, float(exact))
+    return SchemaAndValue(logical_types.decimal_schema(-exponent), exact)
+
+
+def _parse_integer(exact: decimal.Decimal) -> ParsedValue:
+    """Looks at the size first: `1e999999999` is not written out."""
+    if exact.adjusted() >= _MAX_INTEGER_DIGITS or exact != exact.to_integral_value():
+        return None
+    value = int(exact)
+    for bits, described in _INTEGER_SCHEMAS:
+        if -(1 << bits - 1) <= value < 1 << bits - 1:
+            return SchemaAndValue(described, value)
+    return None
+
+
+def parse_temporal(text: str) -> ParsedValue:
+    """A date, a time or a timestamp in UTC; None if it is none of them, or there is no such."""
+    text = text.replace("\\:", ":")
+    try:
+        if _TIMESTAMP.fullmatch(text):
+            instant = datetime.datetime.fromisoformat(text)
+            return SchemaAndValue(logical_types.TIMESTAMP_SCHEMA, instant)
+        if _DATE.fullmatch(text):
+            date = datetime.date.fromisoformat(text)
+            return SchemaAndValue(logical_types.DATE_SCHEMA, date)
+        if _TIME.fullmatch(text):
+            time = datetime.time.fromisoformat(text[:-1])
+            return SchemaAndValue(logical_types.TIME_SCHEMA, time)
+    except ValueError:
+        return None
+    return None
+
+
+class SimpleHeaderConverter(HeaderConverter):
+    """What workers use unless `header.converter` says otherwise. Bytes that are no text are
+    read as bytes."""
+
+    def version(self) -> str:
+        return kafka_version.KAFKA_VERSION
+
+    def config(self) -> ConfigDef:
+        return ConfigDef()
+
+    def from_connect_header(self, topic: str, key: str, data: SchemaAndValue) -> bytes | None:
+        text = format_value(data.schema, data.value)
+        return None if text is None else text.encode(errors="replace")
+
+    def to_connect_header(self, topic: str, key: str, payload: bytes | None) -> SchemaAndValue:
+        if payload is None:
+            return schema.NULL_SCHEMA_AND_VALUE
+        try:
+            return parse_value(payload.decode())
+        except UnicodeDecodeError:
+            return SchemaAndValue(schema.BYTES_SCHEMA, payload)

@@ -1,0 +1,92 @@
+"""Formats values as Java's String.valueOf does: used by StringConverter, FileStreamSink and others."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from connect_runtime.api.structs import Struct
+
+_INFINITY_NAMES = {math.inf: "Infinity", -math.inf: "-Infinity"}
+
+
+def format_value(value: Any) -> str:
+    """Java's `String.valueOf`, where that says something.
+
+    Bytes are read as UTF-8 (Java prints an address), dates and times are ISO-8601 (Java prints
+    its own zone's).
+    """
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return format_double(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value).decode(errors="backslashreplace")
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(format_value(each) for each in value)}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{format_value(key)}={format_value(each)}' for key, each in value.items())}}}"
+    if isinstance(value, Struct):
+        return _format_struct(value)
+    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+        return value.isoformat()
+    return str(value)
+
+
+def _format_struct(value: Struct) -> str:
+    pairs = ((each.name, value.get_without_default(each.name)) for each in value.schema.fields)
+    return f"Struct{{{','.join(f'{name}={format_value(each)}' for name, each in pairs if each is not None)}}}"
+
+
+def format_double(value: float) -> str:
+    """`1.0`, `1.0E10`, `NaN`: the fewest digits that mean this number, at least one after the
+    point."""
+    if not math.isfinite(value):
+        return _INFINITY_NAMES.get(value, "NaN")
+    digits = repr(value)
+    if sum(each.isdigit() for each in digits.split("e")[0].strip("-0.")) < 2:
+        digits = f"{value:.1e}"
+    return _to_java_notation(digits)
+
+
+def format_float(value: float) -> str:
+    """As `format_double`, with the fewest digits that mean this number in 32 bits."""
+    narrow = narrow_to_float32(value)
+    if not math.isfinite(narrow) or narrow == 0:
+        return format_double(narrow)
+    for digits in range(1, 9):
+        text = f"{narrow:.{digits}e}"
+        if narrow_to_float32(float(text)) == narrow:
+            break
+    return _to_java_notation(text)
+
+
+def narrow_to_float32(value: float) -> float:
+    """The nearest number of 32 bits, as Java's cast to float."""
+    try:
+        return float(struct.unpack(">f", struct.pack(">f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def _to_java_notation(text: str) -> str:
+    """From Python's notation, with or without an exponent, to Java's."""
+    sign = "-" if text.startswith("-") else ""
+    mantissa, _, exponent = text.lstrip("-").partition("e")
+    before, _, after = mantissa.partition(".")
+    shift = int(exponent or 0) + len(before)
+    digits = (before + after).lstrip("0")
+    shift -= len(before + after) - len(digits)
+    digits = digits.rstrip("0")
+    if not digits:
+        return f"{sign}0.0"
+    if -3 < shift <= 7:
+        whole = digits[: max(shift, 0)].ljust(shift, "0") or "0"
+        part = "0" * -min(shift, 0) + digits[max(shift, 0) :]
+        return f"{sign}{whole}.{part or '0'}"
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{shift - 1}"

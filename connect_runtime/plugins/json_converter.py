@@ -1,0 +1,173 @@
+"""JsonConverter: JSON with an embedded schema, or without schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from connect_runtime.api import config_types, converter, schema
+from connect_runtime.api.config_def import ConfigDef, Importance, Type, Width
+from connect_runtime.api.config_validators import CaseInsensitiveValidString
+from connect_runtime.api.errors import DataError
+from connect_runtime.api.schema import Schema, SchemaAndValue
+from connect_runtime.plugins import jackson_json
+from connect_runtime.plugins.jackson_json import LruCache
+from connect_runtime.plugins.json_reader import JsonReader
+from connect_runtime.plugins.json_writer import DecimalFormat, JsonWriter
+from connect_runtime.plugins.simple_converters import PlainConverter
+
+SCHEMAS_ENABLE_CONFIG = "schemas.enable"
+SCHEMA_CONTENT_CONFIG = "schema.content"
+SCHEMAS_CACHE_SIZE_CONFIG = "schemas.cache.size"
+DECIMAL_FORMAT_CONFIG = "decimal.format"
+REPLACE_NULL_WITH_DEFAULT_CONFIG = "replace.null.with.default"
+
+_ENVELOPE_FIELDS = {"schema", "payload"}
+
+
+class JsonConverter(PlainConverter):
+    """With `schemas.enable` each payload is `{"schema":…,"payload":…}`, else the data alone.
+
+    Bytes are those of Java's JsonConverter. Without schemas whole numbers are read as INT64,
+    others as FLOAT64, objects as mappings.
+    """
+
+    def __init__(self) -> None:
+        self._with_schemas = True
+        self._fixed: Schema | None = None
+        self._writer = JsonWriter()
+        self._reader = JsonReader()
+
+    def config(self) -> ConfigDef:
+        return _CONFIG
+
+    def set_up(self, config: Mapping[str, Any]) -> None:
+        cache_size = config[SCHEMAS_CACHE_SIZE_CONFIG]
+        self._with_schemas = config[SCHEMAS_ENABLE_CONFIG]
+        self._writer = JsonWriter(
+            decimal_format=DecimalFormat(config[DECIMAL_FORMAT_CONFIG].upper()),
+            default_for_null=config[REPLACE_NULL_WITH_DEFAULT_CONFIG],
+            schemas=LruCache(cache_size),
+        )
+        self._reader = JsonReader(
+            default_for_null=config[REPLACE_NULL_WITH_DEFAULT_CONFIG], schemas=LruCache(cache_size)
+        )
+        self._fixed = self._read_fixed(config[SCHEMA_CONTENT_CONFIG])
+
+    def _read_fixed(self, text: str | None) -> Schema | None:
+        """KIP-1054: one schema for all that is read, which then comes without envelope."""
+        if not text:
+            return None
+        try:
+            node = jackson_json.parse_payload(text.encode())
+            return self._reader.schema_of(None if node is jackson_json.MISSING_JSON else node)
+        except DataError as error:
+            raise config_types.invalid(SCHEMA_CONTENT_CONFIG, text, str(error)) from error
+
+    @property
+    def cached_schemas(self) -> tuple[int, int]:
+        """How many are remembered for writing, and for reading."""
+        return len(self._writer.schemas), len(self._reader.schemas)
+
+    def encode(self, data: SchemaAndValue) -> bytes | None:
+        if data.schema is None and data.value is None:
+            return None
+        try:
+            payload = self._writer.value_text(data.schema, data.value)
+            if self._with_schemas:
+                described = self._writer.schema_text(data.schema)
+                payload = f'{{"schema":{described},"payload":{payload}}}'
+        except RecursionError:
+            raise _nesting_error() from None
+        return payload.encode()
+
+    def decode(self, payload: bytes | None) -> SchemaAndValue:
+        if payload is None:
+            return schema.NULL_SCHEMA_AND_VALUE
+        try:
+            return self._decode(payload)
+        except RecursionError:
+            raise _nesting_error() from None
+
+    def _decode(self, payload: bytes) -> SchemaAndValue:
+        node = jackson_json.parse_payload(payload)
+        if not self._with_schemas:
+            value = None if node is jackson_json.MISSING_JSON else self._reader.value(None, node)
+            return SchemaAndValue(None, value)
+        if self._fixed is not None:
+            absent = node is jackson_json.MISSING_JSON
+            value = self._reader.value(self._fixed, None if absent else node)
+            return SchemaAndValue(self._fixed, value)
+        if not isinstance(node, dict) or node.keys() != _ENVELOPE_FIELDS:
+            raise DataError(
+                'JsonConverter with schemas.enable requires "schema" and "payload" fields and '
+                "may not contain additional fields. If you are trying to deserialize plain JSON "
+                "data, set schemas.enable=false in your converter configuration."
+            )
+        described = self._reader.schema_of(node["schema"])
+        return SchemaAndValue(described, self._reader.value(described, node["payload"]))
+
+
+def _nesting_error() -> DataError:
+    return DataError("Arrays, objects or schemas are nested too deeply to be converted.")
+
+
+def _define_config() -> ConfigDef:
+    definition = converter.converter_config()
+    definition.define(
+        SCHEMAS_ENABLE_CONFIG,
+        Type.BOOLEAN,
+        "Whether each key and value carries its schema.",
+        default=True,
+        group="Schemas",
+        order_in_group=0,
+        width=Width.MEDIUM,
+        display_name="Enable Schemas",
+    )
+    definition.define(
+        SCHEMAS_CACHE_SIZE_CONFIG,
+        Type.INT,
+        "How many schemas one converter remembers, for reading and for writing.",
+        default=1000,
+        group="Schemas",
+        order_in_group=1,
+        width=Width.MEDIUM,
+        display_name="Schema Cache Size",
+    )
+    definition.define(
+        SCHEMA_CONTENT_CONFIG,
+        Type.STRING,
+        "A schema, as JSON, of everything that is read; keys and values then come without one.",
+        default=None,
+        group="Schemas",
+        order_in_group=2,
+        width=Width.MEDIUM,
+        display_name="Schema Content",
+    )
+    definition.define(
+        DECIMAL_FORMAT_CONFIG,
+        Type.STRING,
+        "How decimals are written: BASE64, their unscaled bytes; NUMERIC, a JSON number. "
+        "Both are read.",
+        default=DecimalFormat.BASE64.value,
+        validator=CaseInsensitiveValidString(*(each.value for each in DecimalFormat)),
+        importance=Importance.LOW,
+        group="Serialization",
+        order_in_group=0,
+        width=Width.MEDIUM,
+        display_name="Decimal Format",
+    )
+    return definition.define(
+        REPLACE_NULL_WITH_DEFAULT_CONFIG,
+        Type.BOOLEAN,
+        "Whether a null stands for the default of its schema, where that has one.",
+        default=True,
+        importance=Importance.LOW,
+        group="Serialization",
+        order_in_group=1,
+        width=Width.MEDIUM,
+        display_name="Replace null with default",
+    )
+
+
+_CONFIG = _define_config()

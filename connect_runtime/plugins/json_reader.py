@@ -1,0 +1,321 @@
+"""Converts JSON to Connect data and schemas.
+
+As Java's JsonConverter, except for data that does not fit its schema: Java invents a value there
+(0 for a text, the lowest byte of a number), this raises DataError.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import decimal
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from connect_runtime.api import logical_types, schema
+from connect_runtime.api.errors import DataError
+from connect_runtime.api.schema import Schema, SchemaType
+from connect_runtime.api.schema_builder import SchemaBuilder
+from connect_runtime.api.structs import Struct
+from connect_runtime.plugins import java_text, json_writer
+from connect_runtime.plugins.jackson_json import JsonNode, LruCache
+
+_TYPES_BY_NAME = {name: of for of, name in json_writer.TYPE_NAMES.items()}
+_INTEGER_BITS = {
+    SchemaType.INT8: 8,
+    SchemaType.INT16: 16,
+    SchemaType.INT32: 32,
+    SchemaType.INT64: 64,
+}
+_SPECIAL_FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_MAX_INTEGER_DIGITS = 20
+
+
+@dataclass(slots=True, kw_only=True)
+class JsonReader:
+    """Values and schemas from nodes; it remembers schemas. Raises DataError."""
+
+    default_for_null: bool = True
+    schemas: LruCache[str, Schema] = field(default_factory=lambda: LruCache(1000))
+
+    # Schemas
+
+    def schema_of(self, node: JsonNode) -> Schema | None:
+        if node is None:
+            return None
+        key = repr(node)
+        known = self.schemas.get(key)
+        if known is None:
+            known = self._schema_of(node)
+            self.schemas.put(key, known)
+        return known
+
+    def _schema_of(self, node: JsonNode) -> Schema:
+        name = node.get("type") if isinstance(node, dict) else None
+        if not isinstance(name, str):
+            raise DataError("Schema must contain 'type' field")
+        if name not in _TYPES_BY_NAME:
+            raise DataError(f"Unknown schema type: {name}")
+        builder = self._builder(_TYPES_BY_NAME[name], node)
+        _read_schema_properties(builder, node)
+        if "default" in node:
+            # A default is read by the schema that it is going to be the default of.
+            default = self.value(builder.build(), node["default"])
+            builder.default(default)
+        return builder.build()
+
+    def _builder(self, of: SchemaType, node: Mapping[str, Any]) -> SchemaBuilder:
+        match of:
+            case SchemaType.ARRAY:
+                items = self._element(node, "items", "Array schema did not specify the element")
+                return SchemaBuilder.array(items)
+            case SchemaType.MAP:
+                keys = self._element(node, "keys", "Map schema did not specify the key")
+                values = self._element(node, "values", "Map schema did not specify the value")
+                return SchemaBuilder.map(keys, values)
+            case SchemaType.STRUCT:
+                return self._struct_builder(node.get("fields"))
+        return SchemaBuilder(of)
+
+    def _element(self, node: Mapping[str, Any], name: str, complaint: str) -> Schema:
+        found = self.schema_of(node.get(name))
+        if found is None:
+            raise DataError(f"{complaint} type")
+        return found
+
+    def _struct_builder(self, fields: Any) -> SchemaBuilder:
+        if not isinstance(fields, list):
+            raise DataError('Struct schema\'s "fields" argument is not an array.')
+        builder = SchemaBuilder.struct()
+        for each in fields:
+            name = each.get("field") if isinstance(each, dict) else None
+            if not isinstance(name, str):
+                raise DataError("Struct schema's field name not specified properly")
+            described = self.schema_of(each)
+            assert described is not None, "a dict is a schema or an error"
+            builder.field(name, described)
+        return builder
+
+    # Values
+
+    def value(self, described: Schema | None, node: JsonNode) -> Any:
+        if described is None:
+            return self._schemaless(node)
+        if node is None:
+            if described.default is not None and self.default_for_null:
+                return described.default
+            if described.optional:
+                return None
+            raise DataError(f"Invalid null value for required {described.type} field")
+        convert = _LOGICAL_READERS.get(described.name or "")
+        if convert is not None:
+            return convert(described, node)
+        match described.type:
+            case SchemaType.ARRAY:
+                _check_node_class(node, list, described.type)
+                return [self.value(described.value_schema, each) for each in node]
+            case SchemaType.MAP:
+                return self._map(described, node)
+            case SchemaType.STRUCT:
+                return self._struct(described, node)
+        return _read_scalar(described.type, node)
+
+    def _schemaless(self, node: JsonNode) -> Any:
+        """Whole numbers are INT64, others FLOAT64."""
+        if isinstance(node, list):
+            return [self._schemaless(each) for each in node]
+        if isinstance(node, dict):
+            return {name: self._schemaless(each) for name, each in node.items()}
+        if isinstance(node, decimal.Decimal):
+            return float(node)
+        if isinstance(node, int) and not isinstance(node, bool):
+            return _read_integer(SchemaType.INT64, node)
+        return node
+
+    def _map(self, described: Schema, node: JsonNode) -> dict[Any, Any]:
+        values = described.value_schema
+        if described.key_schema.type is SchemaType.STRING:
+            if not isinstance(node, dict):
+                raise DataError(
+                    "Maps with string fields should be encoded as JSON objects, "
+                    f"but found {_get_jackson_node_type(node)}"
+                )
+            return {name: self.value(values, each) for name, each in node.items()}
+        if not isinstance(node, list):
+            raise DataError(
+                "Maps with non-string fields should be encoded as JSON array of tuples, "
+                f"but found {_get_jackson_node_type(node)}"
+            )
+        found: dict[Any, Any] = {}
+        for entry in node:
+            if not isinstance(entry, list):
+                raise DataError(
+                    "Found invalid map entry instead of array tuple: "
+                    f"{_get_jackson_node_type(entry)}"
+                )
+            if len(entry) != 2:
+                raise DataError(
+                    f"Found invalid map entry, expected length 2 but found :{len(entry)}"
+                )
+            found[_to_map_key(self.value(described.key_schema, entry[0]))] = self.value(
+                values, entry[1]
+            )
+        return found
+
+    def _struct(self, described: Schema, node: JsonNode) -> Struct:
+        if not isinstance(node, dict):
+            raise DataError(
+                "Structs should be encoded as JSON objects, but found "
+                f"{_get_jackson_node_type(node)}"
+            )
+        struct = Struct(described)
+        for each in described.fields:
+            struct.put(each.name, self.value(each.schema, node.get(each.name)))
+        return struct
+
+
+def _read_schema_properties(builder: SchemaBuilder, node: Mapping[str, Any]) -> None:
+    """What has the wrong JSON type is passed over, as in Java; only parameters must be text."""
+    if node.get("optional") is True:
+        builder.optional()
+    else:
+        builder.required()
+    if isinstance(node.get("name"), str):
+        builder.name(node["name"])
+    version = node.get("version")
+    if isinstance(version, int) and not isinstance(version, bool):
+        builder.version(version)
+    if isinstance(node.get("doc"), str):
+        builder.doc(node["doc"])
+    parameters = node.get("parameters")
+    if isinstance(parameters, dict):
+        if not all(isinstance(each, str) for each in parameters.values()):
+            raise DataError("Schema parameters must have string values.")
+        builder.parameters(parameters)
+
+
+def _read_scalar(of: SchemaType, node: JsonNode) -> Any:
+    if of in _INTEGER_BITS:
+        return _read_integer(of, node)
+    match of:
+        case SchemaType.FLOAT32 | SchemaType.FLOAT64:
+            return _read_float(of, node)
+        case SchemaType.BOOLEAN:
+            _check_node_class(node, bool, of)
+        case SchemaType.STRING:
+            _check_node_class(node, str, of)
+        case SchemaType.BYTES:
+            return _read_bytes(of, node)
+    return node
+
+
+def _read_integer(of: SchemaType, node: JsonNode) -> int:
+    """A number like 12.0 or 1e2 is whole as well."""
+    if (
+        isinstance(node, decimal.Decimal)
+        and node.is_finite()
+        and node.adjusted() < _MAX_INTEGER_DIGITS
+    ):
+        whole = node.to_integral_value()
+        node = int(whole) if whole == node else node
+    if not isinstance(node, int) or isinstance(node, bool):
+        raise _type_mismatch_error(of, node)
+    bits = _INTEGER_BITS[of]
+    if not -(1 << bits - 1) <= node < 1 << bits - 1:
+        raise DataError(f"Invalid value for {of} field: it does not fit in {bits} bits")
+    return node
+
+
+def _read_float(of: SchemaType, node: JsonNode) -> float:
+    if isinstance(node, str) and node in _SPECIAL_FLOATS:
+        return _SPECIAL_FLOATS[node]
+    if not isinstance(node, (int, decimal.Decimal)) or isinstance(node, bool):
+        raise _type_mismatch_error(of, node)
+    try:
+        value = float(node)
+    except OverflowError:
+        return math.inf if node > 0 else -math.inf
+    return java_text.narrow_to_float32(value) if of is SchemaType.FLOAT32 else value
+
+
+def _read_bytes(of: SchemaType | str, node: JsonNode) -> bytes:
+    if not isinstance(node, str):
+        raise _type_mismatch_error(of, node)
+    try:
+        return base64.b64decode(node, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise DataError(f"Invalid bytes for {of} field: they are not base64") from error
+
+
+def _check_node_class(node: JsonNode, kind: type, of: SchemaType) -> None:
+    if not isinstance(node, kind):
+        raise _type_mismatch_error(of, node)
+
+
+def _type_mismatch_error(of: SchemaType | str, node: JsonNode) -> DataError:
+    return DataError(f"Invalid value for {of} field: found {_get_jackson_node_type(node)}")
+
+
+def _get_jackson_node_type(node: JsonNode) -> str:
+    """The name that Jackson has for the kind of node."""
+    if node is None:
+        return "NULL"
+    for kind, name in ((bool, "BOOLEAN"), (str, "STRING"), (list, "ARRAY"), (dict, "OBJECT")):
+        if isinstance(node, kind):
+            return name
+    return "NUMBER"
+
+
+def _to_map_key(value: Any) -> Any:
+    """Lists cannot be keys of a Python dict, tuples can."""
+    if isinstance(value, list):
+        return tuple(_to_map_key(each) for each in value)
+    if isinstance(value, dict):
+        raise DataError("A map cannot be the key of a map.")
+    return value
+
+
+def _read_decimal(described: Schema, node: JsonNode) -> decimal.Decimal:
+    """Whatever `decimal.format` says: a number as it stands, or bytes."""
+    if isinstance(node, (int, decimal.Decimal)) and not isinstance(node, bool):
+        return decimal.Decimal(node)
+    if not isinstance(node, str):
+        raise DataError(
+            "Invalid type for Decimal, underlying representation should be numeric or bytes but "
+            f"was {_get_jackson_node_type(node)}"
+        )
+    return logical_types.decimal_to_logical(described, _read_bytes("Decimal", node))
+
+
+def _read_logical_integer(of: str, node: JsonNode, bits: int) -> int:
+    whole = isinstance(node, int) and not isinstance(node, bool)
+    if not whole or not -(1 << bits - 1) <= node < 1 << bits - 1:
+        raise DataError(
+            f"Invalid type for {of}, underlying representation should be integer but was "
+            f"{_get_jackson_node_type(node)}"
+        )
+    return int(node)
+
+
+def _read_date(described: Schema, node: JsonNode) -> Any:
+    return logical_types.date_to_logical(described, _read_logical_integer("Date", node, 32))
+
+
+def _read_time(described: Schema, node: JsonNode) -> Any:
+    return logical_types.time_to_logical(described, _read_logical_integer("Time", node, 32))
+
+
+def _read_timestamp(described: Schema, node: JsonNode) -> Any:
+    return logical_types.timestamp_to_logical(
+        described, _read_logical_integer("Timestamp", node, 64)
+    )
+
+
+_LOGICAL_READERS: Mapping[str, Callable[[Schema, JsonNode], Any]] = {
+    schema.DECIMAL_NAME: _read_decimal,
+    schema.DATE_NAME: _read_date,
+    schema.TIME_NAME: _read_time,
+    schema.TIMESTAMP_NAME: _read_timestamp,
+}

@@ -1,0 +1,262 @@
+"""Converts Connect data and schemas to JSON text."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from connect_runtime.api import logical_types, schema, structs
+from connect_runtime.api.errors import DataError
+from connect_runtime.api.schema import Field, Schema, SchemaType
+from connect_runtime.api.structs import Struct
+from connect_runtime.plugins import jackson_json, java_text
+from connect_runtime.plugins.jackson_json import LruCache
+
+TYPE_NAMES: Mapping[SchemaType, str] = {
+    SchemaType.BOOLEAN: "boolean",
+    SchemaType.INT8: "int8",
+    SchemaType.INT16: "int16",
+    SchemaType.INT32: "int32",
+    SchemaType.INT64: "int64",
+    SchemaType.FLOAT32: "float",
+    SchemaType.FLOAT64: "double",
+    SchemaType.BYTES: "bytes",
+    SchemaType.STRING: "string",
+    SchemaType.ARRAY: "array",
+    SchemaType.MAP: "map",
+    SchemaType.STRUCT: "struct",
+}
+_NULL = "null"
+
+
+class DecimalFormat(enum.Enum):
+    """`decimal.format`: unscaled bytes as base64, or a JSON number."""
+
+    BASE64 = "BASE64"
+    NUMERIC = "NUMERIC"
+
+
+@dataclass(slots=True, kw_only=True)
+class JsonWriter:
+    """Text for values, and for schemas, which it remembers. Raises DataError for what cannot be."""
+
+    decimal_format: DecimalFormat = DecimalFormat.BASE64
+    default_for_null: bool = True
+    schemas: LruCache[Schema, str] = field(default_factory=lambda: LruCache(1000))
+
+    # Schemas
+
+    def schema_text(self, described: Schema | None) -> str:
+        """The object that JsonConverter puts beside the data; fields in Java's order."""
+        if described is None:
+            return _NULL
+        known = self.schemas.get(described)
+        if known is None:
+            known = self._schema_text(described)
+            self.schemas.put(described, known)
+        return known
+
+    def _schema_text(self, described: Schema) -> str:
+        parts = [f'"type":"{TYPE_NAMES[described.type]}"']
+        match described.type:
+            case SchemaType.ARRAY:
+                parts.append(f'"items":{self.schema_text(described.elements)}')
+            case SchemaType.MAP:
+                parts.append(f'"keys":{self.schema_text(described.keys)}')
+                parts.append(f'"values":{self.schema_text(described.elements)}')
+            case SchemaType.STRUCT:
+                fields = ",".join(self._field_text(each) for each in described.fields)
+                parts.append(f'"fields":[{fields}]')
+        parts.append(f'"optional":{_write_boolean(described.optional)}')
+        if described.name is not None:
+            parts.append(f'"name":{jackson_json.quote_text(described.name)}')
+        if described.version is not None:
+            parts.append(f'"version":{described.version}')
+        if described.doc is not None:
+            parts.append(f'"doc":{jackson_json.quote_text(described.doc)}')
+        if described.parameters is not None:
+            parts.append(f'"parameters":{_write_parameters(described.parameters)}')
+        if described.default is not None:
+            parts.append(f'"default":{self.value_text(described, described.default)}')
+        return f"{{{','.join(parts)}}}"
+
+    def _field_text(self, of: Field) -> str:
+        return f'{self.schema_text(of.schema)[:-1]},"field":{jackson_json.quote_text(of.name)}}}'
+
+    # Values
+
+    def value_text(self, described: Schema | None, value: Any) -> str:
+        if value is None:
+            return self._null_text(described)
+        if described is None:
+            return self._schemaless_text(value)
+        convert = _LOGICAL_WRITERS.get(described.name or "")
+        if convert is not None:
+            return convert(self, described, value)
+        if described.type in _CONTAINER_WRITERS:
+            return _CONTAINER_WRITERS[described.type](self, described, value)
+        structs.validate_value(described, value)
+        return _SCALAR_WRITERS[described.type](value)
+
+    def _null_text(self, described: Schema | None) -> str:
+        if described is None:
+            return _NULL
+        if described.default is not None and self.default_for_null:
+            return self.value_text(described, described.default)
+        if described.optional:
+            return _NULL
+        raise DataError(
+            "Conversion error: null value for field that is required and has no default value"
+        )
+
+    def _schemaless_text(self, value: Any) -> str:
+        of = structs.infer_schema_type(value)
+        if of is None:
+            raise DataError(
+                f"Python class {type(value).__name__} does not have corresponding schema type."
+            )
+        if of is SchemaType.STRUCT:
+            raise DataError("A struct cannot be converted without its schema.")
+        if of is SchemaType.INT64 and not -(2**63) <= value < 2**63:
+            raise DataError("An int without a schema must fit in 64 bits.")
+        if of in _CONTAINER_WRITERS:
+            return _CONTAINER_WRITERS[of](self, None, value)
+        return _SCALAR_WRITERS[of](value)
+
+    def array_text(self, described: Schema | None, value: Any) -> str:
+        if not isinstance(value, (list, tuple)):
+            raise _type_mismatch_error(SchemaType.ARRAY, value)
+        element = None if described is None else described.elements
+        return f"[{','.join(self.value_text(element, each) for each in value)}]"
+
+    def map_text(self, described: Schema | None, value: Any) -> str:
+        """An object if the keys are text, else an array of pairs."""
+        if not isinstance(value, Mapping):
+            raise _type_mismatch_error(SchemaType.MAP, value)
+        keys = None if described is None else described.keys
+        values = None if described is None else described.elements
+        if keys is None:
+            as_object = all(isinstance(key, str) for key in value)
+        else:
+            as_object = keys.type is SchemaType.STRING
+        if not as_object:
+            pairs = (
+                f"[{self.value_text(keys, key)},{self.value_text(values, each)}]"
+                for key, each in value.items()
+            )
+            return f"[{','.join(pairs)}]"
+        entries = (
+            f"{self._name_text(keys, key)}:{self.value_text(values, each)}"
+            for key, each in value.items()
+        )
+        return f"{{{','.join(entries)}}}"
+
+    def _name_text(self, keys: Schema | None, key: Any) -> str:
+        """A name is text even where the key is null."""
+        text = self.value_text(keys, key)
+        return text if text.startswith('"') else jackson_json.quote_text(text)
+
+    def struct_text(self, described: Schema | None, value: Any) -> str:
+        if not isinstance(value, Struct):
+            raise _type_mismatch_error(SchemaType.STRUCT, value)
+        if described is None or not structs.is_same_struct(value.schema, described):
+            raise DataError("Mismatching schema.")
+        entries = (
+            f"{jackson_json.quote_field_name(each.name)}:"
+            f"{self.value_text(each.schema, value.get_without_default(each.name))}"
+            for each in described.fields
+        )
+        return f"{{{','.join(entries)}}}"
+
+    def decimal_text(self, described: Schema, value: Any) -> str:
+        if not isinstance(value, decimal.Decimal):
+            raise _type_mismatch_error("Decimal", value)
+        stored = logical_types.decimal_from_logical(described, value) if self._base64 else None
+        if stored is not None:
+            return _write_base64(stored)
+        if not value.is_finite():
+            raise DataError("A Decimal value must be a number, not NaN or infinite.")
+        return str(value)
+
+    @property
+    def _base64(self) -> bool:
+        return self.decimal_format is DecimalFormat.BASE64
+
+
+def _type_mismatch_error(of: SchemaType | str, value: Any) -> DataError:
+    return DataError(f"Invalid type for {of}: {type(value).__name__}")
+
+
+def _write_boolean(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _write_parameters(parameters: Mapping[str, str]) -> str:
+    pairs = (
+        f"{jackson_json.quote_text(k)}:{jackson_json.quote_text(v)}" for k, v in parameters.items()
+    )
+    return f"{{{','.join(pairs)}}}"
+
+
+def _write_base64(value: bytes | bytearray | memoryview) -> str:
+    return f'"{base64.b64encode(value).decode()}"'
+
+
+def _write_float(value: float) -> str:
+    return _write_number(java_text.format_float(value))
+
+
+def _write_double(value: float) -> str:
+    return _write_number(java_text.format_double(value))
+
+
+def _write_number(text: str) -> str:
+    """What JSON has no number for is text."""
+    return f'"{text}"' if text[-1] in "Ny" else text
+
+
+def _write_date(_: JsonWriter, described: Schema, value: Any) -> str:
+    if not isinstance(value, datetime.date):
+        raise _type_mismatch_error("Date", value)
+    return str(logical_types.date_from_logical(described, value))
+
+
+def _write_time(_: JsonWriter, described: Schema, value: Any) -> str:
+    if not isinstance(value, datetime.time):
+        raise _type_mismatch_error("Time", value)
+    return str(logical_types.time_from_logical(described, value))
+
+
+def _write_timestamp(_: JsonWriter, described: Schema, value: Any) -> str:
+    if not isinstance(value, datetime.datetime):
+        raise _type_mismatch_error("Timestamp", value)
+    return str(logical_types.timestamp_from_logical(described, value))
+
+
+_LOGICAL_WRITERS: Mapping[str, Callable[[JsonWriter, Schema, Any], str]] = {
+    schema.DECIMAL_NAME: JsonWriter.decimal_text,
+    schema.DATE_NAME: _write_date,
+    schema.TIME_NAME: _write_time,
+    schema.TIMESTAMP_NAME: _write_timestamp,
+}
+_CONTAINER_WRITERS: Mapping[SchemaType, Callable[[JsonWriter, Schema | None, Any], str]] = {
+    SchemaType.ARRAY: JsonWriter.array_text,
+    SchemaType.MAP: JsonWriter.map_text,
+    SchemaType.STRUCT: JsonWriter.struct_text,
+}
+_SCALAR_WRITERS: Mapping[SchemaType, Callable[[Any], str]] = {
+    SchemaType.INT8: str,
+    SchemaType.INT16: str,
+    SchemaType.INT32: str,
+    SchemaType.INT64: str,
+    SchemaType.FLOAT32: _write_float,
+    SchemaType.FLOAT64: _write_double,
+    SchemaType.BOOLEAN: _write_boolean,
+    SchemaType.STRING: jackson_json.quote_text,
+    SchemaType.BYTES: _write_base64,
+}

@@ -1,0 +1,250 @@
+"""Finds plugins: those shipped here, entry points of installed packages, folders of `plugin.path`.
+
+All are imported once, when the worker starts. Names in connector configurations never cause an
+import: users of the REST API could run any module.
+
+Entry points belong to the group `connect_runtime.plugins`; one whose name has a dot, such as a
+Java class name, may be called by that name too. A folder of `plugin.path` holds Python modules and
+packages; all their plugin classes count. All plugins share one interpreter: two versions of a
+library cannot coexist. Modules that cannot be imported are logged and left out.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.metadata
+import inspect
+import logging
+import pathlib
+import pkgutil
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from connect_runtime.api import config_types, plugin
+from connect_runtime.api.connector import SinkConnector, SourceConnector
+from connect_runtime.api.converter import Converter, HeaderConverter
+from connect_runtime.api.errors import ConfigError
+from connect_runtime.api.transformation import Predicate, Transformation
+from connect_runtime.plugins import allowed_paths, plugin_aliases
+from connect_runtime.plugins.allowed_paths import AllowedPaths
+from connect_runtime.plugins.plugin_aliases import InstalledPlugin, PluginKind, ShippedPlugin
+
+ENTRY_POINT_GROUP = "connect_runtime.plugins"
+_LOG = logging.getLogger(__name__)
+_Kind = PluginKind
+
+_PLUGIN_BASES: dict[PluginKind, type[Any]] = {
+    _Kind.SOURCE: SourceConnector,
+    _Kind.SINK: SinkConnector,
+    _Kind.CONVERTER: Converter,
+    _Kind.HEADER_CONVERTER: HeaderConverter,
+    _Kind.TRANSFORMATION: Transformation,
+    _Kind.PREDICATE: Predicate,
+}
+_KIND_NAMES = {
+    _Kind.SOURCE: "Connector",
+    _Kind.SINK: "Connector",
+    _Kind.CONVERTER: "Converter",
+    _Kind.HEADER_CONVERTER: "HeaderConverter",
+    _Kind.TRANSFORMATION: "Transformation",
+    _Kind.PREDICATE: "Predicate",
+}
+
+
+class DiscoveredPlugins:
+    """Implements `ports.plugins.Plugins`. Invariant: every target is a class of its kind."""
+
+    def __init__(self, found: Iterable[tuple[ShippedPlugin, type[Any]]]) -> None:
+        self._classes: dict[tuple[_Kind, str], type[Any]] = {}
+        self._plugins: dict[tuple[_Kind, str], ShippedPlugin] = {}
+        self._full: dict[tuple[_Kind, str], str] = {}
+        self._short: dict[tuple[_Kind, str], set[str]] = {}
+        for plugin, of in found:
+            self._add(plugin, of)
+
+    def find(self, name: str, *kinds: PluginKind) -> type[Any]:
+        """See `ports.plugins.Plugins`; so for all below."""
+        name = name.strip()
+        for kind in kinds:
+            target = self._full.get((kind, name))
+            if target is not None:
+                return self._classes[kind, target]
+        meant = {(kind, target) for kind in kinds for target in self._short.get((kind, name), ())}
+        if len({target for _, target in meant}) > 1:
+            names = ", ".join(sorted(self._plugins[each].java_name for each in meant))
+            raise ConfigError(
+                f"More than one {_KIND_NAMES[kinds[0]].lower()} matches alias {name}. Please "
+                "use full "
+                f"package and class name instead. Classes found: {names}"
+            )
+        for each in meant:
+            return self._classes[each]
+        raise ConfigError(self._not_found(name, kinds))
+
+    def installed(self) -> Sequence[InstalledPlugin]:
+        return self._installed
+
+    @functools.cached_property
+    def _installed(self) -> tuple[InstalledPlugin, ...]:
+        """An instance of each is made, once, to be asked for its version."""
+        found = {
+            (kind, plugin.java_name): InstalledPlugin(
+                kind=kind,
+                class_name=plugin.java_name,
+                version=_read_version(self._classes[kind, target]),
+            )
+            for (kind, target), plugin in self._plugins.items()
+        }
+        order = list(_Kind)
+
+        def place(each: tuple[_Kind, str]) -> tuple[int, str]:
+            return order.index(each[0]), each[1]
+
+        return tuple(found[each] for each in sorted(found, key=place))
+
+    def _add(self, plugin: ShippedPlugin, of: type[Any]) -> None:
+        key = plugin.kind, plugin.target
+        self._classes[key] = of
+        known = self._plugins.setdefault(key, plugin)
+        if known.java_name == _to_dotted_name(known.target):
+            self._plugins[key] = plugin  # a name of another's giving is what users write
+        for name in plugin.full_names:
+            self._full[plugin.kind, name] = plugin.target
+        for name in (plugin.java_name, _to_dotted_name(plugin.target)):
+            for short in plugin_aliases.list_short_names(name, plugin.kind):
+                self._short.setdefault((plugin.kind, short), set()).add(plugin.target)
+
+    def _not_found(self, name: str, kinds: Sequence[PluginKind]) -> str:
+        available = ", ".join(
+            sorted({each.java_name for (kind, _), each in self._plugins.items() if kind in kinds})
+        )
+        told = (
+            f"Failed to find any class that implements {_KIND_NAMES[kinds[0]]} and which name "
+            "matches"
+            f" {name}, available {_KIND_NAMES[kinds[0]].lower()}s are: {available}"
+        )
+        if any(
+            name in plugin_aliases.build_alias_table(plugin_aliases.FILE_STREAM_PLUGINS, kind)
+            for kind in kinds
+        ):
+            return (
+                f"{told}. The FileStream connectors are off: to use them, set"
+                f" {allowed_paths.ALLOWED_PATHS_CONFIG} in the worker's properties to the "
+                "folders whose files"
+                " they may read and write"
+            )
+        return told
+
+
+def discover_plugins(
+    folders: Sequence[str] = (), file_paths: Sequence[str] = ()
+) -> DiscoveredPlugins:
+    """Import all plugins.
+
+    `folders`: the worker's `plugin.path`. `file_paths`: its `file.stream.allowed.paths`; without
+    any the FileStream connectors are left out.
+    """
+    found = [*_load_shipped(), *_load_file_streams(file_paths), *_load_entry_points()]
+    for folder in folders:
+        found += _load_folder(pathlib.Path(folder))
+    return DiscoveredPlugins(found)
+
+
+def _load_shipped() -> list[tuple[ShippedPlugin, type[Any]]]:
+    return [(each, config_types.load_class(each.target)) for each in plugin_aliases.SHIPPED_PLUGINS]
+
+
+def _load_file_streams(paths: Sequence[str]) -> list[tuple[ShippedPlugin, type[Any]]]:
+    if not paths:
+        return []
+    allowed = AllowedPaths(paths)
+    return [
+        (each, allowed_paths.restrict_to_paths(config_types.load_class(each.target), allowed))
+        for each in plugin_aliases.FILE_STREAM_PLUGINS
+    ]
+
+
+def _load_entry_points() -> list[tuple[ShippedPlugin, type[Any]]]:
+    found: list[tuple[ShippedPlugin, type[Any]]] = []
+    for point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
+        try:
+            of = point.load()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - of others' code, which may do anything
+            _LOG.error(
+                "plugin %s of %s is left out: %s", point.name, _describe_origin(point), error
+            )
+            continue
+        if not isinstance(of, type) or not _find_kinds(of):
+            _LOG.error(
+                "plugin %s of %s is left out: it is no plugin", point.name, _describe_origin(point)
+            )
+            continue
+        found += _name_plugin(of, point.name if "." in point.name else None)
+    return found
+
+
+def _describe_origin(point: importlib.metadata.EntryPoint) -> str:
+    return point.value if point.dist is None else f"{point.dist.name} ({point.value})"
+
+
+def _load_folder(folder: pathlib.Path) -> list[tuple[ShippedPlugin, type[Any]]]:
+    if not folder.is_dir():
+        _LOG.error("plugin.path: %s is no folder", folder)
+        return []
+    if next(folder.rglob("*.jar"), None) is not None:
+        _LOG.warning("plugin.path: jars in %s are left out: they are not of Python", folder)
+    place = str(folder.resolve())
+    if place not in sys.path:
+        sys.path.append(place)
+        importlib.invalidate_caches()
+    found: list[tuple[ShippedPlugin, type[Any]]] = []
+    for info in pkgutil.iter_modules([place]):
+        try:
+            module = importlib.import_module(info.name)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - of others' code, which may do anything
+            _LOG.error("plugin.path: %s in %s is left out: %s", info.name, folder, error)
+            continue
+        for _, of in inspect.getmembers(module, inspect.isclass):
+            if of.__module__.partition(".")[0] == info.name:
+                found += _name_plugin(of, None)
+    if found:
+        names = ", ".join(sorted({plugin.java_name for plugin, _ in found}))
+        _LOG.info("plugin.path: in %s there are %s", folder, names)
+    else:
+        _LOG.warning("plugin.path: %s has no plugin in a module or package of Python", folder)
+    return found
+
+
+def _name_plugin(of: type[Any], name: str | None) -> list[tuple[ShippedPlugin, type[Any]]]:
+    target = f"{of.__module__}:{of.__qualname__}"
+    return [
+        (ShippedPlugin(kind, name or _to_dotted_name(target), target), of)
+        for kind in _find_kinds(of)
+    ]
+
+
+def _find_kinds(of: type[Any]) -> list[PluginKind]:
+    """None for what cannot be made."""
+    if inspect.isabstract(of):
+        return []
+    return [kind for kind, base in _PLUGIN_BASES.items() if issubclass(of, base)]
+
+
+def _to_dotted_name(target: str) -> str:
+    return target.replace(":", ".")
+
+
+def _read_version(of: type[Any]) -> str | None:
+    """As an instance says; None if it says nothing, or cannot."""
+    try:
+        version = of().version()
+    except BaseException as error:  # noqa: BLE001 - of others' code, which may do anything
+        _LOG.warning("%s does not tell its version: %s", config_types.get_class_name(of), error)
+        return None
+    return version if isinstance(version, str) and version != plugin.UNDEFINED_VERSION else None

@@ -1,0 +1,211 @@
+"""Converters for strings, bytes, numbers and booleans: the value alone decides, not its schema.
+
+Each converts keys, values and headers. Numbers and booleans are big-endian, as Kafka's own
+serializers write them.
+"""
+
+from __future__ import annotations
+
+import abc
+import codecs
+import struct
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from connect_runtime.api import config_types, converter, schema, structs
+from connect_runtime.api.config_def import ConfigDef, Type, Width
+from connect_runtime.api.converter import Converter, HeaderConverter
+from connect_runtime.api.errors import DataError
+from connect_runtime.api.records import Headers
+from connect_runtime.api.schema import Schema, SchemaAndValue, SchemaType
+from connect_runtime.plugins import java_text, kafka_version
+
+
+class PlainConverter(Converter, HeaderConverter):
+    """Subclasses say how a value becomes bytes, and back."""
+
+    def version(self) -> str:
+        return kafka_version.KAFKA_VERSION
+
+    def config(self) -> ConfigDef:
+        return converter.converter_config()
+
+    def configure(self, configs: Mapping[str, Any], *, is_key: bool = False) -> None:
+        self.set_up(self.config().parse(converter.with_type(configs, is_key=is_key)))
+
+    def set_up(self, config: Mapping[str, Any]) -> None:
+        """Take over the parsed configuration."""
+
+    @abc.abstractmethod
+    def encode(self, data: SchemaAndValue) -> bytes | None:
+        """Raises DataError."""
+
+    @abc.abstractmethod
+    def decode(self, payload: bytes | None) -> SchemaAndValue:
+        """Raises DataError."""
+
+    def from_connect_data(
+        self, topic: str, data: SchemaAndValue, record_headers: Headers
+    ) -> bytes | None:
+        return self.encode(data)
+
+    def to_connect_data(
+        self, topic: str, payload: bytes | None, record_headers: Headers
+    ) -> SchemaAndValue:
+        return self.decode(payload)
+
+    def from_connect_header(self, topic: str, key: str, data: SchemaAndValue) -> bytes | None:
+        return self.encode(data)
+
+    def to_connect_header(self, topic: str, key: str, payload: bytes | None) -> SchemaAndValue:
+        return self.decode(payload)
+
+
+ENCODING_CONFIG = "converter.encoding"
+
+
+class StringConverter(PlainConverter):
+    """`converter.encoding` names the character set; characters that it lacks become `?`."""
+
+    def __init__(self) -> None:
+        self._encoding = "utf-8"
+
+    def config(self) -> ConfigDef:
+        return converter.converter_config().define(
+            ENCODING_CONFIG,
+            Type.STRING,
+            "The character set of the text, by the name that Java has for it.",
+            default="UTF-8",
+            width=Width.MEDIUM,
+            display_name="Encoding",
+        )
+
+    def set_up(self, config: Mapping[str, Any]) -> None:
+        try:
+            self._encoding = codecs.lookup(config[ENCODING_CONFIG]).name
+        except LookupError as error:
+            raise config_types.invalid(
+                ENCODING_CONFIG, config[ENCODING_CONFIG], "there is no such character set"
+            ) from error
+
+    def encode(self, data: SchemaAndValue) -> bytes | None:
+        if data.value is None:
+            return None
+        return java_text.format_value(data.value).encode(self._encoding, errors="replace")
+
+    def decode(self, payload: bytes | None) -> SchemaAndValue:
+        text = None if payload is None else payload.decode(self._encoding, errors="replace")
+        return SchemaAndValue(schema.OPTIONAL_STRING_SCHEMA, text)
+
+
+class ByteArrayConverter(PlainConverter):
+    """Takes and gives bytes or null, and nothing else."""
+
+    def encode(self, data: SchemaAndValue) -> bytes | None:
+        if data.schema is not None and data.schema.type is not SchemaType.BYTES:
+            raise DataError(f"Invalid schema type for ByteArrayConverter: {data.schema.type}")
+        if data.value is None:
+            return None
+        if not isinstance(data.value, (bytes, bytearray, memoryview)):
+            raise DataError(
+                "ByteArrayConverter is not compatible with objects of type "
+                f"{type(data.value).__name__}"
+            )
+        return bytes(data.value)
+
+    def decode(self, payload: bytes | None) -> SchemaAndValue:
+        return SchemaAndValue(schema.OPTIONAL_BYTES_SCHEMA, payload)
+
+
+class _NumberConverter(PlainConverter):
+    """The schema of what is written does not matter, its class does."""
+
+    kind: ClassVar[str]
+    layout: ClassVar[struct.Struct]
+    described: ClassVar[Schema]
+
+    def encode(self, data: SchemaAndValue) -> bytes | None:
+        if data.value is None:
+            return None
+        try:
+            structs.validate_value(self.described, data.value)
+        except DataError as error:
+            raise DataError(
+                f"Failed to serialize to {self.kind} (was {type(data.value).__name__}): {error}"
+            ) from error
+        return self.layout.pack(data.value)
+
+    def decode(self, payload: bytes | None) -> SchemaAndValue:
+        if payload is None:
+            return SchemaAndValue(self.described, None)
+        if len(payload) != self.layout.size:
+            raise DataError(
+                f"Failed to deserialize {self.kind}: {len(payload)} bytes instead of "
+                f"{self.layout.size}"
+            )
+        return SchemaAndValue(self.described, self.layout.unpack(payload)[0])
+
+
+class ShortConverter(_NumberConverter):
+    """INT16 in 2 bytes."""
+
+    kind = "short"
+    layout = struct.Struct(">h")
+    described = schema.OPTIONAL_INT16_SCHEMA
+
+
+class IntegerConverter(_NumberConverter):
+    """INT32 in 4 bytes."""
+
+    kind = "integer"
+    layout = struct.Struct(">i")
+    described = schema.OPTIONAL_INT32_SCHEMA
+
+
+class LongConverter(_NumberConverter):
+    """INT64 in 8 bytes."""
+
+    kind = "long"
+    layout = struct.Struct(">q")
+    described = schema.OPTIONAL_INT64_SCHEMA
+
+
+class FloatConverter(_NumberConverter):
+    """FLOAT32 in 4 bytes."""
+
+    kind = "float"
+    layout = struct.Struct(">f")
+    described = schema.OPTIONAL_FLOAT32_SCHEMA
+
+
+class DoubleConverter(_NumberConverter):
+    """FLOAT64 in 8 bytes."""
+
+    kind = "double"
+    layout = struct.Struct(">d")
+    described = schema.OPTIONAL_FLOAT64_SCHEMA
+
+
+class BooleanConverter(PlainConverter):
+    """BOOLEAN in 1 byte, 0 or 1."""
+
+    def encode(self, data: SchemaAndValue) -> bytes | None:
+        if data.schema is not None and data.schema.type is not SchemaType.BOOLEAN:
+            raise DataError(f"Invalid schema type for BooleanConverter: {data.schema.type}")
+        if data.value is None:
+            return None
+        if not isinstance(data.value, bool):
+            raise DataError(
+                "BooleanConverter is not compatible with objects of type "
+                f"{type(data.value).__name__}"
+            )
+        return b"\x01" if data.value else b"\x00"
+
+    def decode(self, payload: bytes | None) -> SchemaAndValue:
+        if payload is None:
+            return SchemaAndValue(schema.OPTIONAL_BOOLEAN_SCHEMA, None)
+        if payload not in (b"\x00", b"\x01"):
+            raise DataError(
+                f"Failed to deserialize boolean: expected one byte of 0 or 1, not {payload[:8]!r}"
+            )
+        return SchemaAndValue(schema.OPTIONAL_BOOLEAN_SCHEMA, payload == b"\x01")

@@ -1,0 +1,173 @@
+"""Requests that list and create topic ACLs, or report our own authorized operations (KIP-430).
+
+ACLs need requests of our own because librdkafka reports a refusal to list ACLs as an empty list.
+Asking for authorized operations changes nothing on the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from connect_runtime.protocol.request_builders import RequestBuilder
+
+RESOURCE_TYPES = {2: "TOPIC", 3: "GROUP", 4: "CLUSTER", 5: "TRANSACTIONAL_ID"}
+PATTERN_TYPES = {3: "LITERAL", 4: "PREFIXED"}
+ACL_OPERATIONS = {
+    2: "ALL",
+    3: "READ",
+    4: "WRITE",
+    5: "CREATE",
+    6: "DELETE",
+    7: "ALTER",
+    8: "DESCRIBE",
+    9: "CLUSTER_ACTION",
+    10: "DESCRIBE_CONFIGS",
+    11: "ALTER_CONFIGS",
+    12: "IDEMPOTENT_WRITE",
+    13: "CREATE_TOKENS",
+    14: "DESCRIBE_TOKENS",
+    15: "TWO_PHASE_COMMIT",
+}
+PERMISSION_TYPES = {2: "DENY", 3: "ALLOW"}
+
+_ANY_FILTER = 1
+_TOPIC_RESOURCE = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclDescription:
+    """One ACL, in the words of Kafka's enumerations; a number stands for a word not known here."""
+
+    resource: str
+    name: str
+    pattern: str
+    principal: str
+    host: str
+    operation: str
+    permission: str
+
+
+def describe_topic_acls() -> RequestBuilder:
+    """All ACLs of topics, whatever their pattern."""
+
+    def build(_: int, m: Any) -> Any:
+        return m.DescribeAclsRequest(
+            resource_type_filter=_TOPIC_RESOURCE,
+            resource_name_filter=None,
+            pattern_type_filter=_ANY_FILTER,
+            principal_filter=None,
+            host_filter=None,
+            operation=_ANY_FILTER,
+            permission_type=_ANY_FILTER,
+        )
+
+    return RequestBuilder(api="describe_acls", low=1, high=3, build=build)
+
+
+def create_acls(bindings: Iterable[AclDescription]) -> RequestBuilder:
+    """Add these; answered one by one, in their order."""
+    given = tuple(bindings)
+
+    def build(_: int, m: Any) -> Any:
+        return m.CreateAclsRequest(
+            creations=tuple(
+                m.AclCreation(
+                    resource_type=_code_of_name(RESOURCE_TYPES, each.resource),
+                    resource_name=each.name,
+                    resource_pattern_type=_code_of_name(PATTERN_TYPES, each.pattern),
+                    principal=each.principal,
+                    host=each.host,
+                    operation=_code_of_name(ACL_OPERATIONS, each.operation),
+                    permission_type=_code_of_name(PERMISSION_TYPES, each.permission),
+                )
+                for each in given
+            )
+        )
+
+    return RequestBuilder(api="create_acls", low=1, high=3, build=build)
+
+
+def read_described_acls(body: Any) -> list[AclDescription]:
+    """What an answer to `describe_topic_acls` says."""
+    return [
+        AclDescription(
+            resource=_name_of_code(RESOURCE_TYPES, found.resource_type),
+            name=found.resource_name,
+            pattern=_name_of_code(PATTERN_TYPES, found.pattern_type),
+            principal=each.principal,
+            host=each.host,
+            operation=_name_of_code(ACL_OPERATIONS, each.operation),
+            permission=_name_of_code(PERMISSION_TYPES, each.permission_type),
+        )
+        for found in body.resources
+        for each in found.acls
+    ]
+
+
+def read_creation_errors(body: Any) -> list[int]:
+    """Error codes of an answer to `create_acls`, 0 for what is there now."""
+    return [int(each.error_code) for each in body.results]
+
+
+def _name_of_code(words: dict[int, str], code: int) -> str:
+    return words.get(code, str(int(code)))
+
+
+def _code_of_name(words: dict[int, str], word: str) -> int:
+    found = next((code for code, each in words.items() if each == word), None)
+    return int(word) if found is None else found
+
+
+_OPERATIONS_UNKNOWN = -(2**31)
+_METADATA_WITH_TOPIC_IDS = 10
+_METADATA_WITH_CLUSTER_OPERATIONS_LAST = 10
+
+
+def describe_topic_operations(names: Sequence[str]) -> RequestBuilder:
+    """Of topics that we may DESCRIBE, whether they exist or not; the others are refused."""
+
+    def build(version: int, m: Any) -> Any:
+        if version >= _METADATA_WITH_TOPIC_IDS:
+            wanted = [m.MetadataRequestTopic(topic_id=None, name=name) for name in names]
+        else:
+            wanted = [m.MetadataRequestTopic(name=name) for name in names]
+        more = (
+            {"include_cluster_authorized_operations": False}
+            if version <= _METADATA_WITH_CLUSTER_OPERATIONS_LAST
+            else {}
+        )
+        return m.MetadataRequest(
+            topics=tuple(wanted),
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=True,
+            **more,
+        )
+
+    return RequestBuilder(api="metadata", low=8, high=13, build=build)
+
+
+def describe_group_operations(name: str) -> RequestBuilder:
+    """Of a group, whether it exists or not; its coordinator answers."""
+
+    def build(_: int, m: Any) -> Any:
+        return m.DescribeGroupsRequest(groups=(name,), include_authorized_operations=True)
+
+    return RequestBuilder(api="describe_groups", low=3, high=5, build=build)
+
+
+def describe_cluster_operations() -> RequestBuilder:
+    """Of the cluster as a whole (brokers from 2.8)."""
+
+    def build(_: int, m: Any) -> Any:
+        return m.DescribeClusterRequest(include_cluster_authorized_operations=True)
+
+    return RequestBuilder(api="describe_cluster", low=0, high=0, build=build)
+
+
+def decode_authorized_operations(bits: int) -> frozenset[str] | None:
+    """Words of `ACL_OPERATIONS`; None: the broker does not tell."""
+    if bits == _OPERATIONS_UNKNOWN:
+        return None
+    return frozenset(word for code, word in ACL_OPERATIONS.items() if bits & (1 << code))

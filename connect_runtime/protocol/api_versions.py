@@ -1,0 +1,64 @@
+"""API version negotiation: the newest version that both sides support, within the caller's range.
+
+The named ranges are decisions, not limits of the codecs. Transactional Produce from version 12 on
+adds partitions implicitly and is unsafe together with EndTxn below 5. Clients stop at
+AddPartitionsToTxn 3; 4 and later are for brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kio.schema import index
+
+from connect_runtime.protocol.request_errors import UnsupportedVersion
+
+API_KEYS: Mapping[str, int] = {name: key for key, name in index.api_key_map.items()}
+API_NAMES: Mapping[int, str] = dict(index.api_key_map)
+
+PRODUCE_KEY = API_KEYS["produce"]
+FETCH_KEY = API_KEYS["fetch"]
+API_VERSIONS_KEY = API_KEYS["api_versions"]
+
+FETCH_VERSIONS = (12, 17)
+"""12: names, brokers since 2.7; 13 and up: topic ids, since 3.1."""
+PRODUCE_VERSIONS = (7, 13)
+TRANSACTIONAL_PRODUCE_VERSIONS = (7, 11)
+INIT_PRODUCER_ID_VERSIONS = (1, 3)
+ADD_PARTITIONS_TO_TXN_VERSIONS = (0, 3)
+END_TXN_VERSIONS = (1, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiVersionRange:
+    """Versions low to high, both included."""
+
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeApiVersions:
+    """What one broker answered to ApiVersions. `address` is for messages only."""
+
+    address: str
+    ranges: Mapping[int, ApiVersionRange] = field(default_factory=dict)
+
+    def choose(self, api_key: int, *, low: int, high: int) -> int:
+        """The newest version in [low, high] that the broker knows; raises UnsupportedVersion."""
+        theirs = self.ranges.get(api_key)
+        if theirs is not None:
+            version = min(high, theirs.high)
+            if version >= max(low, theirs.low):
+                return version
+        raise UnsupportedVersion(
+            API_NAMES.get(api_key, f"API {api_key}"),
+            ours=(low, high),
+            theirs=None if theirs is None else (theirs.low, theirs.high),
+            address=self.address,
+        )
+
+    def knows(self, api_key: int, version: int) -> bool:
+        theirs = self.ranges.get(api_key)
+        return theirs is not None and theirs.low <= version <= theirs.high

@@ -1,0 +1,340 @@
+"""Fetch requests and responses without copying records, and incremental fetch sessions (KIP-227).
+
+Versions 12 (topics by name) to 17 (by id, since 13). The `records` of a decoded partition are a
+view into the response body, writable if the body is, so that batches can be patched in place. The
+codec is compared with kio's encoding in the unit tests.
+
+A broker remembers the partitions and positions of a session: a request names only what changed,
+and a response only partitions with news, so idle partitions cost nothing. A session has one
+request in flight, because its epoch counts requests. Refused, forgotten and unopened sessions are
+handled as in Java's FetchSessionHandler.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from connect_runtime.protocol import varints
+from connect_runtime.protocol.request_errors import TruncatedResponse
+
+FETCH_MIN_VERSION, FETCH_MAX_VERSION = 12, 17
+_REPLICA_IS_TAGGED = 15
+
+# replica_id, max_wait, min_bytes, max_bytes, isolation_level, session_id, session_epoch
+_REQUEST_HEAD_WITH_REPLICA = struct.Struct(">iiiibii")
+_REQUEST_HEAD = struct.Struct(">iiibii")
+# partition, leader epoch, fetch_offset, last_fetched_epoch, log_start_offset, max_bytes, tags
+_REQUESTED_PARTITION = struct.Struct(">iiqiqib")
+_INDEX = struct.Struct(">i")
+# throttle_ms, error_code, session_id
+_RESPONSE_HEAD = struct.Struct(">ihi")
+# partition, error_code, high_watermark, last_stable_offset, log_start_offset
+_PARTITION = struct.Struct(">ihqqq")
+# producer_id, first_offset, tags
+_ABORTED = struct.Struct(">qqb")
+# preferred_read_replica
+_REPLICA = struct.Struct(">i")
+# epoch, end_offset | leader_id, leader_epoch
+_DIVERGING = struct.Struct(">iq")
+_LEADER = struct.Struct(">ii")
+
+_TAG_DIVERGING = 0
+_TAG_LEADER = 1
+
+
+class FetchRequestPartition(NamedTuple):
+    """What to read of one partition. `topic_id` is 16 bytes; epochs are -1 where unknown."""
+
+    topic: str
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    max_bytes: int
+
+
+class FetchResponsePartition(NamedTuple):
+    """One partition of a response: `topic` is "" by id, `topic_id` zero by name.
+
+    aborted: (producer_id, first_offset) in the broker's order, which is not sorted.
+    diverging_*: set when the log was truncated below what was fetched (KIP-595), else -1.
+    current_leader: (node id, leader epoch) if the broker said so, with error 6 or 74.
+    """
+
+    topic: str
+    topic_id: bytes
+    partition: int
+    error_code: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: list[tuple[int, int]]
+    preferred_read_replica: int
+    diverging_end_offset: int
+    current_leader: tuple[int, int] | None
+    records: memoryview
+    diverging_epoch: int = -1
+
+
+class FetchResponse(NamedTuple):
+    """A decoded response; `partitions` is empty when `error_code` is not 0."""
+
+    throttle_ms: int
+    error_code: int
+    session_id: int
+    partitions: list[FetchResponsePartition]
+
+
+def encode_fetch_request(
+    version: int,
+    *,
+    max_wait_ms: int,
+    min_bytes: int,
+    max_bytes: int,
+    isolation_level: int,
+    session_id: int,
+    session_epoch: int,
+    partitions: Iterable[FetchRequestPartition],
+    forgotten: Iterable[FetchRequestPartition],
+    rack_id: str,
+) -> bytes:
+    """The request body (no header). Partitions of one topic are grouped, order kept otherwise."""
+    assert FETCH_MIN_VERSION <= version <= FETCH_MAX_VERSION, version
+    limits = (max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch)
+    if version < _REPLICA_IS_TAGGED:
+        out = bytearray(_REQUEST_HEAD_WITH_REPLICA.pack(-1, *limits))
+    else:
+        out = bytearray(_REQUEST_HEAD.pack(*limits))
+    asked: dict[bytes, list[bytes]] = {}
+    for part in partitions:
+        row = _REQUESTED_PARTITION.pack(part[2], part[3], part[4], part[5], -1, part[6], 0)
+        asked.setdefault(_encode_topic_key(version, part), []).append(row)
+    _write_topics(out, asked)
+    dropped: dict[bytes, list[bytes]] = {}
+    for part in forgotten:
+        dropped.setdefault(_encode_topic_key(version, part), []).append(_INDEX.pack(part[2]))
+    _write_topics(out, dropped)
+    out += varints.encode_compact_string(rack_id)
+    out.append(0)
+    return bytes(out)
+
+
+def _encode_topic_key(version: int, part: FetchRequestPartition) -> bytes:
+    return (
+        part[1]
+        if version >= varints.FIRST_VERSION_BY_TOPIC_ID
+        else varints.encode_compact_string(part[0])
+    )
+
+
+def _write_topics(out: bytearray, topics: dict[bytes, list[bytes]]) -> None:
+    out += varints.encode_varint(len(topics) + 1)
+    for key, rows in topics.items():
+        out += key
+        out += varints.encode_varint(len(rows) + 1)
+        out += b"".join(rows)
+        out.append(0)
+
+
+def decode_fetch_response(version: int, body: memoryview) -> FetchResponse:
+    """Walk a response body (no header); raises TruncatedResponse."""
+    assert FETCH_MIN_VERSION <= version <= FETCH_MAX_VERSION, version
+    try:
+        return _decode_response_body(version, body)
+    except (struct.error, IndexError, ValueError) as error:
+        raise TruncatedResponse("fetch", version, str(error)) from error
+
+
+def _decode_response_body(version: int, body: memoryview) -> FetchResponse:
+    throttle_ms, error_code, session_id = _RESPONSE_HEAD.unpack_from(body)
+    found, position = varints.read_topics(
+        body, _RESPONSE_HEAD.size, _decode_partition, version=version
+    )
+    position = varints.skip_tags(body, position)
+    if position != len(body):
+        raise ValueError(f"{len(body) - position} bytes left over")
+    return FetchResponse(throttle_ms, error_code, session_id, found)
+
+
+def _decode_partition(
+    body: memoryview, position: int, topic: str, topic_id: bytes
+) -> tuple[FetchResponsePartition, int]:
+    index, error_code, high, stable, start = _PARTITION.unpack_from(body, position)
+    position += _PARTITION.size
+    aborted: list[tuple[int, int]] = []
+    count = body[position]
+    if count <= 1:
+        position += 1
+    else:
+        aborted, position = _decode_aborted(body, position)
+    (replica,) = _REPLICA.unpack_from(body, position)
+    size, position = varints.read_varint(body, position + 4)
+    end = position + size - 1 if size else position
+    if end >= len(body):
+        raise IndexError(f"{size - 1} bytes of records at {position}, {len(body) - position} left")
+    records = body[position:end]
+    if body[end] == 0:
+        part = (
+            topic, topic_id, index, error_code, high, stable, start, aborted, replica, -1, None,
+            records, -1,
+        )  # fmt: skip
+        return tuple.__new__(FetchResponsePartition, part), end + 1
+    epoch, end_offset, leader, position = _decode_partition_tags(body, end)
+    return FetchResponsePartition(
+        topic, topic_id, index, error_code, high, stable, start, aborted, replica, end_offset,
+        leader, records, epoch,
+    ), position  # fmt: skip
+
+
+def _decode_aborted(body: memoryview, position: int) -> tuple[list[tuple[int, int]], int]:
+    count, position = varints.read_varint(body, position)
+    aborted: list[tuple[int, int]] = []
+    for _ in range(count - 1):
+        producer_id, first_offset, tags = _ABORTED.unpack_from(body, position)
+        aborted.append((producer_id, first_offset))
+        position += _ABORTED.size
+        if tags:
+            position = varints.skip_tags(body, position - 1)
+    return aborted, position
+
+
+def _decode_partition_tags(
+    body: memoryview, position: int
+) -> tuple[int, int, tuple[int, int] | None, int]:
+    """(diverging epoch, diverging end offset, current leader, next position)."""
+    fields, position = varints.read_tags(body, position)
+    epoch, end_offset, leader = -1, -1, None
+    if _TAG_DIVERGING in fields:
+        epoch, end_offset = _DIVERGING.unpack_from(fields[_TAG_DIVERGING])
+    if _TAG_LEADER in fields:
+        leader = _LEADER.unpack_from(fields[_TAG_LEADER])
+    return epoch, end_offset, leader, position
+
+
+SESSION_NOT_FOUND = 70
+NO_SESSION_ID = 0
+INITIAL_SESSION_EPOCH = 0
+"""In a request: open a session (and close the one whose id is given)."""
+_MAX_SESSION_EPOCH = 2**31 - 1
+
+
+class FetchSessionRequest(NamedTuple):
+    """The session's part of the next Fetch request; both lists go in as they are."""
+
+    session_id: int
+    session_epoch: int
+    partitions: list[FetchRequestPartition]
+    forgotten: list[FetchRequestPartition]
+
+
+@dataclass(slots=True)
+class FetchSession:
+    """Wanted partitions of one broker, and how much of that the broker knows already.
+
+    A partition that is wanted stays in the session until dropped: whoever cannot take more of its
+    data drops it. Invariant: every key where `_wanted` and `_known` differ is in `_changed`.
+    """
+
+    _wanted: dict[Hashable, FetchRequestPartition] = field(default_factory=dict)
+    _known: dict[Hashable, FetchRequestPartition] = field(default_factory=dict)
+    _changed: dict[Hashable, None] = field(default_factory=dict)
+    _session_id: int = NO_SESSION_ID
+    _epoch: int = INITIAL_SESSION_EPOCH
+    _in_flight: FetchSessionRequest | None = None
+
+    def want(self, key: Hashable, partition: FetchRequestPartition) -> None:
+        """Read this partition from this position on; call it again whenever the position moves."""
+        if self._wanted.get(key) != partition:
+            self._wanted[key] = partition
+            self._changed[key] = None
+
+    def drop(self, key: Hashable) -> None:
+        """Read it no longer; nothing happens if it was not wanted."""
+        if self._wanted.pop(key, None) is not None:
+            self._changed[key] = None
+
+    def wanted(self) -> int:
+        """How many partitions are wanted; with none there is nothing to fetch."""
+        return len(self._wanted)
+
+    def asked(self, key: Hashable) -> FetchRequestPartition | None:
+        """What the request in flight says of a partition; None when it does not ask for it."""
+        return self._known.get(key)
+
+    def in_flight(self) -> bool:
+        return self._in_flight is not None
+
+    def next_request(self) -> FetchSessionRequest:
+        """What to ask; `answered` or `failed` must follow before the next one."""
+        assert self._in_flight is None, "a session has one request in flight"
+        request = self._everything() if self._epoch == INITIAL_SESSION_EPOCH else self._news()
+        self._changed.clear()
+        self._in_flight = request
+        return request
+
+    def answered(self, response: FetchResponse) -> None:
+        """A response came, of whatever error code; partitions' own errors do not matter here."""
+        request, self._in_flight = self._in_flight, None
+        assert request is not None, "an answer without a request"
+        if response.error_code != 0:
+            gone = response.error_code == SESSION_NOT_FOUND
+            self._restart(NO_SESSION_ID if gone else request.session_id)
+        elif request.session_epoch == INITIAL_SESSION_EPOCH:
+            self._opened(request, response)
+        elif response.session_id == NO_SESSION_ID:
+            self._restart(NO_SESSION_ID)  # the broker closed it
+        else:
+            self._epoch = 1 if self._epoch == _MAX_SESSION_EPOCH else self._epoch + 1
+
+    def failed(self) -> None:
+        """No answer came: what the broker knows is unknown, so begin anew (closing the old one)."""
+        request, self._in_flight = self._in_flight, None
+        assert request is not None, "a failure without a request"
+        self._restart(request.session_id)
+
+    def check_invariants(self) -> None:
+        if self._epoch == INITIAL_SESSION_EPOCH and self._in_flight is None:
+            return  # the next request says everything
+        for key in {*self._wanted, *self._known}:
+            same = self._wanted.get(key) == self._known.get(key)
+            assert same or key in self._changed, key
+
+    def _everything(self) -> FetchSessionRequest:
+        self._known = dict(self._wanted)
+        return FetchSessionRequest(
+            self._session_id, INITIAL_SESSION_EPOCH, list(self._known.values()), []
+        )
+
+    def _news(self) -> FetchSessionRequest:
+        partitions: list[FetchRequestPartition] = []
+        forgotten: list[FetchRequestPartition] = []
+        for key in self._changed:
+            wanted, known = self._wanted.get(key), self._known.get(key)
+            if wanted == known:
+                continue  # moved and moved back, or dropped and wanted again
+            if wanted is None:
+                forgotten.append(self._known.pop(key))
+                continue
+            if known is not None and known.topic_id != wanted.topic_id:
+                forgotten.append(known)  # the topic was recreated: another partition to the broker
+            partitions.append(wanted)
+            self._known[key] = wanted
+        return FetchSessionRequest(self._session_id, self._epoch, partitions, forgotten)
+
+    def _opened(self, request: FetchSessionRequest, response: FetchResponse) -> None:
+        if response.session_id == NO_SESSION_ID:
+            self._restart(
+                NO_SESSION_ID
+            )  # its cache is full, or it throttles: every request is full
+        elif len(response.partitions) != len(request.partitions):
+            self._restart(response.session_id)
+        else:
+            self._session_id, self._epoch = response.session_id, 1
+
+    def _restart(self, session_id: int) -> None:
+        self._session_id, self._epoch = session_id, INITIAL_SESSION_EPOCH
+        self._known.clear()

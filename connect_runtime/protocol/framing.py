@@ -1,0 +1,324 @@
+"""Frames, headers and kio entities of requests and responses, checked before they are decoded.
+
+Request:  size i32 | api_key i16 | version i16 | correlation_id i32 | client_id (i16 length) | tags
+Response: size i32 | correlation_id i32 | tags            (tags: flexible versions only, KIP-482)
+
+A response body is checked against the shape of its entity first, because kio's native reader
+allocates whatever a length field claims: a claim that is too large ends the process without an
+exception. The check also removes unknown tagged fields, which brokers may add to any version and
+on which kio raises KeyError, and refuses null where an array may not be null.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import io
+import struct
+import types
+import typing
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import kio.index
+from kio.serial import entity_reader, entity_writer
+
+from connect_runtime.protocol import api_versions, varints
+from connect_runtime.protocol.request_errors import TruncatedResponse
+
+
+class BodyEdit(NamedTuple):
+    """The bytes from `start` to `end` of a body are to be replaced with `data`."""
+
+    start: int
+    end: int
+    data: bytes
+
+    @property
+    def shrinks_by(self) -> int:
+        return self.end - self.start - len(self.data)
+
+
+WalkField: TypeAlias = Callable[[memoryview, int, list[BodyEdit]], int]
+"""Takes (body, position, edits), returns the position after the value; raises IndexError or
+ValueError. Appends the edits that remove unknown tagged fields, in order of their positions."""
+
+_FIXED_SIZES = {
+    "int8": 1, "uint8": 1, "bool": 1, "int16": 2, "uint16": 2, "error_code": 2, "int32": 4,
+    "uint32": 4, "timedelta_i32": 4, "int64": 8, "uint64": 8, "float64": 8, "timedelta_i64": 8,
+    "datetime_i64": 8, "uuid": 16,
+}  # fmt: skip
+_I16 = struct.Struct(">h")
+_I32 = struct.Struct(">i")
+
+
+def check_shape(entity_type: Any, body: memoryview) -> memoryview:
+    """The bytes of one entity that must fill `body`, as kio reads them: without unknown tagged
+    fields. It is `body` itself if there are none. Raises IndexError or ValueError on a bad length.
+    """
+    data, end = check_entity_shape(entity_type, body, 0)
+    if end != len(body):
+        raise ValueError(f"{len(body) - end} bytes left over")
+    return data
+
+
+def check_entity_shape(entity_type: Any, body: memoryview, position: int) -> tuple[memoryview, int]:
+    """(the bytes of the entity at `position`, as `check_shape` returns them; where it ends in
+    `body`). Raises IndexError or ValueError on a bad length."""
+    edits: list[BodyEdit] = []
+    end = _make_entity_walk(entity_type)(body, position, edits)
+    if not edits:
+        return body[position:end], end
+    data = bytearray()
+    for edit in edits:
+        data += body[position : edit.start]
+        data += edit.data
+        position = edit.end
+    data += body[position:end]
+    return memoryview(data).toreadonly(), end
+
+
+def _skip_bytes(body: memoryview, position: int, size: int) -> int:
+    end = position + size
+    if end > len(body):
+        raise IndexError(f"{size} bytes claimed at {position}, {len(body) - position} left")
+    return end
+
+
+def _make_fixed_walk(size: int) -> WalkField:
+    return lambda body, position, edits: _skip_bytes(body, position, size)
+
+
+def _read_compact_length(body: memoryview, position: int) -> tuple[int, int]:
+    """(length, -1 for null; the position after it)."""
+    claimed, position = varints.read_varint(body, position)
+    return claimed - 1, position
+
+
+def _make_legacy_length_reader(
+    width: struct.Struct,
+) -> Callable[[memoryview, int], tuple[int, int]]:
+    def read(body: memoryview, position: int) -> tuple[int, int]:
+        end = _skip_bytes(body, position, width.size)
+        (claimed,) = width.unpack_from(body, position)
+        return max(-1, claimed), end
+
+    return read
+
+
+def _make_sized_walk(read_length: Callable[[memoryview, int], tuple[int, int]]) -> WalkField:
+    def walk(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
+        size, position = read_length(body, position)
+        return _skip_bytes(body, position, size) if size > 0 else position
+
+    return walk
+
+
+def _make_array_walk(
+    item: WalkField, item_size: int | None, *, flexible: bool, nullable: bool
+) -> WalkField:
+    read_length = _read_compact_length if flexible else _make_legacy_length_reader(_I32)
+
+    def walk(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
+        at = position
+        count, position = read_length(body, position)
+        if count < 0:
+            if not nullable:
+                raise ValueError(f"null at {at}, where an array must be")
+            return position
+        if item_size is not None:
+            return _skip_bytes(body, position, count * item_size)
+        _skip_bytes(body, position, count)  # no item is smaller than a byte
+        for _ in range(count):
+            position = item(body, position, edits)
+        return position
+
+    return walk
+
+
+def _make_nullable_entity_walk(walk_entity: WalkField) -> WalkField:
+    def walk(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
+        marker, position = body[position], position + 1
+        return walk_entity(body, position, edits) if marker == 1 else position
+
+    return walk
+
+
+def _make_tags_walk(known: dict[int, WalkField]) -> WalkField:
+    def walk(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
+        if body[position] == 0:
+            return position + 1
+        start, first_edit, removed = position, len(edits), 0
+        count, position = varints.read_tag_count(body, position)
+        after_count = position
+        for _ in range(count):
+            field_start = position
+            tag, position = varints.read_varint(body, position)
+            size_start = position
+            size, position = varints.read_varint(body, position)
+            end = _skip_bytes(body, position, size)
+            if tag not in known:
+                _remove_bytes(edits, first_edit, field_start, end)
+                removed += 1
+            else:
+                inner_edit = len(edits)
+                if known[tag](body[:end], position, edits) != end:
+                    raise ValueError(f"tagged field {tag} at {position} is not {size} bytes long")
+                if len(edits) > inner_edit:
+                    shorter = size - sum(each.shrinks_by for each in edits[inner_edit:])
+                    edits.insert(
+                        inner_edit, BodyEdit(size_start, position, varints.encode_varint(shorter))
+                    )
+            position = end
+        if removed == count:
+            edits[first_edit:] = [BodyEdit(start, position, b"\x00")]
+        elif removed:
+            edits.insert(
+                first_edit, BodyEdit(start, after_count, varints.encode_varint(count - removed))
+            )
+        return position
+
+    return walk
+
+
+def _remove_bytes(edits: list[BodyEdit], first_edit: int, start: int, end: int) -> None:
+    """Append the removal of these bytes, as one edit with a removal that ends at `start`.
+    Edits before `first_edit` are not changed: they belong to another section."""
+    if len(edits) > first_edit and edits[-1].end == start and not edits[-1].data:
+        start = edits.pop().start
+    edits.append(BodyEdit(start, end, b""))
+
+
+def _make_primitive_walk(kafka_type: str, *, flexible: bool) -> tuple[WalkField, int | None]:
+    """(walk, size if fixed)."""
+    if kafka_type in _FIXED_SIZES:
+        return _make_fixed_walk(_FIXED_SIZES[kafka_type]), _FIXED_SIZES[kafka_type]
+    assert kafka_type in {"string", "bytes", "records"}, kafka_type
+    if flexible:
+        return _make_sized_walk(_read_compact_length), None
+    return _make_sized_walk(
+        _make_legacy_length_reader(_I16 if kafka_type == "string" else _I32)
+    ), None
+
+
+def _make_field_walk(
+    hint: Any, kafka_type: str | None, *, flexible: bool
+) -> tuple[WalkField, int | None]:
+    """The walk of one field, from its annotation and the Kafka type in its metadata."""
+    optional = typing.get_origin(hint) in {types.UnionType, typing.Union}
+    if optional:
+        (hint,) = (part for part in typing.get_args(hint) if part is not type(None))
+    is_array = typing.get_origin(hint) is tuple
+    if is_array:
+        hint = typing.get_args(hint)[0]
+    if kafka_type is not None:
+        walk, size = _make_primitive_walk(kafka_type, flexible=flexible)
+    else:
+        walk, size = _make_entity_walk(hint), None
+    if is_array:
+        return _make_array_walk(walk, size, flexible=flexible, nullable=optional), None
+    if kafka_type is None and optional:
+        return _make_nullable_entity_walk(walk), None
+    return walk, size
+
+
+@functools.cache
+def _make_entity_walk(entity_type: Any) -> WalkField:
+    hints = typing.get_type_hints(entity_type)
+    flexible: bool = entity_type.__flexible__
+    steps: list[WalkField] = []
+    tagged: dict[int, WalkField] = {}
+    run = 0
+    for field in dataclasses.fields(entity_type):
+        kafka_type = field.metadata.get("kafka_type")
+        walk, size = _make_field_walk(hints[field.name], kafka_type, flexible=flexible)
+        if "tag" in field.metadata:
+            tagged[field.metadata["tag"]] = walk
+        elif size is not None:
+            run += size
+        else:
+            steps += [_make_fixed_walk(run), walk] if run else [walk]
+            run = 0
+    if run:
+        steps.append(_make_fixed_walk(run))
+    if flexible:
+        steps.append(_make_tags_walk(tagged))
+
+    def walk_all(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
+        for step in steps:
+            position = step(body, position, edits)
+        return position
+
+    return walk_all
+
+
+_REQUEST_HEADER = struct.Struct(">ihhih")
+_CORRELATION_ID = struct.Struct(">i")
+_HEADER_BYTES_AFTER_SIZE = _REQUEST_HEADER.size - 4
+_REQUEST_HEADER_WITH_TAGS = 2
+_RESPONSE_HEADER_WITH_TAGS = 1
+
+
+def encode_request_header(
+    api_key: int, version: int, correlation_id: int, *, client_id: bytes, body_size: int
+) -> bytes:
+    """The size field and the header for a body of `body_size` bytes that follows."""
+    tags = b"\x00" if has_tagged_headers(api_key, version)[0] else b""
+    size = _HEADER_BYTES_AFTER_SIZE + len(client_id) + len(tags) + body_size
+    fixed = _REQUEST_HEADER.pack(size, api_key, version, correlation_id, len(client_id))
+    return fixed + client_id + tags
+
+
+def encode_request_body(entity: Any) -> bytes:
+    """A kio request entity without header."""
+    with io.BytesIO() as buffer:
+        entity_writer(type(entity))(buffer, entity)
+        return buffer.getvalue()
+
+
+def read_correlation_id(frame: memoryview) -> int:
+    """The correlation id of a response frame (without its size field)."""
+    (value,) = _CORRELATION_ID.unpack_from(frame)
+    return int(value)
+
+
+def strip_response_header(frame: memoryview, api_key: int, version: int) -> memoryview:
+    """What follows the response header; raises TruncatedResponse."""
+    if not has_tagged_headers(api_key, version)[1]:
+        return frame[4:]
+    if len(frame) > 4 and frame[4] == 0:
+        return frame[5:]
+    try:
+        position = varints.skip_tags(frame, 4)
+    except (IndexError, ValueError) as error:
+        name = api_versions.API_NAMES.get(api_key, f"API {api_key}")
+        raise TruncatedResponse(name, version, f"bad header: {error}") from error
+    return frame[position:]
+
+
+def decode_response(entity_type: type[Any], body: memoryview) -> Any:
+    """Read one kio response entity that must fill `body`. Tagged fields that kio does not know are
+    skipped (KIP-482).
+
+    Raises TruncatedResponse for every body that does not decode, whatever the decoder raised: the
+    bytes come from the network, and one bad answer must not end a copy process.
+    """
+    name = api_versions.API_NAMES.get(entity_type.__api_key__, entity_type.__name__)
+    version = entity_type.__version__
+    try:
+        data = check_shape(entity_type, body)
+        entity, _ = entity_reader(entity_type)(data.toreadonly(), 0)
+    except Exception as error:
+        raise TruncatedResponse(name, version, f"does not decode: {error}") from error
+    return entity
+
+
+@functools.cache
+def has_tagged_headers(api_key: int, version: int) -> tuple[bool, bool]:
+    """Whether (request header, response header) end in tagged fields for this API and version."""
+    request = kio.index.load_request_schema(api_key, version)
+    response = kio.index.load_response_schema(api_key, version)
+    return (
+        request.__header_schema__.__version__ >= _REQUEST_HEADER_WITH_TAGS,
+        response.__header_schema__.__version__ >= _RESPONSE_HEADER_WITH_TAGS,
+    )

@@ -1,0 +1,302 @@
+"""Admin requests about consumer groups and their offsets, one group or many at once (KIP-709).
+
+Brokers allow offset changes only while the group has no members. Only versions that name topics by
+name are used. When offsets of many groups are fetched, a caller may pass the bytes that stood for a
+group in an earlier response: a group whose bytes are unchanged is skipped without decoding.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+from kio.schema.offset_fetch.v8 import response as v8
+from kio.schema.offset_fetch.v9 import response as v9
+from kio.serial import entity_reader
+
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.protocol import framing, varints
+from connect_runtime.protocol.request_builders import RequestBuilder
+from connect_runtime.protocol.request_errors import TruncatedResponse
+
+COORDINATOR_MOVED_ERRORS = frozenset({15, 16})
+"""COORDINATOR_NOT_AVAILABLE and NOT_COORDINATOR: look for it anew."""
+RETRIABLE_GROUP_ERRORS = frozenset({*COORDINATOR_MOVED_ERRORS, 14, 27})
+"""And COORDINATOR_LOAD_IN_PROGRESS, REBALANCE_IN_PROGRESS: ask again."""
+GROUP_ID_NOT_FOUND = 69
+UNSUPPORTED_VERSION = 35
+"""Also what brokers answer whose group protocol of KIP-848 is switched off."""
+
+_NO_GENERATION = -1
+_LIST_WITH_STATES, _LIST_WITH_TYPES = 4, 5
+_DESCRIBE_WITH_OPERATIONS = 3
+_FETCH_STABLE = 7
+_COMMIT_WITH_RETENTION = range(2, 5)
+_BROKER_DEFAULT_RETENTION = datetime.timedelta(milliseconds=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """Where a group goes on in a partition; -1: it says nowhere. `metadata` is its own note."""
+
+    offset: int
+    metadata: str = ""
+
+
+def list_groups() -> RequestBuilder:
+    """Which groups a broker coordinates: to be asked of every one."""
+
+    def build(version: int, m: Any) -> Any:
+        every: dict[str, Any] = {}
+        if version >= _LIST_WITH_STATES:
+            every["states_filter"] = ()
+        if version >= _LIST_WITH_TYPES:
+            every["types_filter"] = ()
+        return m.ListGroupsRequest(**every)
+
+    return RequestBuilder(api="list_groups", low=0, high=5, build=build)
+
+
+def describe_consumer_groups(*groups: str) -> RequestBuilder:
+    """How groups of the protocol of KIP-848 stand; any other one is not found."""
+
+    def build(_: int, m: Any) -> Any:
+        return m.ConsumerGroupDescribeRequest(group_ids=groups, include_authorized_operations=False)
+
+    return RequestBuilder(api="consumer_group_describe", low=0, high=1, build=build)
+
+
+def describe_classic_groups(*groups: str) -> RequestBuilder:
+    """How classic groups stand; any other one, or none, is "Dead"."""
+
+    def build(version: int, m: Any) -> Any:
+        more: dict[str, Any] = {}
+        if version >= _DESCRIBE_WITH_OPERATIONS:
+            more["include_authorized_operations"] = False
+        return m.DescribeGroupsRequest(groups=groups, **more)
+
+    return RequestBuilder(api="describe_groups", low=0, high=5, build=build)
+
+
+def describe_share_group_offsets(group: str) -> RequestBuilder:
+    """Where a share group (KIP-932) starts in each partition that it has begun to read."""
+
+    def build(_: int, m: Any) -> Any:
+        asked = m.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
+        return m.DescribeShareGroupOffsetsRequest(groups=(asked,))
+
+    return RequestBuilder(api="describe_share_group_offsets", low=0, high=0, build=build)
+
+
+def fetch_offsets(group: str, *, stable: bool = False) -> RequestBuilder:
+    """Which offsets the group has. `stable`: a partition about which a transaction is open is an
+    error (88), where brokers know of it."""
+
+    def build(version: int, m: Any) -> Any:
+        more = {"require_stable": stable} if version >= _FETCH_STABLE else {}
+        return m.OffsetFetchRequest(group_id=group, topics=None, **more)
+
+    return RequestBuilder(api="offset_fetch", low=2, high=7, build=build)
+
+
+def commit_offsets(group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> RequestBuilder:
+    """Give the group these."""
+
+    def build(version: int, m: Any) -> Any:
+        more: dict[str, Any] = {}
+        if version in _COMMIT_WITH_RETENTION:
+            more["retention_time"] = _BROKER_DEFAULT_RETENTION
+        return m.OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=_NO_GENERATION,
+            member_id="",
+            topics=tuple(
+                m.OffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=tuple(
+                        m.OffsetCommitRequestPartition(
+                            partition_index=number,
+                            committed_offset=offsets[TopicPartition(topic, number)].offset,
+                            committed_metadata=offsets[TopicPartition(topic, number)].metadata,
+                        )
+                        for number in numbers
+                    ),
+                )
+                for topic, numbers in _group_by_topic(offsets).items()
+            ),
+            **more,
+        )
+
+    return RequestBuilder(api="offset_commit", low=2, high=9, build=build)
+
+
+def delete_offsets(group: str, partitions: Collection[TopicPartition]) -> RequestBuilder:
+    """Take from the group the offsets of these."""
+
+    def build(_: int, m: Any) -> Any:
+        return m.OffsetDeleteRequest(
+            group_id=group,
+            topics=tuple(
+                m.OffsetDeleteRequestTopic(
+                    name=topic,
+                    partitions=tuple(
+                        m.OffsetDeleteRequestPartition(partition_index=number) for number in numbers
+                    ),
+                )
+                for topic, numbers in _group_by_topic(partitions).items()
+            ),
+        )
+
+    return RequestBuilder(api="offset_delete", low=0, high=0, build=build)
+
+
+def delete_group(group: str) -> RequestBuilder:
+    """Take the group away, with all its offsets."""
+
+    def build(_: int, m: Any) -> Any:
+        return m.DeleteGroupsRequest(groups_names=(group,))
+
+    return RequestBuilder(api="delete_groups", low=0, high=2, build=build)
+
+
+def _group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for place in sorted(partitions):
+        found.setdefault(place.topic, []).append(place.partition)
+    return found
+
+
+def find_error_code(body: Any) -> int:
+    """The first error code in an answer to any of these; 0: there is none."""
+    codes = [getattr(body, "error_code", 0)]
+    codes += [each.error_code for each in getattr(body, "results", ())]
+    codes += [getattr(each, "error_code", 0) for each in getattr(body, "groups", ())]
+    codes += read_partition_errors(body).values()
+    return next((int(each) for each in codes if each), 0)
+
+
+def read_partition_errors(body: Any) -> dict[TopicPartition, int]:
+    """Error codes of single partitions, where there are any."""
+    return {
+        TopicPartition(topic.name, each.partition_index): int(each.error_code)
+        for topic in getattr(body, "topics", ())
+        for each in topic.partitions
+        if each.error_code
+    }
+
+
+def read_fetched_offsets(body: Any) -> dict[TopicPartition, CommittedOffset]:
+    """What an answer to `fetch_offsets` says, where it says no error."""
+    return {
+        TopicPartition(topic.name, each.partition_index): CommittedOffset(
+            int(each.committed_offset), each.metadata or ""
+        )
+        for topic in body.topics
+        for each in topic.partitions
+    }
+
+
+_GROUP_ENTITY_TYPES: Mapping[int, Any] = {
+    8: v8.OffsetFetchResponseGroup,
+    9: v9.OffsetFetchResponseGroup,
+}
+_OFFSET_FETCH_API = "offset_fetch"
+_NO_ERROR = ErrorCode.none
+_POSITION_AFTER_THROTTLE_TIME = 4
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedGroupOffsets:
+    """What is answered of one group. `code`: the first error code of it all, 0 for none; `data`:
+    the bytes that say so."""
+
+    group: str
+    offsets: Mapping[TopicPartition, CommittedOffset]
+    code: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedOffsetsOfGroups:
+    """`found`: of each group that does not stand as it stood; `same`: the others."""
+
+    found: Sequence[FetchedGroupOffsets]
+    same: Sequence[str]
+
+
+def fetch_offsets_of_groups(
+    groups: Sequence[str], *, stable: bool = False, seen: Mapping[str, bytes] | None = None
+) -> RequestBuilder:
+    """To the groups' coordinator; the response's body is an `FetchedOffsetsOfGroups`.
+
+    `stable`: a partition about which a transaction is open is an error (88). `seen`: the `data` of
+    earlier answers.
+    """
+    known = seen or {}
+
+    def build(_: int, m: Any) -> Any:
+        return m.OffsetFetchRequest(
+            groups=tuple(m.OffsetFetchRequestGroup(group_id=each, topics=None) for each in groups),
+            require_stable=stable,
+        )
+
+    def read(version: int, body: memoryview) -> FetchedOffsetsOfGroups:
+        try:
+            return _read_groups_response(
+                _GROUP_ENTITY_TYPES[version], body, asked=groups, seen=known
+            )
+        except Exception as error:  # as `frames.decode_response`
+            raise TruncatedResponse(
+                _OFFSET_FETCH_API, version, f"does not decode: {error}"
+            ) from error
+
+    return RequestBuilder(
+        api=_OFFSET_FETCH_API,
+        low=min(_GROUP_ENTITY_TYPES),
+        high=max(_GROUP_ENTITY_TYPES),
+        build=build,
+        read=read,
+    )
+
+
+def _read_groups_response(
+    group_type: Any, body: memoryview, *, asked: Sequence[str], seen: Mapping[str, bytes]
+) -> FetchedOffsetsOfGroups:
+    read_group = entity_reader(group_type)
+    body = body.toreadonly()
+    count, at = varints.read_varint(body, _POSITION_AFTER_THROTTLE_TIME)
+    found: list[FetchedGroupOffsets] = []
+    same: list[str] = []
+    if count == 0:
+        raise ValueError(f"null at {_POSITION_AFTER_THROTTLE_TIME}, where an array must be")
+    for number in range(count - 1):
+        group = asked[number] if number < len(asked) else ""
+        before = seen.get(group)
+        if before and body[at : at + len(before)] == before:
+            same.append(group)
+            at += len(before)
+            continue
+        data, end = framing.check_entity_shape(group_type, body, at)
+        found.append(_read_group_offsets(read_group(data, 0)[0], bytes(body[at:end])))
+        at = end
+    at = varints.skip_tags(body, at)
+    if at != len(body):
+        raise ValueError(f"{len(body) - at} bytes left over")
+    return FetchedOffsetsOfGroups(found, same)
+
+
+def _read_group_offsets(entity: Any, data: bytes) -> FetchedGroupOffsets:
+    offsets: dict[TopicPartition, CommittedOffset] = {}
+    code = int(entity.error_code)
+    for topic in entity.topics:
+        name = str(topic.name)
+        for each in topic.partitions:
+            if each.error_code is not _NO_ERROR:
+                code = code or int(each.error_code)
+            offsets[TopicPartition(name, int(each.partition_index))] = CommittedOffset(
+                int(each.committed_offset), each.metadata or ""
+            )
+    return FetchedGroupOffsets(str(entity.group_id), offsets, code, data)

@@ -1,0 +1,182 @@
+"""The handshake of a new connection: ApiVersions, then SASL; and re-authentication (KIP-368).
+
+Conversations without a socket: a generator yields a kio request, is sent the response body, and
+returns what was agreed. Order: ApiVersions, SaslHandshake, SaslAuthenticate until the exchange is
+over. `authenticate` alone renews a session that the broker is about to end.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import kio.index
+from kio.schema.errors import ErrorCode
+
+from connect_runtime.protocol import api_versions, framing, request_builders, request_errors, sasl
+from connect_runtime.protocol.api_versions import ApiVersionRange, NodeApiVersions
+from connect_runtime.protocol.request_errors import (
+    AuthenticationFailed,
+    ConnectionFailed,
+    FailureLayer,
+)
+from connect_runtime.protocol.sasl import SaslExchange, SaslExchangeRefused
+from connect_runtime.protocol.security_settings import SecuritySettings
+
+_RENEWAL_WINDOW_START, _RENEWAL_WINDOW_END = 0.85, 0.95
+"""Sessions are renewed in this part of their life, as Java's clients do."""
+_RENEWAL_RETRY_DELAY_S = 0.25
+_MIN_SESSION_LEFT_S = 0.2
+"""Closer to its end a session is given up: a request that meets its end would be lost."""
+
+
+@dataclass(slots=True)
+class SaslSessionLifetime:
+    """Monotonic seconds; infinity: the session does not end."""
+
+    renew_at_s: float = math.inf
+    ends_s: float = math.inf
+
+    def begun(self, life_s: float | None, now_s: float, rng: random.Random) -> None:
+        """The broker gave it so long, None for ever."""
+        self.renew_at_s = self.ends_s = math.inf
+        if life_s is not None:
+            self.ends_s = now_s + life_s
+            self.renew_at_s = now_s + life_s * rng.uniform(
+                _RENEWAL_WINDOW_START, _RENEWAL_WINDOW_END
+            )
+
+    def renewing(self) -> None:
+        """It is being renewed: `begun` follows, or the connection's end."""
+        self.renew_at_s = math.inf
+
+    def postpone(self, now_s: float) -> bool:
+        """What it takes is not there yet: try again soon; False when there is no time left."""
+        self.renew_at_s = min(
+            now_s + _RENEWAL_RETRY_DELAY_S, max(now_s, self.ends_s - _MIN_SESSION_LEFT_S)
+        )
+        return now_s < self.ends_s - _MIN_SESSION_LEFT_S
+
+
+UNSUPPORTED_VERSION = 35
+UNSUPPORTED_MECHANISM = 33
+ILLEGAL_SASL_STATE = 34
+_SOFTWARE_VERSION = "1"
+_HANDSHAKE_VERSION = 1
+"""From 1 on tokens travel in SaslAuthenticate requests; brokers know it since 1.0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandshakeResult:
+    """What was agreed. `session_s`: authenticate again within that many seconds; None: never."""
+
+    versions: NodeApiVersions
+    session_s: float | None
+
+
+HandshakeConversation: TypeAlias = Generator[Any, memoryview, HandshakeResult]
+
+
+def perform_handshake(
+    security: SecuritySettings, *, address: str, token: str | None = None
+) -> HandshakeConversation:
+    """The whole handshake; raises AuthenticationFailed, UnsupportedVersion, TruncatedResponse.
+
+    `token`: what OAUTHBEARER shows.
+    """
+    known = yield from _request_versions(address)
+    if not security.uses_sasl:
+        return HandshakeResult(versions=known, session_s=None)
+    return (yield from authenticate(security, address=address, known=known, token=token))
+
+
+def _request_versions(
+    address: str,
+) -> Generator[Any, memoryview, NodeApiVersions]:
+    message = request_builders.request_api_versions(software_version=_SOFTWARE_VERSION)
+    body = yield message.entity(message.high)
+    asked = message.high
+    # A broker that does not know version 3 (before 2.4) answers error 35 in version 0 (KIP-511).
+    if int.from_bytes(body[:2], "big") == UNSUPPORTED_VERSION:
+        asked = 0
+        body = yield kio.index.load_request_schema(api_versions.API_VERSIONS_KEY, asked)()
+    response = framing.decode_response(message.response_type(asked), body)
+    if response.error_code != ErrorCode.none:
+        problem = (
+            f"asking for API versions: {request_errors.format_error_code(response.error_code)}"
+        )
+        raise ConnectionFailed(address, problem)
+    ranges = {
+        int(api.api_key): ApiVersionRange(int(api.min_version), int(api.max_version))
+        for api in response.api_keys
+    }
+    return NodeApiVersions(address=address, ranges=ranges)
+
+
+def authenticate(
+    security: SecuritySettings,
+    *,
+    address: str,
+    known: NodeApiVersions,
+    token: str | None = None,
+) -> HandshakeConversation:
+    """SASL alone, over a connection whose versions are known."""
+    mechanism, username = security.mechanism or "", security.username or ""
+    yield from _negotiate_mechanism(mechanism, address)
+    key = api_versions.API_KEYS["sasl_authenticate"]
+    version = known.choose(key, low=0, high=2)
+    request_type = kio.index.load_request_schema(key, version)
+    exchange = _create_exchange(security, token)
+    message: bytes | None = exchange.first()
+    lifetime_ms = 0
+    while True:  # an exchange ends itself: PLAIN after one round, SCRAM after two
+        body = yield request_type(auth_bytes=message)  # type: ignore[call-arg]  # generated class
+        response = framing.decode_response(kio.index.load_response_schema(key, version), body)
+        if response.error_code != ErrorCode.none:
+            raise AuthenticationFailed(address, _explain_refusal(response, mechanism, username))
+        try:
+            message = exchange.answer(bytes(response.auth_bytes))
+        except SaslExchangeRefused as refused:
+            raise AuthenticationFailed(address, str(refused)) from None
+        if version > 0:
+            lifetime_ms = round(response.session_lifetime.total_seconds() * 1000)
+        if message is None:
+            return HandshakeResult(
+                versions=known, session_s=lifetime_ms / 1000 if lifetime_ms > 0 else None
+            )
+
+
+def _create_exchange(security: SecuritySettings, token: str | None) -> SaslExchange:
+    if security.oauth is None:
+        return sasl.create_exchange(
+            security.mechanism or "", security.username or "", password=security.password or ""
+        )
+    assert token is not None, "nobody authenticates before there is a token"
+    return sasl.create_oauthbearer_exchange(token, security.oauth.extensions)
+
+
+def _negotiate_mechanism(mechanism: str, address: str) -> Generator[Any, memoryview, None]:
+    key = api_versions.API_KEYS["sasl_handshake"]
+    request_type = kio.index.load_request_schema(key, _HANDSHAKE_VERSION)
+    body = yield request_type(mechanism=mechanism)  # type: ignore[call-arg]  # generated class
+    response_type = kio.index.load_response_schema(key, _HANDSHAKE_VERSION)
+    response: Any = framing.decode_response(response_type, body)
+    code = int(response.error_code)
+    if code == UNSUPPORTED_MECHANISM:
+        offered = ", ".join(response.mechanisms) or "none"
+        problem = f"the broker does not offer {mechanism}; it offers {offered}: set sasl.mechanism"
+        raise AuthenticationFailed(address, problem)
+    if code == ILLEGAL_SASL_STATE:
+        problem = "the listener has no SASL: set security.protocol to PLAINTEXT or SSL"
+        raise AuthenticationFailed(address, problem, layer=FailureLayer.LISTENER)
+    if code != 0:
+        problem = f"SASL handshake: {request_errors.format_error_code(code)}"
+        raise AuthenticationFailed(address, problem)
+
+
+def _explain_refusal(response: Any, mechanism: str, username: str) -> str:
+    said = response.error_message or response.error_code.name
+    return f"{mechanism} as {username!r} was refused: {said} ({response.error_code.value})"

@@ -1,0 +1,133 @@
+"""Parses `sasl.jaas.config` as Java's JaasConfig does, and recognizes vendors' login modules.
+
+    <login module class> required|requisite|sufficient|optional  key=value key="va"lue" ... ;
+
+Values may be quoted, with backslash escapes. Errors never repeat a value: it may be a password.
+Vendor login modules and callback handlers fetch credentials from the vendor's own service, which
+only their Java classes can do; for each the standard mechanism to use instead is known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from connect_runtime.base.errors import FatalError
+
+CONTROL_FLAGS = ("required", "requisite", "sufficient", "optional")
+
+_JAAS_TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
+      | (?P<mark>[=;])
+      | (?P<word>[^\s=;"']+)
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+
+
+class JaasConfigError(FatalError):
+    """What is wrong with a JAAS configuration; never its content."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginModule:
+    """One entry. `options` holds secrets and is left out of the repr."""
+
+    class_name: str
+    options: Mapping[str, str] = field(repr=False)
+
+    @property
+    def simple_name(self) -> str:
+        return self.class_name.rpartition(".")[2]
+
+
+def parse_jaas_config(text: str) -> LoginModule:
+    """Read exactly one entry; raises JaasProblem."""
+    tokens = _tokenize(text)
+    if not tokens or tokens[-1] != (";", True):
+        raise JaasConfigError("it must end with a semicolon")
+    entry = tokens[:-1]
+    if (";", True) in entry:
+        raise JaasConfigError("it must hold one login module, without a second semicolon")
+    if len(entry) < 2 or entry[0][1] or entry[1][0].lower() not in CONTROL_FLAGS:
+        raise JaasConfigError(
+            f"it must start with a login module class and one of {', '.join(CONTROL_FLAGS)}"
+        )
+    return LoginModule(class_name=entry[0][0], options=_parse_options(entry[2:]))
+
+
+def _parse_options(tokens: list[tuple[str, bool]]) -> dict[str, str]:
+    options: dict[str, str] = {}
+    if len(tokens) % 3:
+        raise JaasConfigError('options must have the form key=value or key="value"')
+    for index in range(0, len(tokens), 3):
+        (key, key_is_mark), mark, (value, value_is_mark) = tokens[index : index + 3]
+        if key_is_mark or mark != ("=", True) or value_is_mark:
+            raise JaasConfigError('options must have the form key=value or key="value"')
+        options[key] = value
+    return options
+
+
+def _tokenize(text: str) -> list[tuple[str, bool]]:
+    """(token, whether it is a mark: '=' or ';'), quotes and escapes resolved."""
+    tokens: list[tuple[str, bool]] = []
+    position, end = 0, len(text.rstrip())
+    while position < end:
+        match = _JAAS_TOKEN.match(text, position, end)
+        if match is None:
+            raise JaasConfigError("a quote is not closed")
+        if match["quoted"] is not None:
+            tokens.append((_unescape(match["quoted"][1:-1]), False))
+        else:
+            tokens.append((match["mark"] or match["word"], match["mark"] is not None))
+        position = match.end()
+    return tokens
+
+
+def _unescape(text: str) -> str:
+    return re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[1]), text, flags=re.DOTALL)
+
+
+_STRIMZI_ADVICE = (
+    "use Java's own OAUTHBEARER settings: sasl.oauthbearer.token.endpoint.url, and clientId and "
+    "clientSecret in sasl.jaas.config"
+)
+_VENDOR_CLASS_ADVICE = {
+    "software.amazon.msk.": (
+        "Amazon MSK's IAM is not supported: MSK also takes SCRAM-SHA-512 (port 9096) and "
+        "client certificates (security.protocol=SSL, port 9094)"
+    ),
+    "com.google.cloud.hosted.kafka.": (
+        "Google's login is not supported: Managed Kafka also takes PLAIN, with the service "
+        "account's address as username and its base64 key as password"
+    ),
+    "com.microsoft.azure.": (
+        "Azure's login is not supported: Event Hubs also takes PLAIN, with $ConnectionString as "
+        "username, and OAUTHBEARER with Entra ID's token endpoint"
+    ),
+    "com.azure.": (
+        "Azure's login is not supported: Event Hubs also takes PLAIN, with $ConnectionString as "
+        "username, and OAUTHBEARER with Entra ID's token endpoint"
+    ),
+    "io.strimzi.kafka.oauth.": f"Strimzi's login is not needed: {_STRIMZI_ADVICE}",
+    "com.sun.security.auth.module.Krb5LoginModule": (
+        "Kerberos (GSSAPI) is not supported: use PLAIN, SCRAM, OAUTHBEARER or TLS certificates"
+    ),
+}
+
+VENDOR_MECHANISM_ADVICE = {
+    "GSSAPI": _VENDOR_CLASS_ADVICE["com.sun.security.auth.module.Krb5LoginModule"],
+    "AWS_MSK_IAM": _VENDOR_CLASS_ADVICE["software.amazon.msk."],
+}
+"""By sasl.mechanism."""
+
+
+def advise_on_vendor_class(class_name: str) -> str | None:
+    """What to do instead of a vendor's class; None: it is nobody's that is known here."""
+    return next(
+        (told for prefix, told in _VENDOR_CLASS_ADVICE.items() if class_name.startswith(prefix)),
+        None,
+    )

@@ -1,0 +1,576 @@
+"""OAUTHBEARER with OIDC client credentials (KIP-768, KIP-1139): settings, token request, refresh.
+
+Settings: client id, secret and scope come from properties of their own (4.1) or from options in
+`sasl.jaas.config`. As in Java, the trusted authorities of the token endpoint are options there too
+(`ssl.truststore.*`); those of the brokers are not used.
+
+Token request (RFC 6749, 4.4), as Java's ClientCredentialsJwtRetriever sends it: id and secret in a
+Basic header, grant and scope in the body, one connection per request. No error contains the secret,
+a token or what the issuer wrote: a connector's configuration may name any host as its issuer, and
+the response would be readable in the connector's status.
+
+Refresh follows Java's ExpiringCredentialRefreshConfig: at a fraction of the token's lifetime, not
+earlier than a minimum after it arrived, not later than a buffer before it expires. Both limits are
+dropped if the lifetime is too short for them.
+"""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import json
+import math
+import random
+import re
+import urllib.parse
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from connect_runtime.base.backoff import Backoff
+from connect_runtime.base.errors import ConnectError
+from connect_runtime.protocol import cluster_metadata, jaas, property_reader, tls_settings
+from connect_runtime.protocol.property_reader import PropertyReader
+from connect_runtime.protocol.request_errors import AuthenticationFailed, ConnectionFailed
+from connect_runtime.protocol.tls_settings import StoreFiles
+
+OAUTH_LOGIN_MODULE = "OAuthBearerLoginModule"
+TOKEN_ENDPOINT_KEY = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105  # a key
+_HANDLER_KEY = "sasl.login.callback.handler.class"
+_RETRIEVER_KEY = "sasl.oauthbearer.jwt.retriever.class"
+_VALIDATOR_KEY = "sasl.oauthbearer.jwt.validator.class"
+_CLIENT_ID_KEY = "sasl.oauthbearer.client.credentials.client.id"
+_CLIENT_SECRET_KEY = "sasl.oauthbearer.client.credentials.client.secret"  # noqa: S105 - its name
+_OAUTH_PACKAGE = "org.apache.kafka.common.security.oauthbearer."
+JAAS_FORM_ADVICE = (
+    f'write {_OAUTH_PACKAGE}{OAUTH_LOGIN_MODULE} required clientId="…" clientSecret="…" scope="…"; '
+    "(scope only if the issuer wants one)"
+)
+
+OAUTH_KEYS = frozenset({
+    TOKEN_ENDPOINT_KEY,
+    _CLIENT_ID_KEY,
+    _CLIENT_SECRET_KEY,
+    "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.header.urlencode",
+    _RETRIEVER_KEY,
+    _VALIDATOR_KEY,
+    _HANDLER_KEY,
+    "sasl.login.connect.timeout.ms",
+    "sasl.login.read.timeout.ms",
+    "sasl.login.retry.backoff.ms",
+    "sasl.login.retry.backoff.max.ms",
+    "sasl.login.refresh.window.factor",
+    "sasl.login.refresh.window.jitter",
+    "sasl.login.refresh.min.period.seconds",
+    "sasl.login.refresh.buffer.seconds",
+})  # fmt: skip
+
+# Java's own classes, whose work is done here: key, then what may stand there.
+_ACCEPTED_CLASSES = {
+    _HANDLER_KEY: (
+        f"{_OAUTH_PACKAGE}OAuthBearerLoginCallbackHandler",
+        f"{_OAUTH_PACKAGE}secured.OAuthBearerLoginCallbackHandler",
+    ),
+    _RETRIEVER_KEY: (
+        f"{_OAUTH_PACKAGE}DefaultJwtRetriever",
+        f"{_OAUTH_PACKAGE}ClientCredentialsJwtRetriever",
+    ),
+    _VALIDATOR_KEY: (f"{_OAUTH_PACKAGE}DefaultJwtValidator", f"{_OAUTH_PACKAGE}ClientJwtValidator"),
+}
+_EXTENSION_PREFIX = "extension_"
+_TRUST_STORE_PREFIX = "ssl.truststore."
+_INT_MAX = 2_147_483_647
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuthSettings:
+    """How to get tokens: seconds everywhere, `refresh_factor` a share of a token's life.
+
+    `ca_pem`: authorities of the token endpoint, None for the system's. `scope` "": none is asked.
+    """
+
+    endpoint: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    scope: str = ""
+    urlencode: bool = False
+    extensions: Mapping[str, str] = field(default_factory=dict)
+    ca_pem: str | None = field(default=None, repr=False)
+    connect_timeout_s: float = 10.0
+    read_timeout_s: float = 10.0
+    retry_s: float = 0.1
+    retry_max_s: float = 10.0
+    refresh_factor: float = 0.8
+    refresh_jitter: float = 0.05
+    refresh_min_period_s: float = 60.0
+    refresh_buffer_s: float = 300.0
+
+    @property
+    def in_clear(self) -> bool:
+        """Does the secret go over a network unencrypted on its way to the issuer?"""
+        parts = urllib.parse.urlsplit(self.endpoint)
+        host = parts.hostname or ""
+        try:
+            loopback = ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            loopback = host == "localhost" or host.endswith(".localhost")
+        return parts.scheme == "http" and not loopback
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-able dict; it holds the secret."""
+        return asdict(self)
+
+
+def read_oauth_settings(
+    account: PropertyReader, options: Mapping[str, str], files: StoreFiles
+) -> OAuthSettings:
+    """`options` are those of the login module; mistakes are noted, what is missing stays empty."""
+    _check_classes(account)
+    _check_options(account, options)
+    endpoint = _read_endpoint(account)
+    client_id = _read_credential(account, _CLIENT_ID_KEY, option=("clientId", options))
+    secret = _read_credential(account, _CLIENT_SECRET_KEY, option=("clientSecret", options))
+    retry_ms = account.whole("sasl.login.retry.backoff.ms", 100, least=0, most=_INT_MAX)
+    retry_max_ms = account.whole("sasl.login.retry.backoff.max.ms", 10_000, least=0, most=_INT_MAX)
+    return OAuthSettings(
+        endpoint=endpoint,
+        client_id=client_id,
+        client_secret=secret,
+        scope=account.get("sasl.oauthbearer.scope") or options.get("scope", ""),
+        urlencode=account.boolean("sasl.oauthbearer.header.urlencode"),
+        extensions={
+            name.removeprefix(_EXTENSION_PREFIX): value
+            for name, value in options.items()
+            if name.startswith(_EXTENSION_PREFIX)
+        },
+        ca_pem=_read_authorities(account, options, files),
+        connect_timeout_s=_read_timeout_s(account, "sasl.login.connect.timeout.ms"),
+        read_timeout_s=_read_timeout_s(account, "sasl.login.read.timeout.ms"),
+        retry_s=max(retry_ms, 1) / 1000,
+        retry_max_s=max(retry_max_ms, retry_ms, 1) / 1000,
+        refresh_factor=account.fraction(
+            "sasl.login.refresh.window.factor", 0.8, least=0.5, most=1.0
+        ),
+        refresh_jitter=account.fraction(
+            "sasl.login.refresh.window.jitter", 0.05, least=0.0, most=0.25
+        ),
+        refresh_min_period_s=account.whole(
+            "sasl.login.refresh.min.period.seconds", 60, least=0, most=900
+        ),
+        refresh_buffer_s=account.whole(
+            "sasl.login.refresh.buffer.seconds", 300, least=0, most=3600
+        ),
+    )
+
+
+def _read_timeout_s(account: PropertyReader, key: str) -> float:
+    return account.whole(key, 10_000, least=1, most=_INT_MAX) / 1000
+
+
+def _check_classes(account: PropertyReader) -> None:
+    for key, ours in _ACCEPTED_CLASSES.items():
+        name = account.get(key)
+        if not name or name in ours:
+            continue
+        told = jaas.advise_on_vendor_class(name) or "remove it: Java classes cannot be loaded here"
+        account.error(
+            key, f"{name} is not supported", f"{told}; {property_reader.format_choices(ours)}"
+        )
+
+
+def _check_options(account: PropertyReader, options: Mapping[str, str]) -> None:
+    unknown = sorted(
+        name
+        for name in options
+        if name not in {"clientId", "clientSecret", "scope"}
+        and not name.startswith((_EXTENSION_PREFIX, _TRUST_STORE_PREFIX))
+    )
+    for name in unknown[:1]:  # one error per key
+        account.error("sasl.jaas.config", f"its option {name} is not supported", JAAS_FORM_ADVICE)
+    for name, value in options.items():
+        if name.startswith(_EXTENSION_PREFIX) and not _is_extension(
+            name.removeprefix(_EXTENSION_PREFIX), value
+        ):
+            allowed = "letters in its name, printable ASCII in its value, and not extension_auth"
+            account.error("sasl.jaas.config", f"its option {name} is malformed", allowed)
+
+
+def _is_extension(name: str, value: str) -> bool:
+    """RFC 7628, 3.1, as Java's OAuthBearerClientInitialResponse checks it."""
+    return (
+        name.isascii()
+        and name.isalpha()
+        and name != "auth"
+        and all(" " <= char <= "~" or char in "\t\r\n" for char in value)
+    )
+
+
+def _read_endpoint(account: PropertyReader) -> str:
+    allowed = "the issuer's token endpoint, https://host/path"
+    text = account.get(TOKEN_ENDPOINT_KEY)
+    if not text:
+        account.error(TOKEN_ENDPOINT_KEY, "it is missing", allowed)
+        return ""
+    try:
+        parts = urllib.parse.urlsplit(text)
+        right = parts.scheme in {"http", "https"} and parts.hostname and (parts.port or 1)
+    except ValueError:
+        right = None
+    if not right:
+        account.error(TOKEN_ENDPOINT_KEY, "it is no http or https address", allowed)
+    elif parts.username or parts.password:
+        account.error(
+            TOKEN_ENDPOINT_KEY, "it holds credentials", "give them as clientId and clientSecret"
+        )
+    return text
+
+
+def _read_credential(
+    account: PropertyReader,
+    name: str,
+    *,
+    option: tuple[str, Mapping[str, str]],
+) -> str:
+    """The property wins over the option, as in Java's ConfigOrJaas."""
+    found = account.get(name) or option[1].get(option[0], "")
+    if not found:
+        where = f"it, and {option[0]} in sasl.jaas.config, are missing"
+        account.error(name, where, f"set it, or {JAAS_FORM_ADVICE}")
+    return found
+
+
+def _read_authorities(
+    account: PropertyReader, options: Mapping[str, str], files: StoreFiles
+) -> str | None:
+    trust = {name: value for name, value in options.items() if name.startswith(_TRUST_STORE_PREFIX)}
+    inner = PropertyReader(trust)
+    for name in sorted(trust.keys() - tls_settings.TLS_KEYS)[:1]:
+        account.error("sasl.jaas.config", f"its option {name} is not supported", JAAS_FORM_ADVICE)
+    found = tls_settings.read_tls_settings(inner, files, uses_tls=True)
+    for error in inner.errors[:1]:
+        problem = f"its option {error.key}: {error.problem}"
+        account.error("sasl.jaas.config", problem, error.allowed)
+    return found.ca_pem
+
+
+MAX_TOKEN_RESPONSE_BYTES = 1 << 20
+_HEAD_END = b"\r\n\r\n"
+_CONTENT_LENGTH = re.compile("[0-9]{1,9}")
+_CHUNK_SIZE = re.compile(rb"[0-9a-fA-F]{1,6}")
+_MAX_CHUNK_LINE_BYTES = 1024
+_TOKEN_PATTERN = re.compile(r"[A-Za-z0-9._~+/=-]+")
+"""RFC 6750, 2.1: nothing in it can end a SASL message early."""
+_RETRIABLE_STATUS_CODES = frozenset({408, 425, 429})
+OAUTH_ERROR_CODES = frozenset(
+    {
+        "invalid_request",
+        "invalid_client",
+        "invalid_grant",
+        "invalid_scope",
+        "unauthorized_client",
+        "unsupported_grant_type",
+        "access_denied",
+        "server_error",
+        "temporarily_unavailable",
+    }
+)
+"""RFC 6749, 4.1.2.1 and 5.2: the only words of an issuer that are repeated."""
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessToken:
+    """`life_s`: seconds until it expires, counted from when it was received."""
+
+    text: str = field(repr=False)
+    life_s: float
+
+
+def parse_endpoint(endpoint: str) -> tuple[str, int, bool]:
+    """(host, port, whether it speaks TLS) of a token endpoint."""
+    parts = urllib.parse.urlsplit(endpoint)
+    return parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme], parts.scheme == "https"
+
+
+def encode_token_request(oauth: OAuthSettings) -> bytes:
+    """The whole request; it holds the secret."""
+    parts = urllib.parse.urlsplit(oauth.endpoint)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    asked = {"grant_type": "client_credentials"} | ({"scope": oauth.scope} if oauth.scope else {})
+    body = urllib.parse.urlencode(asked).encode()
+    head = (
+        f"POST {target} HTTP/1.1",
+        f"Host: {parts.netloc}",
+        f"Authorization: Basic {_encode_basic_credentials(oauth)}",
+        "Content-Type: application/x-www-form-urlencoded",
+        f"Content-Length: {len(body)}",
+        "Accept: application/json",
+        "User-Agent: mm2",
+        "Connection: close",
+    )
+    return "\r\n".join(head).encode() + b"\r\n\r\n" + body
+
+
+def _encode_basic_credentials(oauth: OAuthSettings) -> str:
+    pair = (oauth.client_id, oauth.client_secret)
+    if oauth.urlencode:
+        pair = (urllib.parse.quote_plus(pair[0]), urllib.parse.quote_plus(pair[1]))
+    return base64.b64encode(":".join(pair).encode()).decode()
+
+
+class TokenResponseReader:
+    """What an issuer answers, read as it comes: each byte is looked at once, however small the
+    pieces are that it comes in."""
+
+    def __init__(self, oauth: OAuthSettings) -> None:
+        host, port, _ = parse_endpoint(oauth.endpoint)
+        self._oauth = oauth
+        self._address = cluster_metadata.format_address(host, port)
+        self._data = bytearray()
+        self._at = 0
+        """Where the head, the body or the next chunk begins."""
+        self._searched = 0
+        self._status = 0
+        self._headers: dict[str, str] = {}
+        self._chunks: list[bytes] = []
+
+    def feed(self, data: bytes, *, ended: bool, wall_ms: int) -> AccessToken | None:
+        """What is known with these bytes; None while more must come. `ended`: no more will.
+
+        Raises AuthenticationFailed if the issuer refuses, ConnectionFailed if another try may help.
+        """
+        self._data += data
+        while (
+            self._status < 200
+        ):  # interim answers (RFC 9110, 15.2) come before the one that counts
+            if not self._take_head():
+                if ended:
+                    problem = "the issuer closed without an answer"
+                    raise ConnectionFailed(self._address, problem)
+                return None
+        body = self._body(ended=ended)
+        if body is None:
+            if ended:
+                raise ConnectionFailed(self._address, "the issuer's answer ends too early")
+            return None
+        said = _decode_json_object(body)
+        if self._status != 200:
+            raise _explain_refusal(self._status, said, address=self._address, oauth=self._oauth)
+        return _read_token(said, address=self._address, wall_ms=wall_ms)
+
+    def _take_head(self) -> bool:
+        """Whether the next head is there."""
+        end = self._data.find(_HEAD_END, max(self._at, self._searched - len(_HEAD_END) + 1))
+        self._searched = len(self._data)
+        if end < 0:
+            return False
+        self._status, self._headers = _read_http_head(
+            bytes(self._data[self._at : end]), self._address
+        )
+        self._at = self._searched = end + len(_HEAD_END)
+        return True
+
+    def _body(self, *, ended: bool) -> bytes | None:
+        """None while it is not whole."""
+        if "chunked" in self._headers.get("transfer-encoding", "").lower():
+            return self._join_chunks()
+        length = self._headers.get("content-length", "")
+        if not _CONTENT_LENGTH.fullmatch(length):
+            return bytes(self._data[self._at :]) if ended else None
+        end = self._at + int(length)
+        return bytes(self._data[self._at : end]) if len(self._data) >= end else None
+
+    def _join_chunks(self) -> bytes | None:
+        """None while the last chunk is missing, or where one is malformed."""
+        while True:
+            end = self._data.find(b"\r\n", self._at, self._at + _MAX_CHUNK_LINE_BYTES)
+            if end < 0:
+                return None
+            size = bytes(self._data[self._at : end]).partition(b";")[0].strip()
+            if not _CHUNK_SIZE.fullmatch(size):
+                return None
+            length = int(size, 16)
+            if length == 0:
+                return b"".join(self._chunks)
+            begin = end + 2
+            if len(self._data) < begin + length + 2:
+                return None
+            self._chunks.append(bytes(self._data[begin : begin + length]))
+            self._at = begin + length + 2
+
+
+def _read_http_head(head: bytes, address: str) -> tuple[int, dict[str, str]]:
+    first, *lines = head.decode("latin-1").split("\r\n")
+    match = re.match(r"HTTP/1\.[01] (\d{3})", first)
+    if match is None:
+        raise ConnectionFailed(address, "what answers is no HTTP server")
+    pairs = (line.partition(":") for line in lines)
+    return int(match[1]), {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+
+def _decode_json_object(body: bytes) -> dict[str, Any]:
+    try:
+        said = json.loads(body)
+    except (ValueError, RecursionError):  # the latter: brackets in brackets, by the thousand
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _explain_refusal(
+    status: int, said: dict[str, Any], *, address: str, oauth: OAuthSettings
+) -> ConnectError:
+    code = read_oauth_error_code(said)
+    problem = f"the issuer answers with status {status}" + (f" ({code})" if code else "")
+    if status >= 500 or status in _RETRIABLE_STATUS_CODES:
+        return ConnectionFailed(address, problem)
+    if 300 <= status < 400:
+        advice = "it points to another address: set the endpoint's own address"
+    else:
+        advice = (
+            f"a token for client {oauth.client_id!r} was refused: check its id, its secret, the "
+            "scope and sasl.oauthbearer.token.endpoint.url"
+        )
+    return AuthenticationFailed(address, f"{problem}; {advice}")
+
+
+def read_oauth_error_code(said: Mapping[str, Any]) -> str | None:
+    """The error of an issuer's answer, if it is one of `OAUTH_ERROR_CODES`."""
+    code = said.get("error")
+    return code if isinstance(code, str) and code in OAUTH_ERROR_CODES else None
+
+
+def _read_token(said: dict[str, Any], *, address: str, wall_ms: int) -> AccessToken:
+    text = said.get("access_token") or said.get("id_token")
+    if not isinstance(text, str) or not _TOKEN_PATTERN.fullmatch(text):
+        raise AuthenticationFailed(address, "the issuer's answer holds no access_token")
+    life_s = _read_finite_number(said.get("expires_in"))
+    if life_s is None:
+        expires_s = _read_finite_number(_read_jwt_claims(text).get("exp"))
+        life_s = None if expires_s is None else expires_s - wall_ms / 1000
+    if life_s is None:
+        problem = "the issuer says neither expires_in nor, in the token, exp"
+        raise AuthenticationFailed(address, problem)
+    if life_s <= 0:
+        raise ConnectionFailed(address, "the issuer's token has expired already")
+    return AccessToken(text=text, life_s=life_s)
+
+
+def _read_jwt_claims(token: str) -> dict[str, Any]:
+    """The payload of a JWT, unverified; empty for opaque tokens."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return {}
+    try:
+        return _decode_json_object(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except ValueError:
+        return {}
+
+
+def _read_finite_number(value: object) -> float | None:
+    """A finite number, which some issuers write as text."""
+    try:
+        found = float(value)  # type: ignore[arg-type]  # None and others raise TypeError
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return found if abs(found) < 1e12 else None
+
+
+_EXPIRY_MARGIN_S = 2.0
+_EXPIRY_MARGIN_FRACTION = 0.02
+"""A token that is about to expire is of no use to anybody who only begins to connect."""
+
+_MIN_EXPIRY_GAIN_S = 0.5
+"""Expiry counts in whole seconds and is measured by two clocks."""
+
+
+class TokenRefresher:
+    """Invariant: while a request is under way none is due.
+
+    `trouble`: why the last request, or the token that it brought, was of no use.
+    """
+
+    def __init__(self, oauth: OAuthSettings, rng: random.Random) -> None:
+        self.trouble: ConnectError | None = None
+        self.under_way = False
+        self._oauth = oauth
+        self._rng = rng
+        self._retry = Backoff(initial_s=oauth.retry_s, max_s=oauth.retry_max_s)
+        self._token: AccessToken | None = None
+        self._expires_s = -math.inf
+        self._due_s = math.inf
+        self._not_before_s = -math.inf
+
+    def current(self, now_s: float) -> str | None:
+        """The token's text; None if there is none that is of use."""
+        if self._token is None:
+            return None
+        margin_s = min(_EXPIRY_MARGIN_S, _EXPIRY_MARGIN_FRACTION * self._token.life_s)
+        return self._token.text if now_s < self._expires_s - margin_s else None
+
+    def want(self, now_s: float) -> str | ConnectError | None:
+        """The token, or why there is none; None: wait, a request is due or under way."""
+        found = self.current(now_s)
+        if found is not None:
+            return found
+        if self.under_way:
+            return None
+        if self.trouble is not None and now_s < self._not_before_s:
+            return self.trouble
+        self._due_s = -math.inf
+        return None
+
+    def outlives(self, ends_s: float, now_s: float) -> bool:
+        """Is the token good for clearly longer than until then? If not, the next one is due."""
+        if self._token is not None and self._expires_s > ends_s + _MIN_EXPIRY_GAIN_S:
+            return True
+        self._due_s = min(self._due_s, now_s)
+        return False
+
+    def due_s(self) -> float:
+        """When to send a request (monotonic), infinity for never."""
+        return math.inf if self.under_way else max(self._due_s, self._not_before_s)
+
+    def asked(self) -> None:
+        """A request was sent; `received` or `failed` must follow."""
+        assert not self.under_way, "one request at a time"
+        self.under_way = True
+
+    def received(self, token: AccessToken, now_s: float) -> None:
+        """Its life is counted from now."""
+        self.under_way = False
+        self.trouble = None
+        if now_s + token.life_s <= self._expires_s + _MIN_EXPIRY_GAIN_S:
+            self._wait(now_s)  # an issuer that gives the same token until it ends: no use to hurry
+        self._token = token
+        self._expires_s = now_s + token.life_s
+        self._due_s = now_s + self._refresh_after_s(token.life_s)
+
+    def failed(self, failure: ConnectError, now_s: float) -> None:
+        self.under_way = False
+        self.trouble = failure
+        self._wait(now_s)
+        self._due_s = self._not_before_s if self._token is not None else math.inf
+
+    def refused(self, text: str, failure: ConnectError, now_s: float) -> None:
+        """A broker does not take this token: another one is asked for, though not at once."""
+        if self._token is not None and self._token.text == text:
+            self._token = None
+            self._due_s = math.inf
+            self.trouble = failure
+            self._wait(now_s)
+
+    def accepted(self) -> None:
+        """A broker took the token: the next trouble is a new one."""
+        self._retry.reset()
+
+    def _wait(self, now_s: float) -> None:
+        self._not_before_s = now_s + self._retry.next_delay_s(self._rng)
+
+    def _refresh_after_s(self, life_s: float) -> float:
+        share = self._oauth.refresh_factor + self._rng.uniform(0.0, self._oauth.refresh_jitter)
+        wanted_s = life_s * min(share, 1.0 - _EXPIRY_MARGIN_FRACTION)
+        least_s, buffer_s = self._oauth.refresh_min_period_s, self._oauth.refresh_buffer_s
+        if least_s + buffer_s > life_s:
+            return wanted_s
+        return max(least_s, min(wanted_s, life_s - buffer_s))

@@ -1,0 +1,307 @@
+"""Kafka requests as version-independent builders, and the brokers they are for.
+
+One function per Kafka API returns a `RequestBuilder`. `RequestBuilder.build(version, m)` gets the
+module `kio.schema.<api>.v<version>.request`, which holds the entity and its nested types; the
+builder handles fields that differ between versions. A `RequestTarget` names the broker by id or by
+role: any broker, the controller, a partition leader or a coordinator.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import kio.index
+from kio.static.constants import EntityType
+
+from connect_runtime.protocol import api_versions, framing
+
+GROUP_COORDINATOR = 0
+"""Coordinator kind of consumer and Connect groups."""
+TRANSACTION_COORDINATOR = 1
+"""Coordinator kind of transactional ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTarget:
+    """The broker with this id."""
+
+    node_id: int
+
+    def __str__(self) -> str:
+        return f"broker {self.node_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class AnyNodeTarget:
+    """Whichever broker is at hand."""
+
+    def __str__(self) -> str:
+        return "any broker"
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerTarget:
+    """The broker that the cluster names as its controller (KRaft: any broker, it forwards)."""
+
+    def __str__(self) -> str:
+        return "the controller"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderTarget:
+    """The partition's leader. Its topic has to be among the wanted ones."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"the leader of {self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorTarget:
+    """The coordinator of a group (kind GROUP) or a transactional id (kind TRANSACTION)."""
+
+    kind: int
+    key: str
+
+    def __str__(self) -> str:
+        return f"the coordinator of {self.describe()}"
+
+    def describe(self) -> str:
+        return f"{'group' if self.kind == GROUP_COORDINATOR else 'transactional id'} {self.key}"
+
+
+RequestTarget: TypeAlias = (
+    NodeTarget | AnyNodeTarget | ControllerTarget | LeaderTarget | CoordinatorTarget
+)
+
+
+BuildRequest = Callable[[int, Any], Any]
+ReadResponse = Callable[[int, memoryview], Any]
+"""Of a version, and bytes that are not to be kept. Raises `failures.TruncatedResponse`."""
+
+_METADATA_WITH_TOPIC_IDS = 10
+_METADATA_WITH_OPERATIONS = 8
+_METADATA_WITH_CLUSTER_OPERATIONS_LAST = 10
+_LIST_OFFSETS_WITH_TIMEOUT = 10
+_EPOCH_END_WITH_REPLICA = 3
+_CONSUMER_REPLICA_ID = -1
+"""Replica id of a consumer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestBuilder:
+    """One request that can be written in any version from `low` to `high`.
+
+    `read` makes of a response's bytes what is to be known of it, None: its kio entity.
+    """
+
+    api: str
+    low: int
+    high: int
+    build: BuildRequest
+    read: ReadResponse | None = None
+
+    @property
+    def api_key(self) -> int:
+        return api_versions.API_KEYS[self.api]
+
+    def entity(self, version: int) -> Any:
+        """The kio request entity in that version."""
+        module = kio.index.load_payload_module(self.api_key, version, EntityType.request)
+        return self.build(version, module)
+
+    def decoded(self, version: int, body: memoryview) -> Any:
+        """What a response says. Raises `failures.TruncatedResponse`."""
+        if self.read is not None:
+            return self.read(version, body)
+        return framing.decode_response(self.response_type(version), body)
+
+    def response_type(self, version: int) -> type[Any]:
+        return kio.index.load_response_schema(self.api_key, version)
+
+
+def request_api_versions(*, software_version: str) -> RequestBuilder:
+    def build(version: int, m: Any) -> Any:
+        return m.ApiVersionsRequest(
+            client_software_name="mm2-python", client_software_version=software_version
+        )
+
+    return RequestBuilder(api="api_versions", low=3, high=3, build=build)
+
+
+def request_metadata(topics: Sequence[str]) -> RequestBuilder:
+    """Brokers, controller, and these topics, which are never created by asking."""
+
+    def build(version: int, m: Any) -> Any:
+        if version >= _METADATA_WITH_TOPIC_IDS:
+            wanted = [m.MetadataRequestTopic(topic_id=None, name=name) for name in topics]
+        else:
+            wanted = [m.MetadataRequestTopic(name=name) for name in topics]
+        refused: dict[str, bool] = {"allow_auto_topic_creation": False}
+        if version >= _METADATA_WITH_OPERATIONS:
+            refused["include_topic_authorized_operations"] = False
+            if version <= _METADATA_WITH_CLUSTER_OPERATIONS_LAST:
+                refused["include_cluster_authorized_operations"] = False
+        return m.MetadataRequest(topics=tuple(wanted), **refused)
+
+    return RequestBuilder(api="metadata", low=7, high=13, build=build)
+
+
+def find_coordinators(kind: int, keys: Sequence[str]) -> RequestBuilder:
+    """Coordinators of several keys in one request (KIP-699)."""
+
+    def build(version: int, m: Any) -> Any:
+        return m.FindCoordinatorRequest(key_type=kind, coordinator_keys=tuple(keys))
+
+    return RequestBuilder(api="find_coordinator", low=4, high=6, build=build)
+
+
+def find_coordinator(kind: int, key: str) -> RequestBuilder:
+    """The coordinator of one key, for brokers before 3.0."""
+
+    def build(version: int, m: Any) -> Any:
+        return m.FindCoordinatorRequest(key_type=kind, key=key)
+
+    return RequestBuilder(api="find_coordinator", low=1, high=3, build=build)
+
+
+def init_producer_id(transactional_id: str | None, timeout_ms: int) -> RequestBuilder:
+    """A producer id and a new epoch; fences older ones of the transactional id."""
+
+    def build(version: int, m: Any) -> Any:
+        return m.InitProducerIdRequest(
+            transactional_id=transactional_id,
+            transaction_timeout=datetime.timedelta(milliseconds=timeout_ms),
+        )
+
+    low, high = api_versions.INIT_PRODUCER_ID_VERSIONS
+    return RequestBuilder(api="init_producer_id", low=low, high=high, build=build)
+
+
+def add_partitions_to_txn(
+    transactional_id: str, *, producer_id: int, epoch: int, topics: Mapping[str, Collection[int]]
+) -> RequestBuilder:
+    def build(version: int, m: Any) -> Any:
+        added = tuple(
+            m.AddPartitionsToTxnTopic(name=name, partitions=tuple(partitions))
+            for name, partitions in topics.items()
+        )
+        return m.AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=transactional_id,
+            v3_and_below_producer_id=producer_id,
+            v3_and_below_producer_epoch=epoch,
+            v3_and_below_topics=added,
+        )
+
+    low, high = api_versions.ADD_PARTITIONS_TO_TXN_VERSIONS
+    return RequestBuilder(api="add_partitions_to_txn", low=low, high=high, build=build)
+
+
+def end_txn(
+    transactional_id: str, *, producer_id: int, epoch: int, committed: bool
+) -> RequestBuilder:
+    def build(version: int, m: Any) -> Any:
+        return m.EndTxnRequest(
+            transactional_id=transactional_id,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            committed=committed,
+        )
+
+    low, high = api_versions.END_TXN_VERSIONS
+    return RequestBuilder(api="end_txn", low=low, high=high, build=build)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetQuery:
+    """Which offset of a partition: at a timestamp (ms), or -1 latest, -2 earliest (KIP-79)."""
+
+    partition: int
+    timestamp: int
+    leader_epoch: int = -1
+
+
+def list_offsets(
+    topics: Mapping[str, Sequence[OffsetQuery]], *, read_committed: bool, timeout_ms: int = 30_000
+) -> RequestBuilder:
+    """Ask leaders only. Read committed, "latest" is the last stable offset."""
+
+    def build(version: int, m: Any) -> Any:
+        asked = tuple(
+            m.ListOffsetsTopic(
+                name=name,
+                partitions=tuple(
+                    m.ListOffsetsPartition(
+                        partition_index=query.partition,
+                        current_leader_epoch=query.leader_epoch,
+                        timestamp=query.timestamp,
+                    )
+                    for query in queries
+                ),
+            )
+            for name, queries in topics.items()
+        )
+        limits: dict[str, Any] = {}
+        if version >= _LIST_OFFSETS_WITH_TIMEOUT:
+            limits["timeout"] = datetime.timedelta(milliseconds=timeout_ms)
+        return m.ListOffsetsRequest(
+            replica_id=_CONSUMER_REPLICA_ID,
+            isolation_level=int(read_committed),
+            topics=asked,
+            **limits,
+        )
+
+    return RequestBuilder(api="list_offsets", low=4, high=11, build=build)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochEndQuery:
+    """Where `leader_epoch` ends; refused (74 to 76) unless `current_epoch` is the leader's own."""
+
+    partition: int
+    current_epoch: int
+    leader_epoch: int
+
+
+def offsets_for_leader_epochs(topics: Mapping[str, Sequence[EpochEndQuery]]) -> RequestBuilder:
+    """Ask leaders only (KIP-320); -1 as end offset: the leader does not know that epoch."""
+
+    def build(version: int, m: Any) -> Any:
+        asked = tuple(
+            m.OffsetForLeaderTopic(
+                topic=name,
+                partitions=tuple(
+                    m.OffsetForLeaderPartition(
+                        partition=query.partition,
+                        current_leader_epoch=query.current_epoch,
+                        leader_epoch=query.leader_epoch,
+                    )
+                    for query in queries
+                ),
+            )
+            for name, queries in topics.items()
+        )
+        if version >= _EPOCH_END_WITH_REPLICA:
+            return m.OffsetForLeaderEpochRequest(replica_id=_CONSUMER_REPLICA_ID, topics=asked)
+        return m.OffsetForLeaderEpochRequest(topics=asked)
+
+    return RequestBuilder(api="offset_for_leader_epoch", low=2, high=4, build=build)
+
+
+def describe_producers(topics: Mapping[str, Collection[int]]) -> RequestBuilder:
+    """Who wrote these partitions, and whose transactions are open there (KIP-664). Ask leaders
+    only."""
+
+    def build(version: int, m: Any) -> Any:
+        asked = tuple(
+            m.TopicRequest(name=name, partition_indexes=tuple(partitions))
+            for name, partitions in topics.items()
+        )
+        return m.DescribeProducersRequest(topics=asked)
+
+    return RequestBuilder(api="describe_producers", low=0, high=0, build=build)

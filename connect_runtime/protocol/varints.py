@@ -1,0 +1,145 @@
+"""Kafka's unsigned varints, compact strings, tagged fields and topic arrays (KIP-482).
+
+Readers take (buffer, position) and return (value, next position). Past the end of the buffer they
+raise IndexError, which decoders turn into `TruncatedResponse`. A varint is base 128, low group
+first; a compact length is length + 1, and 0 stands for null. Topic arrays are those of Fetch and
+Produce responses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias, TypeVar
+
+ReadBuffer: TypeAlias = bytes | bytearray | memoryview
+
+_ONE_BYTE_VARINTS = tuple(bytes((value,)) for value in range(128))
+MAX_TAGGED_FIELDS = 256
+"""The most tagged fields that one section may have. Brokers write a handful."""
+_MAX_VARINT_BYTES = 5
+"""Kafka's unsigned varints hold 32 bits; a sixth byte is garbage."""
+
+
+def encode_varint(value: int) -> bytes:
+    if value < 128:
+        return _ONE_BYTE_VARINTS[value]
+    out = bytearray()
+    while value >= 128:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def read_varint(buffer: ReadBuffer, position: int) -> tuple[int, int]:
+    byte = buffer[position]
+    if byte < 128:
+        return byte, position + 1
+    value = byte & 0x7F
+    for index in range(1, _MAX_VARINT_BYTES):
+        byte = buffer[position + index]
+        value |= (byte & 0x7F) << 7 * index
+        if byte < 128:
+            return value, position + index + 1
+    raise ValueError(f"a varint of more than {_MAX_VARINT_BYTES} bytes at {position}")
+
+
+def encode_compact_string(text: str) -> bytes:
+    data = text.encode()
+    return encode_varint(len(data) + 1) + data
+
+
+def read_bytes(buffer: ReadBuffer, position: int, length: int) -> tuple[bytes, int]:
+    """Copy `length` bytes out."""
+    end = position + length
+    if end > len(buffer):
+        raise IndexError(f"{length} bytes wanted at {position}, {len(buffer) - position} left")
+    return bytes(buffer[position:end]), end
+
+
+def read_compact_string(buffer: ReadBuffer, position: int) -> tuple[str | None, int]:
+    length, position = read_varint(buffer, position)
+    if length == 0:
+        return None, position
+    data, position = read_bytes(buffer, position, length - 1)
+    return data.decode(), position
+
+
+def read_tag_count(buffer: ReadBuffer, position: int) -> tuple[int, int]:
+    """(how many tagged fields follow, the position after the count). Raises ValueError on more
+    than `MAX_TAGGED_FIELDS`.
+    """
+    count, after = read_varint(buffer, position)
+    if count > MAX_TAGGED_FIELDS:
+        raise ValueError(
+            f"{count} tagged fields at {position}; at most {MAX_TAGGED_FIELDS} are read"
+        )
+    return count, after
+
+
+def read_tags(buffer: ReadBuffer, position: int) -> tuple[dict[int, bytes], int]:
+    """The tagged fields at `position`, raw by tag number; an empty dict mostly."""
+    count, position = read_tag_count(buffer, position)
+    fields: dict[int, bytes] = {}
+    for _ in range(count):
+        tag, position = read_varint(buffer, position)
+        size, position = read_varint(buffer, position)
+        fields[tag], position = read_bytes(buffer, position, size)
+    return fields, position
+
+
+def skip_tags(buffer: ReadBuffer, position: int) -> int:
+    """Return the position after the tagged fields at `position`, without copying them."""
+    if buffer[position] == 0:  # nearly every section: skipped twice in every hot response
+        return position + 1
+    count, position = read_tag_count(buffer, position)
+    for _ in range(count):
+        _, position = read_varint(buffer, position)
+        size, position = read_varint(buffer, position)
+        if position + size > len(buffer):
+            raise IndexError(f"{size} bytes wanted at {position}, {len(buffer) - position} left")
+        position += size
+    return position
+
+
+T = TypeVar("T")
+
+NO_TOPIC_ID = bytes(16)
+FIRST_VERSION_BY_TOPIC_ID = 13
+"""From this version on, of Fetch and of Produce, topics go by id and no longer by name."""
+
+
+def read_topics(
+    body: memoryview,
+    position: int,
+    decode: Callable[[memoryview, int, str, bytes], tuple[T, int]],
+    *,
+    version: int,
+) -> tuple[list[T], int]:
+    """Every partition of every topic, and the position behind them.
+
+    `decode` reads a partition at a position of its topic: by name, or "" and its id.
+    """
+    topics, position = _read_array_length(body, position)
+    found: list[T] = []
+    topic: str | None = ""
+    topic_id = NO_TOPIC_ID
+    for _ in range(topics):
+        if version >= FIRST_VERSION_BY_TOPIC_ID:
+            topic_id, position = read_bytes(body, position, 16)
+        else:
+            topic, position = read_compact_string(body, position)
+        count, position = _read_array_length(body, position)
+        for _ in range(count):
+            part, position = decode(body, position, topic or "", topic_id)
+            found.append(part)
+        position = skip_tags(body, position)
+    return found, position
+
+
+def _read_array_length(body: memoryview, position: int) -> tuple[int, int]:
+    """The length of an array that may not be null. Raises ValueError if it is."""
+    count, after = read_varint(body, position)
+    if count == 0:
+        raise ValueError(f"null at {position}, where an array must be")
+    return count - 1, after

@@ -1,0 +1,75 @@
+"""Reports each request that may change something: who sent it, its content, its status."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from starlette import datastructures, types
+
+from connect_runtime.rest import basic_auth
+
+MAX_AUDITED_BODY_BYTES = 64 * 1024
+"""A longer body is reported as empty."""
+_READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedRequest:
+    """`path` with the namespace, still encoded. `user` is the name that the request was
+    authenticated with, "" for none; `client` is its address. `status` 0: it was never answered."""
+
+    method: str
+    path: str
+    query: str
+    body: bytes = field(repr=False)
+    user: str
+    client: str
+    status: int
+
+
+class AuditLog:
+    """ASGI: `report` is called on the server's thread once the answer is out."""
+
+    def __init__(self, app: types.ASGIApp, report: Callable[[AuditedRequest], None]) -> None:
+        self._app = app
+        self._report = report
+
+    async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
+        if scope["type"] != "http" or scope["method"] in _READ_METHODS:
+            await self._app(scope, receive, send)
+            return
+        body, status = bytearray(), 0
+
+        async def receive_seen() -> types.Message:
+            message = await receive()
+            if len(body) <= MAX_AUDITED_BODY_BYTES:
+                body.extend(message.get("body", b""))
+            return message
+
+        async def send_seen(message: types.Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive_seen, send_seen)
+        finally:
+            self._report(_build_audited_request(scope, body=bytes(body), status=status))
+
+
+def _build_audited_request(scope: types.Scope, *, body: bytes, status: int) -> AuditedRequest:
+    headers = datastructures.Headers(scope=scope)
+    given = basic_auth.parse_credentials(headers.get("authorization"))
+    client = scope.get("client")
+    sent = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
+    return AuditedRequest(
+        method=scope["method"],
+        path=str(sent.partition("?")[0]),
+        query=scope.get("query_string", b"").decode("latin-1"),
+        body=body if len(body) <= MAX_AUDITED_BODY_BYTES else b"",
+        user="" if given is None else given[0],
+        client=f"{client[0]}:{client[1]}" if client else "",
+        status=status,
+    )

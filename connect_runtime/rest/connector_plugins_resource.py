@@ -1,0 +1,84 @@
+"""Endpoints under `/connector-plugins`: installed plugins, their keys, validation of
+configurations.
+
+Follows Java's ConnectorPluginsResource.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from starlette import responses
+
+from connect_runtime.herder.herder_api import Herder, PluginType
+from connect_runtime.rest import rest_responses
+from connect_runtime.rest.http_request import RestRequest
+from connect_runtime.rest.request_forwarding import HerderClient
+from connect_runtime.rest.rest_errors import RestError
+from connect_runtime.rest.routing import Endpoint
+
+_CLASS_KEY = "connector.class"
+_CONNECTOR_SUFFIX = "Connector"
+_LATEST_VERSION = "latest"
+_PLUGIN_TYPE_ORDER = {each: number for number, each in enumerate(PluginType)}
+_CONNECTOR_TYPES = (PluginType.SINK, PluginType.SOURCE)
+
+
+class ConnectorPluginsResource:
+    """The endpoints; they hold no state."""
+
+    def __init__(self, of: Herder, *, asks: HerderClient) -> None:
+        self._herder = of
+        self._asks = asks
+
+    def endpoints(self) -> list[Endpoint]:
+        one = "/connector-plugins/{plugin}/config"
+        return [
+            Endpoint("GET", "/connector-plugins", self.list_all),
+            Endpoint("GET", one, self.config),
+            Endpoint("PUT", f"{one}/validate", self.validate),
+        ]
+
+    async def list_all(self, asked: RestRequest) -> responses.Response:
+        """Connectors alone, unless told otherwise; sinks come first, as they always did."""
+        only_connectors = asked.flag("connectorsOnly", default=True)
+        found = [
+            each
+            for each in self._herder.plugins()
+            if not only_connectors or each.type in _CONNECTOR_TYPES
+        ]
+        found.sort(
+            key=lambda each: (_PLUGIN_TYPE_ORDER[each.type], each.class_name, each.version or "")
+        )
+        return rest_responses.respond_json(
+            [rest_responses.encode_plugin_info(each) for each in found]
+        )
+
+    async def config(self, asked: RestRequest) -> responses.Response:
+        version = asked.query("version")
+        keys = await self._asks.result(
+            self._herder.plugin_config(
+                asked.name("plugin"), None if version == _LATEST_VERSION else version
+            )
+        )
+        return rest_responses.respond_json(
+            [rest_responses.encode_config_key_info(each) for each in keys]
+        )
+
+    async def validate(self, asked: RestRequest) -> responses.Response:
+        plugin, config = asked.name("plugin"), await asked.config()
+        included = config.get(_CLASS_KEY)
+        if included is not None and not _strip_connector_suffix(included).endswith(
+            _strip_connector_suffix(plugin)
+        ):
+            raise RestError(
+                HTTPStatus.BAD_REQUEST,
+                f"Included connector type {included} does not match request type {plugin}",
+            )
+        infos = await self._asks.result(self._herder.validate(config))
+        return rest_responses.respond_json(rest_responses.encode_config_infos(infos))
+
+
+def _strip_connector_suffix(name: str) -> str:
+    """A class name, or the alias of one: without `Connector` at its end, if more is left."""
+    return name.removesuffix(_CONNECTOR_SUFFIX) or name

@@ -1,0 +1,410 @@
+"""Endpoints under `/connectors`: configuration and status, lifecycle, offsets (KIP-875).
+
+Follows Java's ConnectorsResource.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Any
+
+from starlette import responses
+
+from connect_runtime.base.ids import ConnectorTaskId
+from connect_runtime.herder import peer_requests
+from connect_runtime.herder.herder_api import (
+    ConnectorOffsets,
+    ConnectorOffsetsModified,
+    Herder,
+    WorkerReply,
+)
+from connect_runtime.herder.herder_requests import (
+    ConnectorDescription,
+    DeleteConnector,
+    DescribeConnector,
+    ModifyConnectorOffsets,
+    PatchConnector,
+    PutConnector,
+    PutConnectorResult,
+    ReadConnectorOffsets,
+    RestartAccepted,
+    RestartConnector,
+    RestartConnectorAndTasks,
+    RestartTask,
+    StopConnector,
+)
+from connect_runtime.herder.peer_requests import PeerResponse
+from connect_runtime.rest import rest_responses
+from connect_runtime.rest.http_request import RestRequest
+from connect_runtime.rest.request_bodies import OffsetChange
+from connect_runtime.rest.request_forwarding import ForwardedRequest, HerderClient
+from connect_runtime.rest.rest_errors import RestError
+from connect_runtime.rest.rest_responses import JsonValue
+from connect_runtime.rest.rest_settings import RestSettings
+from connect_runtime.rest.routing import Endpoint
+from connect_runtime.storage.cluster_config_state import ClusterConfigState, RawConfig, TargetState
+from connect_runtime.storage.config_records import RestartRequest
+
+_NAME_KEY = "name"
+
+_log = logging.getLogger(__name__)
+
+
+class ConnectorsResource:
+    """The endpoints; they hold no state."""
+
+    def __init__(self, of: Herder, *, asks: HerderClient, configured: RestSettings) -> None:
+        self._herder = of
+        self._asks = asks
+        self._settings = configured
+
+    def endpoints(self) -> list[Endpoint]:
+        one = "/connectors/{connector}"
+        return [
+            Endpoint("GET", "/connectors", self.list_all),
+            Endpoint("POST", "/connectors", self.create),
+            Endpoint("GET", one, self.info),
+            Endpoint("DELETE", one, self.delete),
+            Endpoint("GET", f"{one}/config", self.config),
+            Endpoint("PUT", f"{one}/config", self.put_config),
+            Endpoint("PATCH", f"{one}/config", self.patch_config),
+            Endpoint("GET", f"{one}/status", self.status),
+            Endpoint("GET", f"{one}/topics", self.topics),
+            Endpoint("PUT", f"{one}/topics/reset", self.reset_topics),
+            Endpoint("GET", f"{one}/tasks", self.tasks),
+            Endpoint("GET", f"{one}/tasks/{{task}}/status", self.task_status),
+        ]
+
+    # All of them
+
+    async def list_all(self, asked: RestRequest) -> responses.Response:
+        view = self._herder.config()
+        expansions = asked.queries("expand")
+        if not expansions:
+            return rest_responses.respond_json(view.connectors())
+        expanded = {name: self._expanded(name, view, expansions) for name in view.connectors()}
+        return rest_responses.respond_json(
+            {name: each for name, each in expanded.items() if each is not None}
+        )
+
+    def _expanded(
+        self, name: str, view: ClusterConfigState, expansions: list[str]
+    ) -> dict[str, Any] | None:
+        """None for one without a status where that is asked for: it has only just been made."""
+        told: dict[str, Any] = {}
+        for each in expansions:
+            if each == "status":
+                status = self._status(name)
+                if status is None:
+                    return None
+                told["status"] = status
+            elif each == "info":
+                config = view.config(name) or {}
+                told["info"] = self._info(name, config, view.tasks(name))
+            else:
+                _log.info("ignoring the unknown expansion '%s'", each)
+        return told
+
+    # One of them
+
+    async def info(self, asked: RestRequest) -> responses.Response:
+        found = await self._describe(asked)
+        numbers = range(len(found.task_configs))
+        tasks = [ConnectorTaskId(found.connector, number) for number in numbers]
+        return rest_responses.respond_json(self._info(found.connector, found.config, tasks))
+
+    async def config(self, asked: RestRequest) -> responses.Response:
+        return rest_responses.respond_json(dict((await self._describe(asked)).config))
+
+    async def tasks(self, asked: RestRequest) -> responses.Response:
+        found = await self._describe(asked)
+        return rest_responses.respond_json(
+            [
+                rest_responses.encode_task_info(ConnectorTaskId(found.connector, number), config)
+                for number, config in enumerate(found.task_configs)
+            ]
+        )
+
+    async def _describe(self, asked: RestRequest) -> ConnectorDescription:
+        reply = await self._asks.ask(DescribeConnector(asked.connector))
+        assert isinstance(reply, ConnectorDescription), reply
+        return reply
+
+    async def status(self, asked: RestRequest) -> responses.Response:
+        name = asked.connector
+        status = self._status(name)
+        if status is None:
+            raise RestError(HTTPStatus.NOT_FOUND, f"No status found for connector {name}")
+        return rest_responses.respond_json(status)
+
+    async def task_status(self, asked: RestRequest) -> responses.Response:
+        task = ConnectorTaskId(asked.connector, asked.task)
+        status = self._herder.statuses().task(task)
+        if status is None:
+            raise RestError(HTTPStatus.NOT_FOUND, f"No status found for task {task}")
+        return rest_responses.respond_json(rest_responses.encode_task_state(task, status))
+
+    # Their topics
+
+    async def topics(self, asked: RestRequest) -> responses.Response:
+        self._check_tracking()
+        return rest_responses.respond_json(
+            rest_responses.encode_active_topics(asked.connector, self._herder.statuses())
+        )
+
+    async def reset_topics(self, asked: RestRequest) -> responses.Response:
+        self._check_tracking()
+        if not self._settings.topic_reset:
+            raise RestError(HTTPStatus.FORBIDDEN, "Topic tracking reset is disabled.")
+        await self._asks.result(self._herder.reset_topics(asked.connector))
+        return rest_responses.respond_empty(HTTPStatus.ACCEPTED)
+
+    def _check_tracking(self) -> None:
+        if not self._settings.topic_tracking:
+            raise RestError(HTTPStatus.FORBIDDEN, "Topic tracking is disabled.")
+
+    # Making, configuring, deleting
+
+    async def create(self, asked: RestRequest) -> responses.Response:
+        wanted = await asked.creation()
+        _set_connector_name(wanted.name, wanted.config)
+        reply = await self._asks.ask_or_forward(
+            PutConnector(
+                connector=wanted.name,
+                config=wanted.config,
+                target_state=wanted.initial_state,
+                replace=False,
+            ),
+            ForwardedRequest(method="POST", path="/connectors", body=wanted.to_json()),
+            asker=asked,
+        )
+        return self._put(wanted.name, reply, asked=asked, created=True)
+
+    async def put_config(self, asked: RestRequest) -> responses.Response:
+        name, config = asked.connector, await asked.config()
+        _set_connector_name(name, config)
+        reply = await self._asks.ask_or_forward(
+            PutConnector(connector=name, config=config),
+            _build_forwarded_config("PUT", name, config),
+            asker=asked,
+        )
+        created = reply.status == HTTPStatus.CREATED if isinstance(reply, PeerResponse) else None
+        return self._put(name, reply, asked=asked, created=created)
+
+    async def patch_config(self, asked: RestRequest) -> responses.Response:
+        name, patch = asked.connector, await asked.config()
+        reply = await self._asks.ask_or_forward(
+            PatchConnector(connector=name, patch=patch),
+            _build_forwarded_config("PATCH", name, patch),
+            asker=asked,
+        )
+        return self._put(name, reply, asked=asked, created=False)
+
+    def _put(
+        self,
+        name: str,
+        reply: WorkerReply | PeerResponse,
+        *,
+        asked: RestRequest,
+        created: bool | None,
+    ) -> responses.Response:
+        """`created` None: the herder knows."""
+        if isinstance(reply, PeerResponse):
+            told: JsonValue = reply.value
+        else:
+            assert isinstance(reply, PutConnectorResult), reply
+            created = reply.created if created is None else created
+            told = self._info(name, reply.config, reply.tasks)
+        if not created:
+            return rest_responses.respond_json(told)
+        location = asked.absolute(peer_requests.build_connector_path(name))
+        return rest_responses.respond_json(
+            told, status=HTTPStatus.CREATED, headers={"Location": location}
+        )
+
+    async def delete(self, asked: RestRequest) -> responses.Response:
+        name = asked.connector
+        await self._asks.ask_or_forward(
+            DeleteConnector(name),
+            ForwardedRequest(method="DELETE", path=peer_requests.build_connector_path(name)),
+            asker=asked,
+        )
+        return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
+
+    # Shapes that need the herder
+
+    def _info(
+        self,
+        name: str,
+        config: RawConfig,
+        tasks: Iterable[ConnectorTaskId],
+    ) -> JsonValue:
+        kind = self._herder.connector_type(config)
+        return rest_responses.encode_connector_info(name, config, tasks, kind=kind)
+
+    def _status(self, name: str) -> JsonValue:
+        statuses = self._herder.statuses()
+        connector = statuses.connector(name)
+        if connector is None:
+            return None
+        kind = self._herder.connector_type(self._herder.config().config(name))
+        return rest_responses.encode_connector_status(
+            name, connector, statuses.tasks(name), kind=kind
+        )
+
+
+def _set_connector_name(name: str, config: dict[str, str | None]) -> None:
+    included = config.get(_NAME_KEY)
+    if included is None:
+        config[_NAME_KEY] = name
+    elif included != name:
+        raise RestError(
+            HTTPStatus.BAD_REQUEST,
+            f"Connector name configuration ({included}) doesn't match connector name in the URL"
+            f" ({name})",
+        )
+
+
+def _build_forwarded_config(
+    method: str, name: str, config: dict[str, str | None]
+) -> ForwardedRequest:
+    return ForwardedRequest(
+        method=method, path=peer_requests.build_connector_path(name, "config"), body=config
+    )
+
+
+class ConnectorLifecycleResource:
+    """The endpoints; they hold no state."""
+
+    def __init__(self, of: Herder, *, asks: HerderClient) -> None:
+        self._herder = of
+        self._asks = asks
+
+    def endpoints(self) -> list[Endpoint]:
+        one = "/connectors/{connector}"
+        return [
+            Endpoint("POST", f"{one}/restart", self.restart),
+            Endpoint("PUT", f"{one}/pause", self.pause),
+            Endpoint("PUT", f"{one}/resume", self.resume),
+            Endpoint("PUT", f"{one}/stop", self.stop),
+            Endpoint("POST", f"{one}/tasks/{{task}}/restart", self.restart_task),
+        ]
+
+    async def restart(self, asked: RestRequest) -> responses.Response:
+        """The connector alone, as it always was, or what KIP-745 added, which is not waited for."""
+        name = asked.connector
+        wanted = RestartRequest(
+            connector=name,
+            include_tasks=asked.flag("includeTasks"),
+            only_failed=asked.flag("onlyFailed"),
+        )
+        path = peer_requests.build_connector_path(name, "restart")
+        if not wanted.include_tasks and not wanted.only_failed:
+            await self._asks.ask_or_forward(
+                RestartConnector(name),
+                ForwardedRequest(method="POST", path=path),
+                asker=asked,
+            )
+            return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
+        flags = {
+            "includeTasks": str(wanted.include_tasks).lower(),
+            "onlyFailed": str(wanted.only_failed).lower(),
+        }
+        reply = await self._asks.ask_or_forward(
+            RestartConnectorAndTasks(wanted),
+            ForwardedRequest(method="POST", path=path, query=flags),
+            asker=asked,
+        )
+        return rest_responses.respond_json(self._planned(name, reply), status=HTTPStatus.ACCEPTED)
+
+    def _planned(self, name: str, reply: WorkerReply | PeerResponse) -> JsonValue:
+        if isinstance(reply, PeerResponse):
+            return reply.value
+        assert isinstance(reply, RestartAccepted), reply
+        kind = self._herder.connector_type(self._herder.config().config(name))
+        return rest_responses.encode_connector_status(
+            name, reply.plan.connector, reply.plan.tasks, kind=kind
+        )
+
+    async def pause(self, asked: RestRequest) -> responses.Response:
+        return await self._set(asked.connector, TargetState.PAUSED)
+
+    async def resume(self, asked: RestRequest) -> responses.Response:
+        return await self._set(asked.connector, TargetState.STARTED)
+
+    async def _set(self, connector: str, state: TargetState) -> responses.Response:
+        if not self._herder.config().contains(connector):
+            raise RestError(HTTPStatus.NOT_FOUND, f"Unknown connector {connector}")
+        await self._asks.result(self._herder.set_target_state(connector, state))
+        return rest_responses.respond_empty(HTTPStatus.ACCEPTED)
+
+    async def stop(self, asked: RestRequest) -> responses.Response:
+        name = asked.connector
+        await self._asks.ask_or_forward(
+            StopConnector(name),
+            ForwardedRequest(method="PUT", path=peer_requests.build_connector_path(name, "stop")),
+            asker=asked,
+        )
+        return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
+
+    async def restart_task(self, asked: RestRequest) -> responses.Response:
+        task = ConnectorTaskId(asked.connector, asked.task)
+        path = peer_requests.build_connector_path(
+            task.connector, "tasks", str(task.task), "restart"
+        )
+        await self._asks.ask_or_forward(
+            RestartTask(task), ForwardedRequest(method="POST", path=path), asker=asked
+        )
+        return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
+
+
+class ConnectorOffsetsResource:
+    """The endpoints; they hold no state."""
+
+    def __init__(self, *, asks: HerderClient) -> None:
+        self._asks = asks
+
+    def endpoints(self) -> list[Endpoint]:
+        path = "/connectors/{connector}/offsets"
+        return [
+            Endpoint("GET", path, self.read),
+            Endpoint("PATCH", path, self.alter),
+            Endpoint("DELETE", path, self.reset),
+        ]
+
+    async def read(self, asked: RestRequest) -> responses.Response:
+        reply = await self._asks.ask(ReadConnectorOffsets(asked.connector))
+        assert isinstance(reply, ConnectorOffsets), reply
+        return rest_responses.respond_json(rest_responses.encode_connector_offsets(reply))
+
+    async def alter(self, asked: RestRequest) -> responses.Response:
+        offsets = await asked.offsets()
+        if not offsets:
+            raise RestError(
+                HTTPStatus.BAD_REQUEST,
+                "Partitions / offsets need to be provided for an alter offsets request",
+            )
+        return await self._modify(asked, "PATCH", offsets)
+
+    async def reset(self, asked: RestRequest) -> responses.Response:
+        return await self._modify(asked, "DELETE", None)
+
+    async def _modify(
+        self, asked: RestRequest, method: str, offsets: list[OffsetChange] | None
+    ) -> responses.Response:
+        name = asked.connector
+        path = peer_requests.build_connector_path(name, "offsets")
+        body: Any = None
+        if offsets is not None:
+            body = {"offsets": [{"partition": each, "offset": offset} for each, offset in offsets]}
+        reply = await self._asks.ask_or_forward(
+            ModifyConnectorOffsets(name, offsets),
+            ForwardedRequest(method=method, path=path, body=body),
+            asker=asked,
+        )
+        if isinstance(reply, PeerResponse):
+            return rest_responses.respond_json(reply.value)
+        assert isinstance(reply, ConnectorOffsetsModified), reply
+        return rest_responses.respond_json({"message": reply.message})

@@ -1,0 +1,252 @@
+"""One HTTP connection of the REST API: client deadlines and limits, and logging of bad requests.
+
+uvicorn has one deadline, for idle connections. Here every wait for the client has one: for the
+head of a request, for the rest of a body that nobody reads any more, and until a response was
+taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import h11
+from starlette import requests
+from uvicorn.protocols.http import h11_impl
+
+from connect_runtime.base.connection_limits import ClientConnectionLimits, OpenConnections
+from connect_runtime.system.server_loop import AcceptedConnection
+
+CONNECTION_LIMITS = ClientConnectionLimits(total=512, per_address=128, local=128)
+_READ_BYTES = 64 * 1024
+"""So much of a request is read at a time, and held although nobody asked for it."""
+MAX_HEAD_BYTES = 16 * 1024
+"""The most bytes of a request's head: request line and headers."""
+MAX_BODY_CHUNKS = 2_000
+"""The most chunks in `_READ_BYTES` of a body: each costs more than its bytes do."""
+_CLIENT_ERROR_LOG_INTERVAL_S = 60.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientDeadlines:
+    """`head_s`: of the head of a request, since its first byte, and of the first request, since the
+    connection came. `idle_s`: between requests. `rest_s`: for the rest of a body whose request
+    was answered without it. `taken_s`: until the client has taken an answer."""
+
+    head_s: float = 10.0
+    idle_s: float = 90.0
+    rest_s: float = 10.0
+    taken_s: float = 60.0
+
+
+class ClientErrorLog:
+    """The library's logger, in the loop of one server: what clients do wrong is one line, and each
+    kind of it one a minute, with how often it came. All else is logged as it is."""
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s
+        self._logged_s: dict[str, float] = {}
+        self._left_out: dict[str, int] = {}
+
+    level = logging.WARNING
+    """Asked by the library, for what it traces."""
+
+    def warning(self, message: str, *_: object) -> None:
+        self.note(message.rstrip("."))
+
+    def error(self, message: str, *args: object, exc_info: BaseException | None = None) -> None:
+        if isinstance(exc_info, (h11.ProtocolError, requests.ClientDisconnect, OSError)):
+            self.note(f"a client disconnected during a request ({type(exc_info).__name__})")
+        else:
+            _log.error(message.rstrip(), *args, exc_info=exc_info)
+
+    def note(self, kind: str, client: str = "") -> None:
+        """`client`: whose connection it is, "" where that is not known."""
+        now_s, logged_s = self._now_s(), self._logged_s.get(kind)
+        if logged_s is not None and now_s - logged_s < _CLIENT_ERROR_LOG_INTERVAL_S:
+            self._left_out[kind] = self._left_out.get(kind, 0) + 1
+            return
+        self._logged_s[kind] = now_s
+        left_out = self._left_out.pop(kind, 0)
+        more = f" ({left_out} more since the last such line)" if left_out else ""
+        _log.warning("REST: %s%s%s", kind, f": {client}" if client else "", more)
+
+
+@dataclass(slots=True, kw_only=True)
+class ServerConnections:
+    """What the connections of one server have in common: implements `ConnectionAdmission`."""
+
+    held: OpenConnections[AcceptedConnection]
+    deadlines: ClientDeadlines
+    client_errors: ClientErrorLog
+    _accepted: dict[int, AcceptedConnection] = field(default_factory=dict)
+
+    def admit(self, connection: AcceptedConnection) -> bool:
+        closed = self.held.admit(connection, connection.host)
+        if closed is not None:
+            kind = "too many connections: closed the one that the server waited for longest"
+            self.client_errors.note(kind, closed.host)
+            if closed is connection:
+                return False
+            closed.cut()
+        self._accepted[connection.number] = connection
+        return True
+
+    def leave(self, connection: AcceptedConnection) -> None:
+        self.held.leave(connection)
+        if self._accepted.get(connection.number) is connection:
+            del self._accepted[connection.number]
+
+    def accepted(self, transport: asyncio.Transport) -> AcceptedConnection:
+        """The connection of a transport, plain or TLS."""
+        return self._accepted[transport.get_extra_info("socket").fileno()]
+
+
+class _LimitedParser(h11.Connection):
+    """Refuses long heads, however they arrive, and bodies of very many small chunks."""
+
+    def __init__(self) -> None:
+        super().__init__(h11.SERVER, MAX_HEAD_BYTES)
+        self._chunks_left = MAX_BODY_CHUNKS
+
+    def receive_data(self, data: bytes) -> None:
+        super().receive_data(data)
+        self._chunks_left = MAX_BODY_CHUNKS * (1 + len(data) // _READ_BYTES)
+
+    def next_event(self) -> Any:
+        """Raises `h11.RemoteProtocolError`."""
+        size = len(self.trailing_data[0]) if self.their_state is h11.IDLE else 0
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            if size - len(self.trailing_data[0]) > MAX_HEAD_BYTES:
+                raise h11.RemoteProtocolError("the head is too long", error_status_hint=431)
+        elif isinstance(event, h11.Data):
+            self._chunks_left -= 1
+            if self._chunks_left < 0:
+                raise h11.RemoteProtocolError("too many small chunks")
+        return event
+
+
+class HttpConnection(h11_impl.H11Protocol):
+    """Told of everything by the loop's transport, and by the cycles of requests."""
+
+    def __init__(self, *args: Any, shared: ServerConnections, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.conn = _LimitedParser()
+        self.logger = cast("logging.Logger", shared.client_errors)
+        self._shared = shared
+        self._accepted: AcceptedConnection
+        self._cut: asyncio.TimerHandle | None = None
+        self._cut_for = ""
+        """What `_cut` is the deadline of."""
+        self._asked = False
+
+    # What the transport tells
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        if hasattr(transport, "max_size"):
+            transport.max_size = _READ_BYTES
+        super().connection_made(transport)
+        self._accepted = self._shared.accepted(transport)
+        self._accepted.abort = transport.abort
+        self._look()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._shared.held.wait(self._accepted)  # until it is closed: TLS may take its time
+        self._set_deadline("", 0.0)
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._look()
+
+    # What the library's parts tell
+
+    def _unsupported_upgrade_warning(self) -> None:
+        self.logger.warning(
+            "a client requested an upgrade to another protocol, which is not supported"
+        )
+
+    def send_400_response(self, msg: str) -> None:
+        """Also when an answer has begun, or was given: then there is nothing left to say."""
+        if self._answers():
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        self.transport.close()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._look()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """The library's deadline does not look whether the last answer was taken: ours counts."""
+
+    # Deadlines
+
+    def close(self) -> None:
+        """Without waiting for a client that takes nothing."""
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            self.transport.close()
+
+    def _answers(self) -> bool:
+        """Is a request being served?"""
+        cycle = cast("h11_impl.RequestResponseCycle | None", self.cycle)
+        return cycle is not None and not cycle.response_complete
+
+    def _look(self) -> None:
+        """Whom is waited for now, and until when?"""
+        deadlines = self._shared.deadlines
+        self._asked = self._asked or self._answers()
+        if self._answers() and not self.cycle.more_body:
+            self._shared.held.answer(self._accepted)
+        else:
+            self._shared.held.wait(self._accepted)
+        if self.transport.is_closing() or self.transport.get_write_buffer_size():
+            self._set_deadline("taken", deadlines.taken_s)
+        elif self._answers():
+            self._set_deadline("", 0.0)  # whoever reads the body has one, and whoever answers
+        elif self.conn.their_state is h11.SEND_BODY:
+            self._set_deadline("rest", deadlines.rest_s)
+        elif not self._asked or self.conn.trailing_data[0]:
+            self._set_deadline("head", deadlines.head_s)
+        else:
+            self._set_deadline("idle", deadlines.idle_s)
+
+    def _set_deadline(self, of: str, after_s: float) -> None:
+        """One that is running goes on: bytes that come do not renew it."""
+        if of == self._cut_for:
+            return
+        if self._cut is not None:
+            self._cut.cancel()
+        self._cut_for = of
+        self._cut = self.loop.call_later(after_s, self._cut_off) if of else None
+
+    def _cut_off(self) -> None:
+        if self._cut_for == "taken" and not self.transport.get_write_buffer_size():
+            self._cut, self._cut_for = None, ""  # it was taken
+            if not self.transport.is_closing():
+                self._look()
+            return
+        if self._cut_for == "idle":
+            self.transport.close()
+            return
+        kind = {
+            "head": "a client did not send the head of its request in time",
+            "rest": "a client did not send the rest of its body in time",
+            "taken": "a client did not take its answer in time",
+        }[self._cut_for]
+        self._shared.client_errors.note(kind, self.client[0] if self.client else "")
+        if self._cut_for == "head":
+            self.close()
+        else:
+            self.transport.abort()

@@ -1,0 +1,216 @@
+"""One HTTP request as handlers see it: decoded names, flags as Java reads them, a bounded body.
+
+`BodySlots` limits how many large bodies a server holds at a time, however many clients send them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TypeVar
+from urllib import parse
+
+from starlette import requests
+
+from connect_runtime.base import connection_limits
+from connect_runtime.rest import request_bodies
+from connect_runtime.rest.request_bodies import CreateConnectorRequest, OffsetChange, UnreadableBody
+from connect_runtime.rest.rest_errors import RestError
+
+BODY_SLOTS_SCOPE_KEY = "connect_runtime.body_slots"
+"""In an ASGI scope: the server's `BodySlots`."""
+SMALL_BODY_BYTES = 64 * 1024
+"""No longer bodies need no slot: as much of each request is read anyway."""
+
+
+@dataclass(slots=True)
+class BodySlots:
+    """One event loop's. Whoever has a slot keeps it until the request was answered."""
+
+    total: int = 4
+    per_address: int = 2
+    wait_s: float = 10.0
+    _taken: Counter[str] = field(default_factory=Counter)
+    _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def take(self, host: str) -> str:
+        """Returns what `give_back` takes. Raises `RestError`: 503, none has become free in time."""
+        client = connection_limits.identify_client(host)
+        try:
+            async with asyncio.timeout(self.wait_s), self._changed:
+                await self._changed.wait_for(lambda: self._is_free(client))
+        except TimeoutError:
+            raise RestError(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                f"Too many requests with a body of more than {SMALL_BODY_BYTES} bytes are "
+                "being read;"
+                " try again soon",
+            ) from None
+        self._taken[client] += 1
+        return client
+
+    async def give_back(self, slot: str) -> None:
+        self._taken[slot] -= 1
+        if not self._taken[slot]:
+            del self._taken[slot]
+        async with self._changed:
+            self._changed.notify_all()
+
+    def _is_free(self, client: str) -> bool:
+        return self._taken.total() < self.total and self._taken[client] < self.per_address
+
+
+T = TypeVar("T")
+
+MAX_BODY_BYTES = 8 * 1024 * 1024
+BODY_TIMEOUT_S = 30.0
+"""So long a body may take at most."""
+_INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
+_INT32_MAX = 2**31 - 1
+MUST_BE_SIGNED_SCOPE_KEY = "connect_runtime.must_be_signed"
+"""In an ASGI scope: see `RestRequest.must_be_signed`."""
+IS_SIGNED_SCOPE_KEY = "connect_runtime.is_signed"
+"""In an ASGI scope: see `RestRequest.is_signed`."""
+UNSUPPORTED_MEDIA_TYPE = "HTTP 415 Unsupported Media Type"
+
+
+class RestRequest:
+    """Handlers get one and return a response, or raise `RestError`, or what
+    `rest_errors.convert_to_rest_error` knows."""
+
+    def __init__(self, request: requests.Request, *, body_timeout_s: float) -> None:
+        self._request = request
+        self._body_timeout_s = min(body_timeout_s, BODY_TIMEOUT_S)
+        self._slot: str | None = None
+
+    def name(self, parameter: str) -> str:
+        """A part of the path, decoded: names have whatever characters they like."""
+        return parse.unquote(self._request.path_params[parameter], errors="replace")
+
+    @property
+    def connector(self) -> str:
+        return self.name("connector")
+
+    @property
+    def task(self) -> int:
+        """A number, or there is no such path."""
+        text = self.name("task")
+        if not _INTEGER.fullmatch(text) or abs(int(text)) > _INT32_MAX:
+            raise RestError(HTTPStatus.NOT_FOUND, "HTTP 404 Not Found")
+        return int(text)
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """`true` in any case; everything else that is given is false."""
+        given = self.query(name)
+        return default if given is None else given.lower() == "true"
+
+    def query(self, name: str) -> str | None:
+        return next(iter(self.queries(name)), None)
+
+    def queries(self, name: str) -> list[str]:
+        """All values of a parameter, in their order."""
+        return self._request.query_params.getlist(name)
+
+    @property
+    def forward(self) -> bool | None:
+        """`forward`, which one worker says to another: None from a user, see `asking`."""
+        return None if self.query("forward") is None else self.flag("forward")
+
+    @property
+    def must_be_signed(self) -> bool:
+        """Did basic authentication let this request in without a password, for its signature?"""
+        return bool(self._request.scope.get(MUST_BE_SIGNED_SCOPE_KEY))
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether head and body were verified before (`signed.Signed`): the sender is a worker of
+        the group."""
+        return bool(self._request.scope.get(IS_SIGNED_SCOPE_KEY))
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self._request.headers
+
+    @property
+    def authorization(self) -> str | None:
+        return self._request.headers.get("authorization")
+
+    def absolute(self, path: str) -> str:
+        """The URL of another path of this worker, as the client calls it."""
+        return str(self._request.base_url).rstrip("/") + path
+
+    async def config(self) -> dict[str, str | None]:
+        return parse_body(request_bodies.parse_config, await self.body())
+
+    async def configs(self) -> list[dict[str, str | None]]:
+        return parse_body(request_bodies.parse_task_configs, await self.body())
+
+    async def creation(self) -> CreateConnectorRequest:
+        return parse_body(request_bodies.parse_create_request, await self.body())
+
+    async def offsets(self) -> list[OffsetChange]:
+        return parse_body(request_bodies.parse_offsets, await self.body())
+
+    async def body(self, *, bytes_max: int = MAX_BODY_BYTES) -> bytes:
+        """As received. One that is not declared, too long or too slow is refused. A large one is
+        read when one of the server's slots for these is free; `end` gives that back."""
+        if "content-type" not in self._request.headers and self._announces_body():
+            raise RestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, UNSUPPORTED_MEDIA_TYPE)
+        try:
+            async with asyncio.timeout(self._body_timeout_s):
+                data = await self._read(bytes_max)
+        except TimeoutError:
+            raise RestError(
+                HTTPStatus.REQUEST_TIMEOUT,
+                f"The body did not arrive within {self._body_timeout_s:g} s",
+            ) from None
+        return data
+
+    async def end(self) -> None:
+        """The request is over. Idempotent."""
+        slots, slot = self._request.scope.get(BODY_SLOTS_SCOPE_KEY), self._slot
+        self._slot = None
+        if slots is not None and slot is not None:
+            await slots.give_back(slot)
+
+    def _announces_body(self) -> bool:
+        headers = self._request.headers
+        return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+
+    async def _read(self, bytes_max: int) -> bytes:
+        declared = self._request.headers.get("content-length", "0")
+        _check_body_length(int(declared) if declared.isdecimal() else 0, bytes_max)
+        data = bytearray()
+        async for chunk in self._request.stream():
+            _check_body_length(len(data) + len(chunk), bytes_max)
+            data += chunk
+            if len(data) > SMALL_BODY_BYTES:
+                await self._take_slot()
+        return bytes(data)
+
+    async def _take_slot(self) -> None:
+        slots = self._request.scope.get(BODY_SLOTS_SCOPE_KEY)
+        if slots is not None and self._slot is None:
+            client = self._request.client
+            self._slot = await slots.take("" if client is None else client.host)
+
+
+def _check_body_length(size: int, bytes_max: int) -> None:
+    if size > bytes_max:
+        raise RestError(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            f"The body is longer than {bytes_max} bytes, the most that is taken here",
+        )
+
+
+def parse_body(read: Callable[[bytes], T], data: bytes) -> T:
+    """What one of `request_bodies` reads. Raises `RestError`: 500, as Java has it of all such
+    mistakes."""
+    try:
+        return read(data)
+    except UnreadableBody as error:
+        raise RestError(HTTPStatus.INTERNAL_SERVER_ERROR, str(error)) from None

@@ -1,0 +1,181 @@
+"""Requests between workers: the two internal endpoints, and verification of signed requests.
+
+Java's workers sign the body of the two internal requests with the session key of the group
+(KIP-507). On a listener for workers only, a worker also forwards its users' requests, mostly to
+the leader. It signs all of these as a whole: method, path, receiver, body and time. Each
+signature is accepted once.
+"""
+
+from __future__ import annotations
+
+import hmac
+from http import HTTPStatus
+
+from starlette import datastructures, requests, responses, types
+
+from connect_runtime.base.timing import Clock
+from connect_runtime.herder import peer_requests, session_keys
+from connect_runtime.herder.herder_api import ConnectorType, Herder
+from connect_runtime.herder.herder_requests import FenceZombieTasks, PutTaskConfigs
+from connect_runtime.herder.session_keys import (
+    ReplayGuard,
+    SessionKeySettings,
+    SignatureCheck,
+    SignatureInvalid,
+)
+from connect_runtime.rest import http_request, request_bodies, rest_errors, rest_responses
+from connect_runtime.rest.http_request import RestRequest
+from connect_runtime.rest.request_forwarding import ForwardedRequest, HerderClient
+from connect_runtime.rest.rest_errors import RestError
+from connect_runtime.rest.routing import Endpoint
+
+MAX_TASK_CONFIGS_BYTES = 4 * 1024 * 1024
+"""Of task configs that are signed as Java signs them, those of all tasks of a connector together.
+"""
+
+
+class InternalConnectResource:
+    """The endpoints; they hold no state."""
+
+    def __init__(self, of: Herder, *, asks: HerderClient, must_be_signed: bool = False) -> None:
+        """`must_be_signed`: refuse unsigned requests even while the group speaks a protocol that
+        signs none."""
+        self._herder = of
+        self._asks = asks
+        self._must_be_signed = must_be_signed
+
+    def endpoints(self) -> list[Endpoint]:
+        one = "/connectors/{connector}"
+        return [
+            Endpoint("POST", f"{one}/tasks", self.put_task_configs),
+            Endpoint("PUT", f"{one}/fence", self.fence),
+        ]
+
+    async def put_task_configs(self, asked: RestRequest) -> responses.Response:
+        data = await self._genuine_body(asked)
+        configs = http_request.parse_body(request_bodies.parse_task_configs, data)
+        name = asked.connector
+        await self._asks.ask_or_forward(
+            PutTaskConfigs(connector=name, configs=configs),
+            ForwardedRequest(
+                method="POST", path=peer_requests.build_connector_path(name, "tasks"), body=configs
+            ),
+            asker=asked,
+        )
+        return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
+
+    async def fence(self, asked: RestRequest) -> responses.Response:
+        await self._genuine_body(asked)
+        name = asked.connector
+        kind = self._herder.connector_type(self._herder.config().config(name))
+        await self._asks.ask_or_forward(
+            FenceZombieTasks(connector=name, is_source=kind is ConnectorType.SOURCE),
+            ForwardedRequest(method="PUT", path=peer_requests.build_connector_path(name, "fence")),
+            asker=asked,
+        )
+        return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
+
+    async def _genuine_body(self, asked: RestRequest) -> bytes:
+        """Java's workers sign the body alone, so it has to be read first: not where the head shows
+        already that it is not signed, and no more of it than a group's task configs need."""
+        if asked.is_signed:
+            return await asked.body()
+        verdict = self._verdict(b"", asked)
+        if isinstance(verdict, SignatureInvalid) and (
+            verdict.status != session_keys.FORBIDDEN_STATUS
+        ):
+            raise RestError(verdict.status, verdict.message)
+        data = await asked.body(bytes_max=MAX_TASK_CONFIGS_BYTES)
+        self._check(data, asked)
+        return data
+
+    def _check(self, body: bytes, asked: RestRequest) -> None:
+        verdict = self._verdict(body, asked)
+        if isinstance(verdict, SignatureInvalid):
+            raise RestError(verdict.status, verdict.message)
+
+    def _verdict(self, body: bytes, asked: RestRequest) -> SignatureCheck:
+        return self._herder.verify(
+            body, asked.headers, must_be_signed=asked.must_be_signed or self._must_be_signed
+        )
+
+
+class SignatureMiddleware:
+    """ASGI: 404 for whoever does not sign at all, as if there were nothing here."""
+
+    def __init__(
+        self,
+        app: types.ASGIApp,
+        *,
+        of: Herder,
+        receiver: str,
+        keys: SessionKeySettings,
+        clock: Clock,
+        body_timeout_s: float,
+    ) -> None:
+        """`receiver`: the URL that this worker advertises."""
+        self._app = app
+        self._herder = of
+        self._keys = keys
+        self._clock = clock
+        self._replays = ReplayGuard(receiver, started_ms=clock.wall_ms())
+        """Used on the server's event loop alone."""
+        self._body_timeout_s = body_timeout_s
+
+    async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
+        try:
+            digest = self._verified_head(scope)
+            body = await self._body(scope, receive, digest)
+        except Exception as error:  # noqa: BLE001 - as all handlers: it is answered
+            await rest_errors.respond_error(rest_errors.convert_to_rest_error(error))(
+                scope, receive, send
+            )
+            return
+        given = False
+
+        async def receive_again() -> types.Message:
+            nonlocal given
+            if given:
+                return await receive()
+            given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        verified = {
+            **scope,
+            http_request.IS_SIGNED_SCOPE_KEY: True,
+            http_request.BODY_SLOTS_SCOPE_KEY: None,
+        }
+        await self._app(verified, receive_again, send)
+
+    def _verified_head(self, scope: types.Scope) -> str:
+        """What the body's digest must be. Until this was signed nothing of the body is read."""
+        headers = datastructures.Headers(scope=scope)
+        if session_keys.SIGNATURE_HEADER not in headers:
+            raise RestError(HTTPStatus.NOT_FOUND, "HTTP 404 Not Found")
+        digest = headers.get(session_keys.BODY_HEADER, "")
+        query = scope.get("query_string", b"").decode("latin-1")
+        target = f"{scope['path']}?{query}" if query else scope["path"]
+        verdict = self._replays.verify(
+            scope["method"],
+            target,
+            headers,
+            key=self._herder.config().session_key,
+            settings=self._keys,
+            wall_ms=self._clock.wall_ms(),
+        )
+        if isinstance(verdict, SignatureInvalid):
+            raise RestError(verdict.status, verdict.message)
+        return digest
+
+    async def _body(self, scope: types.Scope, receive: types.Receive, digest: str) -> bytes:
+        """No slot is needed: a worker of the group does not wait for what strangers send."""
+        request = requests.Request({**scope, http_request.BODY_SLOTS_SCOPE_KEY: None}, receive)
+        body = await RestRequest(request, body_timeout_s=self._body_timeout_s).body()
+        if not hmac.compare_digest(
+            session_keys.compute_body_digest(body).encode(), digest.encode()
+        ):
+            raise RestError(
+                HTTPStatus.FORBIDDEN,
+                f"The body is not the one that {session_keys.BODY_HEADER} is of",
+            )
+        return body

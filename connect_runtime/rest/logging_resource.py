@@ -1,0 +1,70 @@
+"""Endpoints under `/admin/loggers`: log levels of this worker or of all (KIP-495, KIP-976).
+
+Follows Java's LoggingResource.
+"""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+
+from starlette import responses
+
+from connect_runtime.herder.herder_api import Herder
+from connect_runtime.rest import rest_responses
+from connect_runtime.rest.http_request import RestRequest
+from connect_runtime.rest.request_forwarding import HerderClient
+from connect_runtime.rest.rest_errors import RestError
+from connect_runtime.rest.routing import Endpoint
+from connect_runtime.system import log_levels
+from connect_runtime.system.log_levels import LogLevels
+
+_WORKER_SCOPE, _CLUSTER_SCOPE = "worker", "cluster"
+
+_log = logging.getLogger(__name__)
+
+
+class LoggingResource:
+    """The endpoints."""
+
+    def __init__(self, of: Herder, *, asks: HerderClient, levels: LogLevels) -> None:
+        self._herder = of
+        self._asks = asks
+        self._levels = levels
+
+    def endpoints(self) -> list[Endpoint]:
+        one = "/admin/loggers/{logger}"
+        return [
+            Endpoint("GET", "/admin/loggers", self.list_all),
+            Endpoint("GET", one, self.level),
+            Endpoint("PUT", one, self.set_level),
+        ]
+
+    async def list_all(self, _asked: RestRequest) -> responses.Response:
+        found = self._levels.all()
+        return rest_responses.respond_json(
+            {name: rest_responses.encode_logger_level(each) for name, each in found.items()}
+        )
+
+    async def level(self, asked: RestRequest) -> responses.Response:
+        name = asked.name("logger")
+        found = self._levels.level(name)
+        if found is None:
+            raise RestError(HTTPStatus.NOT_FOUND, f"Logger {name} not found.")
+        return rest_responses.respond_json(rest_responses.encode_logger_level(found))
+
+    async def set_level(self, asked: RestRequest) -> responses.Response:
+        namespace, level = asked.name("logger"), (await asked.config()).get("level")
+        if level is None:
+            raise RestError(
+                HTTPStatus.BAD_REQUEST, "Desired 'level' parameter was not specified in request."
+            )
+        if level.upper() not in log_levels.LEVELS:
+            raise RestError(HTTPStatus.NOT_FOUND, f"invalid log level '{level}'.")
+        scope = asked.query("scope") or _WORKER_SCOPE
+        if scope.lower() == _CLUSTER_SCOPE:
+            await self._asks.result(self._herder.set_cluster_logger_level(namespace, level.upper()))
+            return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
+        if scope.lower() != _WORKER_SCOPE:
+            _log.warning("the scope '%s' is unknown: %s changes on this worker", scope, namespace)
+        return rest_responses.respond_json(list(self._levels.set(namespace, level)))

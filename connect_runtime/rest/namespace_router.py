@@ -1,0 +1,65 @@
+"""Serves several REST APIs on one server, each under its own path (KIP-710).
+
+`/<source>/<target>/connectors/…` goes to the API of `("source", "target")` as `/connectors/…`.
+Names are compared decoded, so it does not matter which characters a client encodes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from urllib import parse
+
+from starlette import types
+
+from connect_runtime.rest import rest_errors
+from connect_runtime.rest.rest_errors import RestError
+
+Namespace = tuple[str, ...]
+NAMESPACE_SCOPE_KEY = "connect.namespace"
+"""In the scope: what was taken off the path, for the access log."""
+
+
+class NamespaceRouter:
+    """ASGI. `put` from any thread, at any time: whoever asks later is served so."""
+
+    def __init__(self, depth: int = 2) -> None:
+        """`depth`: how many names a namespace has."""
+        self._depth = depth
+        self._lock = threading.Lock()
+        self._apps: dict[Namespace, types.ASGIApp] = {}
+
+    def put(self, namespace: Namespace, app: types.ASGIApp) -> Callable[[], None]:
+        """In place of whoever is there. What is returned takes it away, from any thread: nothing
+        happens where another has come since, or the second time."""
+        assert len(namespace) == self._depth, namespace
+        with self._lock:
+            self._apps[namespace] = app
+
+        def remove() -> None:
+            with self._lock:
+                if self._apps.get(namespace) is app:
+                    del self._apps[namespace]
+
+        return remove
+
+    async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
+        if scope["type"] != "http":
+            return
+        sent = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
+        path, _, _ = sent.partition("?")
+        names = path.split("/")[1 : self._depth + 1]
+        app = self._apps.get(tuple(parse.unquote(each) for each in names))
+        if app is None:
+            answer = rest_errors.respond_error(RestError(404, "HTTP 404 Not Found"))
+            await answer(scope, receive, send)
+            return
+        prefix = "".join(f"/{each}" for each in names)
+        rest = path.removeprefix(prefix) or "/"
+        inner = {
+            **scope,
+            "path": rest,
+            "raw_path": rest.encode("latin-1"),
+            NAMESPACE_SCOPE_KEY: prefix,
+        }
+        await app(inner, receive, send)

@@ -1,0 +1,110 @@
+"""ASGI middleware that serves mounted pages before the REST API."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+
+from starlette import datastructures, responses, types
+
+from connect_runtime.base import request_origin
+from connect_runtime.base.request_origin import AllowedHosts
+from connect_runtime.rest import mounted_pages, rest_errors
+from connect_runtime.rest.mounted_pages import (
+    PageRenderer,
+    PageRequest,
+    PageResponse,
+    PagesByPath,
+    PageThreadPool,
+    PageThreadPools,
+)
+from connect_runtime.rest.rest_errors import RestError
+from connect_runtime.system.threads import ThreadPoolFull
+
+_OWN_ADDRESSES = AllowedHosts()
+_STOP_TIMEOUT_S = 0.5
+
+_log = logging.getLogger(__name__)
+
+
+class PageMiddleware:
+    """ASGI: what `served` has no page for goes to `app`; so does everything but GET and HEAD."""
+
+    def __init__(
+        self,
+        app: types.ASGIApp,
+        served: PagesByPath,
+        *,
+        hosts: AllowedHosts = _OWN_ADDRESSES,
+    ) -> None:
+        """`hosts`: the host names under which pages for people are served. Metrics and health,
+        which are read-only and hold no secrets, are served under any name."""
+        self._app = app
+        self._hosts = hosts
+        self._served = served
+        self._lanes = PageThreadPools("pages")
+
+    async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
+        make = None
+        if scope["type"] == "http" and scope["method"] in ("GET", "HEAD"):
+            make = self._served.get(_get_raw_path(scope))
+        if make is None:
+            await self._app(scope, receive, send)
+        else:
+            host = datastructures.Headers(scope=scope).get("host")
+            if mounted_pages.get_thread_pool(
+                make
+            ) is PageThreadPool.PEOPLE and not self._hosts.allows(host):
+                told = request_origin.explain_refused_host(host or "")
+                answer = rest_errors.respond_error(RestError(HTTPStatus.FORBIDDEN, told))
+                await answer(scope, receive, send)
+                return
+            page = await self._made(make, _build_page_request(scope))
+            await _build_response(page)(scope, receive, send)
+
+    def stop(self) -> None:
+        """Make no more pages. One that hangs is left behind."""
+        self._lanes.stop(_STOP_TIMEOUT_S)
+
+    async def _made(self, make: PageRenderer, asked: PageRequest) -> PageResponse:
+        try:
+            return await self._lanes.made(mounted_pages.get_thread_pool(make), lambda: make(asked))
+        except Exception as error:  # noqa: BLE001 - whoever asked is told, the log has the rest
+            return _build_error_page(error)
+
+
+def _get_raw_path(scope: types.Scope) -> str:
+    sent = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
+    return str(sent.partition("?")[0])
+
+
+def _build_page_request(scope: types.Scope) -> PageRequest:
+    given = datastructures.QueryParams(scope.get("query_string", b"")).multi_items()
+    headers = datastructures.Headers(scope=scope)
+    foreign = request_origin.is_cross_origin(
+        host=headers.get("host"),
+        origin=headers.get("origin"),
+        fetch_site=headers.get("sec-fetch-site"),
+    )
+    return PageRequest(
+        path=_get_raw_path(scope),
+        query=dict(reversed(given)),
+        accept=headers.get("accept", ""),
+        requested_with="" if foreign else headers.get("x-requested-with", ""),
+    )
+
+
+def _build_response(page: PageResponse) -> responses.Response:
+    headers = {"Content-Type": page.content_type, **page.headers}
+    return responses.Response(page.body, status_code=page.status, headers=headers)
+
+
+def _build_error_page(error: Exception) -> PageResponse:
+    """Busy, or late: to be asked again. Anything else is an error of ours."""
+    if isinstance(error, (ThreadPoolFull, TimeoutError)):
+        told = RestError(HTTPStatus.SERVICE_UNAVAILABLE, "The page was not made in time")
+    else:
+        _log.error("making a page: %r", error, exc_info=error)
+        told = RestError(HTTPStatus.INTERNAL_SERVER_ERROR, "The page cannot be made")
+    answer = rest_errors.respond_error(told)
+    return PageResponse(body=bytes(answer.body), status=answer.status_code)

@@ -1,0 +1,181 @@
+"""Parses request bodies as Jackson reads them into the REST entities of Apache Kafka.
+
+A configuration is a map of strings: numbers and booleans become text, null stays. Error messages
+do not repeat values, which may be secret.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from connect_runtime.api import config_types
+from connect_runtime.config import connector_keys
+from connect_runtime.storage import java_json
+from connect_runtime.storage.cluster_config_state import TargetState
+
+_INITIAL_STATES = {
+    "RUNNING": TargetState.STARTED,
+    "PAUSED": TargetState.PAUSED,
+    "STOPPED": TargetState.STOPPED,
+}
+
+
+class UnreadableBody(Exception):
+    """The body is not what this request takes; the message says what it takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateConnectorRequest:
+    """A connector to be made. `initial_state` None: running."""
+
+    name: str
+    config: dict[str, str | None] = field(repr=False)
+    initial_state: TargetState | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The body that another worker reads back as this."""
+        states = {state: text for text, state in _INITIAL_STATES.items()}
+        state = None if self.initial_state is None else states[self.initial_state]
+        return {"name": self.name, "config": self.config, "initial_state": state}
+
+
+OffsetChange = tuple[Mapping[str, object], "Mapping[str, object] | None"]
+
+
+def parse_config(data: bytes) -> dict[str, str | None]:
+    """A connector's configuration, or another map of strings. Raises `UnreadableBody`."""
+    return _convert_to_strings(
+        _require_object(_parse_with_text_numbers(data), "a JSON object of strings"),
+        "the configuration",
+    )
+
+
+def parse_task_configs(data: bytes) -> list[dict[str, str | None]]:
+    """The configurations of a connector's tasks. Raises `UnreadableBody`."""
+    value = _parse_with_text_numbers(data)
+    if not isinstance(value, list):
+        raise UnreadableBody(
+            f"a JSON array of objects was expected, not {java_json.name_json_type(value)}"
+        )
+    return [
+        _convert_to_strings(_require_object(each, "JSON objects"), "the configuration")
+        for each in value
+    ]
+
+
+def parse_create_request(data: bytes, *, others: bool = False) -> CreateConnectorRequest:
+    """The body of `POST /connectors`; the name without space around it. Raises `UnreadableBody`.
+
+    `others`: fields that are unknown are passed over.
+    """
+    given = _require_object(
+        _parse_with_text_numbers(data), 'a JSON object {"name": …, "config": {…}}'
+    )
+    if not others:
+        _refuse_unknown_fields(given, ("name", "config", "initial_state"))
+    name = given.get("name")
+    if isinstance(name, dict | list):
+        raise UnreadableBody(f"'name' is a string, not {java_json.name_json_type(name)}")
+    wanted = _require_object(given.get("config"), "'config', a JSON object of strings,")
+    name = "" if name is None else _convert_to_text(name).strip(config_types.JAVA_BLANKS)
+    refused = connector_keys.explain_invalid_name(name)
+    if refused:
+        raise UnreadableBody(f"'name' {refused}")
+    return CreateConnectorRequest(
+        name=name,
+        config=_convert_to_strings(wanted, "'config'"),
+        initial_state=_parse_initial_state(given.get("initial_state")),
+    )
+
+
+def _parse_initial_state(given: Any) -> TargetState | None:
+    if given is None:
+        return None
+    state = _INITIAL_STATES.get(given.upper()) if isinstance(given, str) else None
+    if state is None:
+        raise UnreadableBody(f"'initial_state' is none of {', '.join(_INITIAL_STATES)}")
+    return state
+
+
+def parse_offsets(data: bytes) -> list[OffsetChange]:
+    """Partitions with their new offsets, None to forget one; empty where there are none.
+
+    Of a partition that is named twice the last offset counts. Raises `UnreadableBody`.
+    """
+    given = _require_object(_parse_json(data, {}), 'a JSON object {"offsets": […]}')
+    _refuse_unknown_fields(given, ("offsets",))
+    entries = given.get("offsets")
+    if entries is None:
+        return []
+    if not isinstance(entries, list):
+        raise UnreadableBody(f"'offsets' is an array, not {java_json.name_json_type(entries)}")
+    found: dict[str, OffsetChange] = {}
+    for each in entries:
+        entry = _require_object(each, "an entry of 'offsets', a JSON object,")
+        _refuse_unknown_fields(entry, ("partition", "offset"))
+        partition = _get_optional_object(entry, "partition")
+        offset = _get_optional_object(entry, "offset")
+        # A partition of null is told by who knows the connector, which says what it should be.
+        found[json.dumps(partition, sort_keys=True)] = (partition, offset)  # type: ignore[assignment]
+    return list(found.values())
+
+
+def _get_optional_object(entry: Mapping[str, Any], name: str) -> dict[str, Any] | None:
+    value = entry.get(name)
+    if value is not None and not isinstance(value, dict):
+        raise UnreadableBody(f"'{name}' is a JSON object, not {java_json.name_json_type(value)}")
+    return value
+
+
+def _parse_with_text_numbers(data: bytes) -> Any:
+    """As parsed, with numbers as their text."""
+    return _parse_json(data, {"parse_int": str, "parse_float": str})
+
+
+def _parse_json(data: bytes, hooks: Mapping[str, Any]) -> Any:
+    if not data.strip():
+        raise UnreadableBody("the request has no body, and needs one")
+    try:
+        return json.loads(data.decode("utf-8-sig"), parse_constant=_refuse_constant, **hooks)
+    except UnicodeDecodeError as error:
+        raise UnreadableBody(f"the body is no UTF-8, from byte {error.start} on") from error
+    except json.JSONDecodeError as error:
+        raise UnreadableBody(
+            f"the body is no JSON: {error.msg}, line {error.lineno}, column {error.colno}"
+        ) from None  # its text may be secret, and is in that error
+    except (ValueError, RecursionError) as error:
+        raise UnreadableBody(f"the body is no JSON: {type(error).__name__}") from None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def _require_object(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise UnreadableBody(f"{what} was expected, not {java_json.name_json_type(value)}")
+    return value
+
+
+def _refuse_unknown_fields(given: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise UnreadableBody(
+            f'Unrecognized field "{unknown[0]}"; there {"is" if len(known) == 1 else "are"} '
+            + ", ".join(known)
+        )
+
+
+def _convert_to_strings(given: Mapping[str, Any], what: str) -> dict[str, str | None]:
+    for name, value in given.items():
+        if isinstance(value, dict | list):
+            kind = java_json.name_json_type(value)
+            raise UnreadableBody(f"{what} has {kind} as '{name}', where a string belongs")
+    return {name: None if each is None else _convert_to_text(each) for name, each in given.items()}
+
+
+def _convert_to_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

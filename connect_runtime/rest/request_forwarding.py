@@ -1,0 +1,145 @@
+"""Submits requests to the herder with a deadline, and forwards them to the worker that can serve
+them.
+
+A request takes at most two hops. A user's request has no `forward` parameter. It is forwarded
+with `forward=true`, mostly to the leader, and from there with `forward=false` to the owner, which
+does not forward it again. Follows Java's HerderRequestHandler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import Mapping
+from concurrent import futures
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+from connect_runtime.herder.herder_api import Herder, WorkerReply
+from connect_runtime.herder.herder_requests import ForwardRequest, HerderRequest, RequestRefused
+from connect_runtime.herder.peer_requests import PeerClient, PeerRequest, PeerResponse
+from connect_runtime.rest.http_request import RestRequest
+from connect_runtime.rest.rest_errors import RestError
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestDeadlines:
+    """How long REST waits for the herder, and for a request's body."""
+
+    request_s: float = 90.0
+    health_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForwardedRequest:
+    """How the request is said again to another worker; `body` is a JSON value."""
+
+    method: str
+    path: str
+    body: Any = field(default=None, repr=False)
+    query: Mapping[str, str] = field(default_factory=dict)
+
+
+class RequestTimeout(Exception):
+    """The herder has not answered before the deadline; it may do what it was asked all the same."""
+
+
+async def wait_for_result(future: futures.Future[T], *, timeout_s: float) -> T:
+    """Its result, or what it failed with. Raises `RequestTimeout`; the future is never cancelled."""
+    loop = asyncio.get_running_loop()
+    done = asyncio.Event()
+
+    def wake(_: futures.Future[T]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits any more
+            loop.call_soon_threadsafe(done.set)
+
+    future.add_done_callback(wake)
+    try:
+        async with asyncio.timeout(timeout_s):
+            await done.wait()
+    except TimeoutError:
+        raise RequestTimeout from None
+    return future.result(timeout=0)
+
+
+class HerderClient:
+    """Asks one herder, and other workers through `among`; None where there are none."""
+
+    def __init__(self, of: Herder, *, among: PeerClient | None, deadlines: RestDeadlines) -> None:
+        self._herder = of
+        self._peers = among
+        self._deadlines = deadlines
+
+    async def result(self, future: futures.Future[T]) -> T:
+        """Raises `RestError` at the deadline, with what the herder was doing instead."""
+        try:
+            return await wait_for_result(future, timeout_s=self._deadlines.request_s)
+        except RequestTimeout:
+            stage = self._herder.stage()
+            message = "Request timed out" if stage is None else f"Request timed out. {stage}"
+            raise RestError(HTTPStatus.INTERNAL_SERVER_ERROR, message) from None
+
+    async def ask(self, request: HerderRequest) -> WorkerReply:
+        """The reply, where only this worker can give one. Raises `RestError`."""
+        reply = await self.result(self._herder.submit(request))
+        if isinstance(reply, ForwardRequest):
+            raise RestError(HTTPStatus.CONFLICT, reply.why)
+        return _raise_if_refused(reply)
+
+    async def ask_or_forward(
+        self, request: HerderRequest, route: ForwardedRequest, *, asker: RestRequest
+    ) -> WorkerReply | PeerResponse:
+        """This worker's reply or, as `Said`, another's. Raises `RestError`."""
+        reply = await self.result(self._herder.submit(request))
+        if isinstance(reply, ForwardRequest):
+            return await self._forward(reply, route, asker)
+        return _raise_if_refused(reply)
+
+    async def _forward(
+        self, forward: ForwardRequest, route: ForwardedRequest, asker: RestRequest
+    ) -> PeerResponse:
+        if asker.forward is False:
+            _log.warning(
+                "%s %s went from worker to worker twice and found nobody to serve it",
+                route.method,
+                route.path,
+            )
+            raise RestError(
+                HTTPStatus.CONFLICT,
+                "Cannot complete request because of a conflicting operation (e.g. worker"
+                " rebalance)",
+            )
+        if forward.url is None or self._peers is None:
+            raise RestError(
+                HTTPStatus.CONFLICT,
+                "Cannot complete request momentarily due to no known leader URL, likely because a"
+                " rebalance was underway.",
+            )
+        again = "true" if asker.forward is None else "false"
+        call = PeerRequest(
+            url=forward.url,
+            method=route.method,
+            path=route.path,
+            query={"forward": again} | dict(route.query),
+            body=None if route.body is None else _encode_json(route.body),
+            authorization=asker.authorization,
+        )
+        return await self._peers.send(call)
+
+
+def _raise_if_refused(reply: WorkerReply) -> WorkerReply:
+    if isinstance(reply, RequestRefused):
+        raise RestError(reply.status, reply.message)
+    return reply
+
+
+def _encode_json(body: Any) -> bytes:
+    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")

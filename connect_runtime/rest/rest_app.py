@@ -1,0 +1,193 @@
+"""Builds the ASGI applications of the REST API: resources, and the middleware around them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from starlette import applications, datastructures, exceptions, types
+from starlette import routing as starlette_routing
+
+from connect_runtime.base.timing import Clock
+from connect_runtime.herder import session_keys
+from connect_runtime.herder.herder_api import Herder
+from connect_runtime.herder.peer_requests import PeerClient
+from connect_runtime.herder.session_keys import SessionKeySettings
+from connect_runtime.rest import cors, host_check, response_headers, rest_errors, routing
+from connect_runtime.rest.access_log import AccessLogMiddleware
+from connect_runtime.rest.basic_auth import BasicAuthMiddleware
+from connect_runtime.rest.connector_plugins_resource import ConnectorPluginsResource
+from connect_runtime.rest.connectors_resource import (
+    ConnectorLifecycleResource,
+    ConnectorOffsetsResource,
+    ConnectorsResource,
+)
+from connect_runtime.rest.cors import CorsMiddleware
+from connect_runtime.rest.host_check import HostCheckMiddleware
+from connect_runtime.rest.internal_requests import InternalConnectResource, SignatureMiddleware
+from connect_runtime.rest.logging_resource import LoggingResource
+from connect_runtime.rest.openapi import OpenApiResource
+from connect_runtime.rest.request_forwarding import HerderClient, RestDeadlines
+from connect_runtime.rest.response_headers import ResponseHeadersMiddleware
+from connect_runtime.rest.rest_settings import RestSettings
+from connect_runtime.rest.root_resource import RootResource
+from connect_runtime.rest.routing import Endpoint, RawPathMiddleware
+from connect_runtime.system.log_levels import LogLevels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestDependencies:
+    """What the API is built on. `peer_requests` None: nothing is forwarded, as in standalone.
+
+    `users`: passwords by name for basic authentication, None where there is none.
+    """
+
+    herder: Herder
+    peers: PeerClient | None
+    clock: Clock
+    levels: LogLevels
+    users: Mapping[str, str] | None = field(default=None, repr=False)
+    deadlines: RestDeadlines = field(default_factory=RestDeadlines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestApplications:
+    """What the listeners serve; `admin` None where `main` serves everything, or nobody."""
+
+    main: types.ASGIApp
+    admin: types.ASGIApp | None
+
+
+def build_applications(parts: RestDependencies, configured: RestSettings) -> RestApplications:
+    """Raises `ConfigError` for `response.http.headers.config` and `access.control.*`."""
+    served = list_public_endpoints(parts, configured)
+    admin = list_admin_endpoints(parts)
+    if configured.admin_listeners is None:
+        return RestApplications(
+            main=_build_main_application([*served, *admin], parts, configured), admin=None
+        )
+    alone = _build_application(admin, parts) if configured.admin_listeners else None
+    return RestApplications(
+        main=_build_main_application(served, parts, configured),
+        admin=None
+        if alone is None
+        else _add_access_log(_add_host_check(_add_basic_auth(alone, parts), configured), parts),
+    )
+
+
+def build_internal_application(
+    parts: RestDependencies,
+    configured: RestSettings,
+    keys: SessionKeySettings,
+    *,
+    receiver: str,
+    must_be_signed: bool,
+) -> types.ASGIApp:
+    """Only what workers ask each other: Java's two requests, and what ours forward, signed whole.
+
+    `receiver`: the URL that this worker advertises, which other workers sign. `must_be_signed`:
+    refuse unsigned internal requests even while the group speaks a protocol that signs none.
+    """
+    within = SignatureMiddleware(
+        _build_application(list_public_endpoints(parts, configured), parts),
+        of=parts.herder,
+        receiver=receiver,
+        keys=keys,
+        clock=parts.clock,
+        body_timeout_s=parts.deadlines.request_s,
+    )
+    own = list_internal_endpoints(parts, must_be_signed=must_be_signed)
+    served = routing.build_routes(own, body_timeout_s=parts.deadlines.request_s)
+    return _add_access_log(_JavaSignedRouter(served, within), parts)
+
+
+class _JavaSignedRouter:
+    """ASGI: requests that match one of the routes go there unless they are signed whole (nodes of
+    Java MirrorMaker 2 sign the body alone), all else to the other application."""
+
+    def __init__(self, served: list[starlette_routing.Route], otherwise: types.ASGIApp) -> None:
+        self._served = served
+        self._otherwise = otherwise
+
+    async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
+        is_signed_whole = session_keys.NONCE_HEADER in datastructures.Headers(scope=scope)
+        for route in () if is_signed_whole else self._served:
+            match, child = route.matches(scope)
+            if match is starlette_routing.Match.FULL:
+                scope.update(child)
+                await route.handle(scope, receive, send)
+                return
+        await self._otherwise(scope, receive, send)
+
+
+def list_public_endpoints(parts: RestDependencies, configured: RestSettings) -> list[Endpoint]:
+    asks = _create_herder_client(parts)
+    served = RootResource(
+        parts.herder, identity=configured.identity, deadlines=parts.deadlines
+    ).endpoints()
+    served += ConnectorsResource(parts.herder, asks=asks, configured=configured).endpoints()
+    served += ConnectorLifecycleResource(parts.herder, asks=asks).endpoints()
+    served += ConnectorOffsetsResource(asks=asks).endpoints()
+    served += ConnectorPluginsResource(parts.herder, asks=asks).endpoints()
+    served += OpenApiResource(configured.identity).endpoints()
+    return served + list_internal_endpoints(parts)
+
+
+def list_internal_endpoints(
+    parts: RestDependencies, *, must_be_signed: bool = False
+) -> list[Endpoint]:
+    return InternalConnectResource(
+        parts.herder, asks=_create_herder_client(parts), must_be_signed=must_be_signed
+    ).endpoints()
+
+
+def list_admin_endpoints(parts: RestDependencies) -> list[Endpoint]:
+    return LoggingResource(
+        parts.herder, asks=_create_herder_client(parts), levels=parts.levels
+    ).endpoints()
+
+
+def _create_herder_client(parts: RestDependencies) -> HerderClient:
+    return HerderClient(parts.herder, among=parts.peers, deadlines=parts.deadlines)
+
+
+def _build_main_application(
+    served: Sequence[Endpoint], parts: RestDependencies, configured: RestSettings
+) -> types.ASGIApp:
+    app = _add_basic_auth(_build_application(served, parts), parts)
+    app = _add_host_check(app, configured)
+    if configured.access.origins.strip():
+        app = CorsMiddleware(app, access=configured.access)
+    rules = response_headers.parse_rules(configured.response_headers)
+    if rules:
+        app = ResponseHeadersMiddleware(app, rules=rules, wall_ms=parts.clock.wall_ms)
+    return _add_access_log(app, parts)
+
+
+def _build_application(served: Sequence[Endpoint], parts: RestDependencies) -> types.ASGIApp:
+    return applications.Starlette(
+        routes=routing.build_routes(served, body_timeout_s=parts.deadlines.request_s),
+        exception_handlers={exceptions.HTTPException: rest_errors.handle_framework_error},
+    )
+
+
+def _add_basic_auth(app: types.ASGIApp, parts: RestDependencies) -> types.ASGIApp:
+    if parts.users is None:
+        return app
+    return BasicAuthMiddleware(
+        app,
+        users=parts.users,
+        signs_internal_requests=parts.herder.signs_internal_requests,
+    )
+
+
+def _add_host_check(app: types.ASGIApp, configured: RestSettings) -> types.ASGIApp:
+    return HostCheckMiddleware(
+        app,
+        hosts=host_check.collect_allowed_hosts(configured),
+        allows_origin=cors.build_origin_check(configured.access),
+    )
+
+
+def _add_access_log(app: types.ASGIApp, parts: RestDependencies) -> types.ASGIApp:
+    return AccessLogMiddleware(RawPathMiddleware(app), clock=parts.clock)

@@ -1,0 +1,175 @@
+"""HTTP client for requests to other workers, with httpx. Follows Java's RestClient."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import ipaddress
+import json
+import logging
+import ssl
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+from urllib import parse
+
+import httpx
+
+from connect_runtime.herder.peer_requests import (
+    PeerRefusedError,
+    PeerRequest,
+    PeerResponse,
+    PeerUnavailableError,
+)
+
+_LOG = logging.getLogger(__name__)
+REQUEST_TIMEOUT_S = 90.0
+RequestSigner = Callable[[PeerRequest], Mapping[str, str]]
+
+
+class RestClient:
+    """Every call has a connection of its own: other workers come and go.
+
+    `tls` is for workers that advertise https; None trusts the authorities of the system.
+    """
+
+    def __init__(
+        self, *, tls: ssl.SSLContext | None = None, timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> None:
+        self._tls = tls
+        self._timeout_s = timeout_s
+        self._has_warned = False
+
+    async def send(self, call: PeerRequest) -> PeerResponse:
+        url = _build_url(call)
+        self._warn_of_plain(call.url)
+        try:
+            async with asyncio.timeout(self._timeout_s), self._client(url) as client:
+                answer = await client.request(
+                    call.method, url, content=call.body, headers=_build_headers(call)
+                )
+        except TimeoutError:
+            raise PeerUnavailableError(
+                f"{call.method} {url}: no answer within {self._timeout_s:g} s"
+            ) from None
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            told = str(error) or type(error).__name__
+            raise PeerUnavailableError(f"{call.method} {url}: {told}") from error
+        return _read_reply(answer, f"{call.method} {url}")
+
+    def send_and_wait(self, call: PeerRequest) -> PeerResponse:
+        return asyncio.run(self.send(call))
+
+    def _warn_of_plain(self, url: str) -> None:
+        """Once, at the first call that the network can read."""
+        parts = parse.urlsplit(url)
+        if self._has_warned or parts.scheme != "http" or _is_loopback(parts.hostname or ""):
+            return
+        self._has_warned = True
+        _LOG.warning(
+            "requests between workers are sent to %s unencrypted: the network can read connector"
+            " configurations and their plaintext passwords; give every worker an https listener"
+            " (mm2: rest.listeners with listeners.https.ssl.*)",
+            url,
+        )
+
+    def _client(self, url: str) -> httpx.AsyncClient:
+        verify: ssl.SSLContext | bool = False  # for http, where it means nothing
+        if url.lower().startswith("https:"):
+            verify = self._tls or ssl.create_default_context()
+        # Proxies of the environment are for the world outside, not for the worker next door.
+        return httpx.AsyncClient(
+            verify=verify, timeout=self._timeout_s, follow_redirects=False, trust_env=False
+        )
+
+
+class NamespacedRestClient:
+    """Workers that serve several groups, each under `prefix`, percent-encoded (KIP-710).
+
+    `sign` returns the headers that show other workers of the group who it is. They take the place
+    of Java's signature, which is of the body alone. Java's own workers refuse them: a request that
+    Java knows is then sent again as Java signs it.
+    """
+
+    def __init__(self, peers_: RestClient, *, prefix: str, sign: RequestSigner) -> None:
+        self._peers = peers_
+        self._prefix = prefix
+        self._sign = sign
+
+    async def send(self, call: PeerRequest) -> PeerResponse:
+        try:
+            return await self._peers.send(self._placed(call, self._sign(call)))
+        except PeerRefusedError as refused:
+            if not _needs_java_signature(call, refused):
+                raise
+        return await self._peers.send(self._placed(call, call.signature))
+
+    def send_and_wait(self, call: PeerRequest) -> PeerResponse:
+        try:
+            return self._peers.send_and_wait(self._placed(call, self._sign(call)))
+        except PeerRefusedError as refused:
+            if not _needs_java_signature(call, refused):
+                raise
+        return self._peers.send_and_wait(self._placed(call, call.signature))
+
+    def _placed(self, call: PeerRequest, signature: Mapping[str, str]) -> PeerRequest:
+        """What users sent to get in here is not for others."""
+        path = self._prefix + call.path
+        return dataclasses.replace(call, path=path, authorization=None, signature=signature)
+
+
+def _needs_java_signature(call: PeerRequest, refused: PeerRefusedError) -> bool:
+    """Was a request refused for its signature that Java's workers know, and sign otherwise?"""
+    return bool(call.signature) and refused.status == HTTPStatus.FORBIDDEN
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _build_url(call: PeerRequest) -> str:
+    query = f"?{parse.urlencode(call.query)}" if call.query else ""
+    return f"{call.url.rstrip('/')}{call.path}{query}"
+
+
+def _build_headers(call: PeerRequest) -> dict[str, str]:
+    headers = {"Accept": "application/json", "User-Agent": "kafka-connect", **call.signature}
+    if call.authorization is not None:
+        headers["Authorization"] = call.authorization
+    if call.body is not None:
+        headers["Content-Type"] = "application/json"
+    return headers
+
+
+def _read_reply(answer: httpx.Response, what: str) -> PeerResponse:
+    status = answer.status_code
+    if status >= HTTPStatus.BAD_REQUEST:
+        raise _build_refusal(answer, what)
+    if not answer.is_success:
+        raise PeerUnavailableError(
+            f"{what}: Unexpected status code when handling forwarded request: {status}"
+        )
+    if status == HTTPStatus.NO_CONTENT or not answer.content:
+        return PeerResponse(status=status)
+    return PeerResponse(status=status, value=_decode_json(answer, what))
+
+
+def _build_refusal(answer: httpx.Response, what: str) -> Exception:
+    told = _decode_json(answer, what)
+    if not isinstance(told, dict) or not isinstance(told.get("error_code"), int):
+        return PeerUnavailableError(f"{what}: status {answer.status_code} without a message")
+    return PeerRefusedError(
+        str(told.get("message")), status=answer.status_code, error_code=told["error_code"]
+    )
+
+
+def _decode_json(answer: httpx.Response, what: str) -> Any:
+    try:
+        return json.loads(answer.content)
+    except (ValueError, RecursionError):
+        raise PeerUnavailableError(
+            f"{what}: status {answer.status_code} with what is no JSON"
+        ) from None

@@ -1,0 +1,82 @@
+"""Maps exceptions to HTTP error responses in Connect's format: `{"error_code": …, "message": …}`.
+
+Follows Java's ConnectExceptionMapper.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from http import HTTPStatus
+
+from starlette import exceptions, requests, responses
+
+from connect_runtime.api.errors import AlreadyExistsError, ConnectError, NotFoundError
+from connect_runtime.herder.herder_api import ConnectRestError
+from connect_runtime.herder.herder_requests import HerderQueueFullError
+from connect_runtime.herder.peer_requests import PeerRefusedError, PeerUnavailableError
+from connect_runtime.rest import rest_responses
+
+_log = logging.getLogger(__name__)
+
+
+class RestError(Exception):
+    """The answer to the request is this error. `code` is the HTTP status where it is not given."""
+
+    def __init__(self, status: int, message: str, *, code: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = status if code is None else code
+
+
+def convert_to_rest_error(error: Exception) -> RestError:
+    """Which answer an error comes to. What nobody foresaw is 500 with an id, under which it is
+    logged."""
+    match error:
+        case RestError():
+            return error
+        case ConnectRestError():
+            return RestError(error.status, str(error))
+        case NotFoundError():
+            return RestError(HTTPStatus.NOT_FOUND, str(error))
+        case AlreadyExistsError():
+            return RestError(HTTPStatus.CONFLICT, str(error))
+        case HerderQueueFullError():
+            return RestError(HTTPStatus.SERVICE_UNAVAILABLE, f"This worker is busy: {error}")
+        case PeerRefusedError():
+            return RestError(error.status, str(error), code=error.error_code)
+        case PeerUnavailableError():
+            message = f"IO Error trying to forward REST request: {error}"
+            return RestError(HTTPStatus.INTERNAL_SERVER_ERROR, message)
+        case requests.ClientDisconnect():
+            return RestError(HTTPStatus.BAD_REQUEST, "The client went away")
+        case exceptions.HTTPException():
+            phrase = HTTPStatus(error.status_code).phrase
+            return RestError(error.status_code, f"HTTP {error.status_code} {phrase}")
+        case ConnectError():
+            _log.error("a REST request met an error", exc_info=error)
+            return RestError(HTTPStatus.INTERNAL_SERVER_ERROR, str(error) or type(error).__name__)
+        case _:
+            # Its text may be of any library, with paths and values that are not for clients.
+            number = secrets.token_hex(4)
+            _log.error("unexpected error in a REST request, error id %s", number, exc_info=error)
+            return RestError(
+                HTTPStatus.INTERNAL_SERVER_ERROR,
+                f"Internal Server Error: search the worker's log for error id {number}",
+            )
+
+
+def respond_error(error: RestError) -> responses.Response:
+    return rest_responses.respond_json(
+        rest_responses.encode_error(error.code, str(error)), status=error.status
+    )
+
+
+async def handle_framework_error(
+    _request: requests.Request, error: Exception
+) -> responses.Response:
+    """Paths and methods that nothing here serves; keeps headers such as Allow."""
+    answer = respond_error(convert_to_rest_error(error))
+    headers = getattr(error, "headers", None) or {}
+    answer.headers.update(headers)
+    return answer

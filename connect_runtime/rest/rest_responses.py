@@ -1,0 +1,169 @@
+"""Response documents in the JSON format of Apache Kafka (connect/runtime/rest/entities).
+
+Members keep Java's order. Strict clients reject unknown members: none is added, except where
+stated.
+"""
+
+from __future__ import annotations
+
+import json as json_library
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any, TypeAlias
+
+from starlette import responses
+
+from connect_runtime.api import plugin
+from connect_runtime.api.config_infos import ConfigInfos, ConfigKeyInfo, ConfigValueInfo
+from connect_runtime.base.ids import ConnectorTaskId
+from connect_runtime.herder.herder_api import ConnectorOffsets, ConnectorType, PluginInfo
+from connect_runtime.storage.cluster_config_state import RawConfig
+from connect_runtime.storage.status_records import RunStatus
+from connect_runtime.storage.status_topic import StatusSnapshot
+from connect_runtime.system.log_levels import LoggerLevel
+
+JsonValue: TypeAlias = Any
+"""A JSON value: what `respond_json.dumps` takes."""
+
+
+def respond_json(
+    value: JsonValue, *, status: int = HTTPStatus.OK, headers: Mapping[str, str] | None = None
+) -> responses.Response:
+    """A compact document; half of a surrogate pair becomes a question mark, as in Java."""
+    text = json_library.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return responses.Response(
+        text.encode("utf-8", "replace"),
+        status_code=status,
+        headers=dict(headers or {}),
+        media_type="application/json",
+    )
+
+
+def respond_empty(status: int) -> responses.Response:
+    """An answer without a body."""
+    return responses.Response(status_code=status)
+
+
+def encode_error(code: int, message: str) -> JsonValue:
+    return {"error_code": code, "message": message}
+
+
+def encode_connector_info(
+    name: str,
+    config: RawConfig,
+    tasks: Iterable[ConnectorTaskId],
+    *,
+    kind: ConnectorType,
+) -> JsonValue:
+    return {
+        "name": name,
+        "config": dict(config),
+        "tasks": [encode_task_id(each) for each in tasks],
+        "type": kind.value,
+    }
+
+
+def encode_task_id(task: ConnectorTaskId) -> JsonValue:
+    return {"connector": task.connector, "task": task.task}
+
+
+def encode_task_info(task: ConnectorTaskId, config: RawConfig | None) -> JsonValue:
+    return {"id": encode_task_id(task), "config": None if config is None else dict(config)}
+
+
+def encode_connector_state(status: RunStatus) -> dict[str, Any]:
+    """Of a connector. Without a trace there is no such member; a plugin that does not tell its
+    version has none either, but where the status was written without one it is null."""
+    told: dict[str, Any] = {"state": status.state.value, "worker_id": status.worker_id}
+    if status.version != plugin.UNDEFINED_VERSION:
+        told["version"] = status.version
+    return told | {"trace": status.trace} if status.trace else told
+
+
+def encode_task_state(task: ConnectorTaskId, status: RunStatus) -> JsonValue:
+    return {"id": task.task} | encode_connector_state(status)
+
+
+def encode_connector_status(
+    name: str,
+    connector: RunStatus,
+    tasks: Mapping[ConnectorTaskId, RunStatus],
+    *,
+    kind: ConnectorType,
+) -> JsonValue:
+    return {
+        "name": name,
+        "connector": encode_connector_state(connector),
+        "tasks": [encode_task_state(task, tasks[task]) for task in sorted(tasks)],
+        "type": kind.value,
+    }
+
+
+def encode_active_topics(connector: str, statuses: StatusSnapshot) -> JsonValue:
+    return {connector: {"topics": [each.topic for each in statuses.topics(connector)]}}
+
+
+def encode_connector_offsets(found: ConnectorOffsets) -> JsonValue:
+    return {
+        "offsets": [
+            {
+                "partition": dict(each.partition),
+                "offset": None if each.offset is None else dict(each.offset),
+            }
+            for each in found.offsets
+        ]
+    }
+
+
+def encode_plugin_info(info: PluginInfo) -> JsonValue:
+    told = {"class": info.class_name, "type": info.type.value}
+    return told if info.version is None else told | {"version": info.version}
+
+
+def encode_config_key_info(info: ConfigKeyInfo) -> JsonValue:
+    """`order_in_group` was `order` up to 4.1, and clients in use still look for that."""
+    return {
+        "name": info.name,
+        "type": info.type,
+        "required": info.required,
+        "default_value": info.default_value,
+        "importance": info.importance,
+        "documentation": info.documentation,
+        "group": info.group,
+        "order_in_group": info.order_in_group,
+        "width": info.width,
+        "display_name": info.display_name,
+        "dependents": list(info.dependents),
+        "order": info.order_in_group,
+    }
+
+
+def encode_config_infos(found: ConfigInfos) -> JsonValue:
+    return {
+        "name": found.name,
+        "error_count": found.error_count,
+        "groups": list(found.groups),
+        "configs": [
+            {
+                "definition": None
+                if each.definition is None
+                else encode_config_key_info(each.definition),
+                "value": None if each.value is None else _encode_config_value(each.value),
+            }
+            for each in found.configs
+        ],
+    }
+
+
+def _encode_config_value(info: ConfigValueInfo) -> JsonValue:
+    return {
+        "name": info.name,
+        "value": info.value,
+        "recommended_values": list(info.recommended_values),
+        "errors": list(info.errors),
+        "visible": info.visible,
+    }
+
+
+def encode_logger_level(level: LoggerLevel) -> JsonValue:
+    return {"level": level.level, "last_modified": level.last_modified_ms}

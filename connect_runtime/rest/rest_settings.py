@@ -1,0 +1,224 @@
+"""Settings of the REST API: listeners, advertised address, access control, extensions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from connect_runtime.api.errors import ConfigError
+from connect_runtime.base import request_origin
+from connect_runtime.plugins import kafka_version
+
+_LISTENER_PATTERN = re.compile(
+    r"(?P<scheme>.*?)://\[?(?P<host>[0-9a-zA-Z\-%._:]*)\]?:(?P<port>-?[0-9]+)"
+)
+_HOST_NAME_PATTERN = re.compile(r"\*|(\*\.)?[0-9A-Za-z_-]+(\.[0-9A-Za-z_-]+)*\.?")
+_MAX_PORT = 65_535
+LISTENER_SCHEMES = ("http", "https")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestListener:
+    """`host` "" is every interface, `port` 0 any free one."""
+
+    scheme: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
+
+
+def parse_listener(text: str, *, key: str = "listeners") -> RestListener:
+    """One of `parse_listeners` or `admin.listeners`. Raises `ConfigError`."""
+    match = _LISTENER_PATTERN.fullmatch(text.strip())
+    if match is None:
+        raise ConfigError(
+            f"{key}: '{text}' does not have the form protocol://host:port, such as"
+            " http://:8083 or https://connect-1:8443"
+        )
+    scheme, port = match["scheme"].lower(), int(match["port"])
+    if scheme not in LISTENER_SCHEMES:
+        raise ConfigError(
+            f"{key}: '{text}' has the protocol '{scheme}'; allowed are http and https"
+        )
+    if not 0 <= port <= _MAX_PORT:
+        raise ConfigError(
+            f"{key}: '{text}' has the port {port}; allowed are 0 (any free one) to {_MAX_PORT}"
+        )
+    return RestListener(scheme=scheme, host=match["host"], port=port)
+
+
+def parse_listeners(values: Sequence[str], *, key: str = "listeners") -> tuple[RestListener, ...]:
+    """Raises `ConfigError`; two that are the same would be in each other's way."""
+    if not all(values):
+        raise ConfigError(f"{key}: '{', '.join(values)}' has an empty entry; remove it")
+    found = tuple(parse_listener(each, key=key) for each in values)
+    fixed = [(each.host, each.port) for each in found if each.port != 0]
+    if len(set(fixed)) != len(fixed):
+        raise ConfigError(f"{key}: two of {', '.join(values)} listen at the same address")
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdvertisedAddress:
+    """What other workers are told: the worker's settings `rest.advertised.*`, None if not set."""
+
+    host: str | None = None
+    port: int | None = None
+    scheme: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerIdentity:
+    """What `GET /` says: which Kafka Connect this is as good as."""
+
+    version: str = kafka_version.KAFKA_VERSION
+    commit: str = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorsSettings:
+    """`access.control.allow.*`, as given: comma lists. No origins: nothing is allowed."""
+
+    origins: str = ""
+    methods: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestSettings:
+    """`admin_listeners` None: logger levels are served where everything else is; empty: nowhere.
+
+    `topic_tracking`, `topic_reset`: `topic.tracking.enable`, `topic.tracking.allow.reset`;
+    `response_headers`: `response.http.headers.config`, as given. `basic_auth`: users must log in.
+    `allowed_hosts`: under which host names it may be asked besides its own
+    (`request_origin.ALLOWED_HOST_NAMES_KEY`).
+    """
+
+    listeners: tuple[RestListener, ...] = (
+        RestListener(scheme="http", host="127.0.0.1", port=8083),
+    )
+    admin_listeners: tuple[RestListener, ...] | None = None
+    advertised: AdvertisedAddress = field(default_factory=AdvertisedAddress)
+    access: CorsSettings = field(default_factory=CorsSettings)
+    response_headers: str = ""
+    topic_tracking: bool = True
+    topic_reset: bool = True
+    basic_auth: bool = False
+    allowed_hosts: tuple[str, ...] = ()
+    identity: WorkerIdentity = field(default_factory=WorkerIdentity)
+
+    def needs_https(self) -> bool:
+        """Does a listener, but for administrators', speak https?"""
+        return any(each.scheme == "https" for each in self.listeners)
+
+    def needs_admin_https(self) -> bool:
+        return any(each.scheme == "https" for each in self.admin_listeners or ())
+
+
+BASIC_AUTH_EXTENSION = (
+    "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
+)
+"""What may stand in `rest.extension.classes`, in full or without its package."""
+
+
+def read_rest_settings(properties: Mapping[str, str]) -> RestSettings:
+    """From a worker's properties, of which others are not looked at. Raises `ConfigError`."""
+    main = _read_listeners(properties)
+    return RestSettings(
+        listeners=main,
+        admin_listeners=_read_admin_listeners(properties, main),
+        advertised=_read_advertised_address(properties),
+        access=CorsSettings(
+            origins=properties.get("access.control.allow.origin", ""),
+            methods=properties.get("access.control.allow.methods", ""),
+        ),
+        response_headers=properties.get("response.http.headers.config", ""),
+        topic_tracking=_read_boolean(properties, "topic.tracking.enable"),
+        topic_reset=_read_boolean(properties, "topic.tracking.allow.reset"),
+        basic_auth=_read_basic_auth(properties),
+        allowed_hosts=_read_allowed_hosts(properties),
+    )
+
+
+def _read_listeners(properties: Mapping[str, str]) -> tuple[RestListener, ...]:
+    given = properties.get("listeners")
+    if given is None:
+        return RestSettings().listeners
+    found = parse_listeners(_split_entries(given))
+    if not found:
+        raise ConfigError("listeners: it is empty; name one at least, such as http://:8083")
+    return found
+
+
+def _split_entries(text: str) -> list[str]:
+    """All between commas, also what is empty; none of a blank text."""
+    return [each.strip() for each in text.split(",")] if text.strip() else []
+
+
+def _read_admin_listeners(
+    properties: Mapping[str, str], main: tuple[RestListener, ...]
+) -> tuple[RestListener, ...] | None:
+    key = "admin.listeners"
+    given = properties.get(key)
+    if given is None:
+        return None
+    found = parse_listeners(_split_entries(given), key=key)
+    taken = {(each.host, each.port) for each in main if each.port != 0}
+    for each in found:
+        if (each.host, each.port) in taken:
+            raise ConfigError(f"{key}: {each} is one of listeners too; give it a port of its own")
+    return found
+
+
+def _read_advertised_address(properties: Mapping[str, str]) -> AdvertisedAddress:
+    scheme = properties.get("rest.advertised.listener", "").strip().lower() or None
+    if scheme not in (None, *LISTENER_SCHEMES):
+        raise ConfigError(
+            f"rest.advertised.listener: '{scheme}' is not allowed; allowed are http and https"
+        )
+    port = properties.get("rest.advertised.port", "").strip() or None
+    if port is not None and not (port.isdecimal() and 0 < int(port) <= _MAX_PORT):
+        raise ConfigError(f"rest.advertised.port: '{port}' is no port from 1 to {_MAX_PORT}")
+    return AdvertisedAddress(
+        host=properties.get("rest.advertised.host.name", "").strip() or None,
+        port=None if port is None else int(port),
+        scheme=scheme,
+    )
+
+
+def _read_allowed_hosts(properties: Mapping[str, str]) -> tuple[str, ...]:
+    found = tuple(_split_list(properties.get(request_origin.ALLOWED_HOST_NAMES_KEY, "")))
+    for each in found:
+        if not _HOST_NAME_PATTERN.fullmatch(each):
+            raise ConfigError(
+                f"{request_origin.ALLOWED_HOST_NAMES_KEY}: '{each}' is no host name; allowed "
+                "are names such"
+                " as connect.example.org, without a scheme or port, *.example.org for all below"
+                " one, and * for any"
+            )
+    return found
+
+
+def _read_basic_auth(properties: Mapping[str, str]) -> bool:
+    given = _split_list(properties.get("rest.extension.classes", ""))
+    for each in given:
+        if each not in (BASIC_AUTH_EXTENSION, BASIC_AUTH_EXTENSION.rpartition(".")[2]):
+            raise ConfigError(
+                f"rest.extension.classes: '{each}' is unknown: Java classes cannot be loaded here;"
+                f" there is {BASIC_AUTH_EXTENSION}"
+            )
+    return bool(given)
+
+
+def _read_boolean(properties: Mapping[str, str], key: str) -> bool:
+    text = properties.get(key, "true").strip().lower()
+    if text not in {"true", "false"}:
+        raise ConfigError(f"{key}: '{text}' is not allowed; allowed are true and false")
+    return text == "true"
+
+
+def _split_list(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]

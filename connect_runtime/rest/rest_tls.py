@@ -1,0 +1,72 @@
+"""TLS of the REST API: for `https` listeners, and for requests to other workers.
+
+As in Java, settings with the prefix (`listeners.https.`, `admin.listeners.https.`) replace the
+worker's own `ssl.*` settings altogether if there are any.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from connect_runtime.api.errors import ConfigError
+from connect_runtime.network import tls
+from connect_runtime.network.tls import UnusableCertificate
+from connect_runtime.protocol import security_settings
+from connect_runtime.protocol.tls_settings import StoreFiles
+
+LISTENERS_PREFIX = "listeners.https."
+ADMIN_LISTENERS_PREFIX = "admin.listeners.https."
+
+_CLIENT_AUTH_CONFIG = "ssl.client.auth"
+_CLIENT_AUTH_MODES = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpsContexts:
+    """`server` for listeners, `client` for requests to other workers."""
+
+    server: ssl.SSLContext
+    client: ssl.SSLContext
+
+
+class HttpsConfigError(ConfigError):
+    """`problems`: each key that must change, and why."""
+
+    def __init__(self, problems: Iterable[tuple[str, str]]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(f"{key}: {text}" for key, text in self.problems))
+
+
+def read_https_contexts(
+    properties: Mapping[str, str], *, files: StoreFiles, prefix: str = LISTENERS_PREFIX
+) -> HttpsContexts:
+    """From a worker's properties. Raises `HttpsConfigError` with all that is wrong."""
+    own = {
+        key.removeprefix(prefix): value
+        for key, value in properties.items()
+        if key.startswith(prefix)
+    }
+    named = prefix if own else ""
+    chosen = own or {key: value for key, value in properties.items() if key.startswith("ssl.")}
+    clients = chosen.pop(_CLIENT_AUTH_CONFIG, "none").strip().lower()
+    if clients not in _CLIENT_AUTH_MODES:
+        text = f"{clients} is unknown; allowed are {', '.join(_CLIENT_AUTH_MODES)}"
+        raise HttpsConfigError([(f"{named}{_CLIENT_AUTH_CONFIG}", text)])
+    parsed = security_settings.parse_security({**chosen, "security.protocol": "SSL"}, files=files)
+    if parsed.security is None:
+        raise HttpsConfigError(
+            (f"{named}{each.key}", f"{each.problem}; {each.allowed}") for each in parsed.errors
+        )
+    try:
+        server = tls.create_server_tls_context(parsed.security, clients=_CLIENT_AUTH_MODES[clients])
+        client = tls.create_tls_context(parsed.security)
+    except UnusableCertificate as error:
+        raise HttpsConfigError([(f"{named}{error.store}", error.problem)]) from error
+    assert client is not None
+    return HttpsContexts(server=server, client=client)

@@ -1,0 +1,74 @@
+"""Endpoints `/` (version, commit, Kafka cluster id) and `/health` (KIP-1017).
+
+Follows Java's RootResource.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from starlette import responses
+
+from connect_runtime.herder.herder_api import Herder
+from connect_runtime.herder.herder_requests import CheckHealth, RequestRefused
+from connect_runtime.rest import request_forwarding, rest_responses
+from connect_runtime.rest.http_request import RestRequest
+from connect_runtime.rest.request_forwarding import RequestTimeout, RestDeadlines
+from connect_runtime.rest.rest_errors import RestError
+from connect_runtime.rest.rest_settings import WorkerIdentity
+from connect_runtime.rest.routing import Endpoint
+
+_HEALTHY_MESSAGE = "Worker has completed startup and is ready to handle requests."
+_STARTING_MESSAGE = "Worker is still starting up."
+_UNHEALTHY_MESSAGE = (
+    "Worker was unable to handle this request and may be unable to handle other requests."
+)
+
+
+class RootResource:
+    """The endpoints; they hold no state."""
+
+    def __init__(self, of: Herder, *, identity: WorkerIdentity, deadlines: RestDeadlines) -> None:
+        self._herder = of
+        self._identity = identity
+        self._deadlines = deadlines
+
+    def endpoints(self) -> list[Endpoint]:
+        return [
+            Endpoint("GET", "/", self.info),
+            Endpoint("GET", "/health", self.health),
+        ]
+
+    async def info(self, _asked: RestRequest) -> responses.Response:
+        return rest_responses.respond_json(
+            {
+                "version": self._identity.version,
+                "commit": self._identity.commit,
+                "kafka_cluster_id": self._herder.kafka_cluster_id(),
+            }
+        )
+
+    async def health(self, _asked: RestRequest) -> responses.Response:
+        """Healthy is a herder that comes round in time."""
+        future = self._herder.submit(CheckHealth())
+        try:
+            reply = await request_forwarding.wait_for_result(
+                future, timeout_s=self._deadlines.health_s
+            )
+        except RequestTimeout:
+            stage = self._herder.stage()
+            doing = "" if stage is None else f" {stage}"
+            if self._herder.ready():
+                return _respond_health(
+                    HTTPStatus.INTERNAL_SERVER_ERROR, "unhealthy", _UNHEALTHY_MESSAGE + doing
+                )
+            return _respond_health(
+                HTTPStatus.SERVICE_UNAVAILABLE, "starting", _STARTING_MESSAGE + doing
+            )
+        if isinstance(reply, RequestRefused):
+            raise RestError(reply.status, reply.message)
+        return _respond_health(HTTPStatus.OK, "healthy", _HEALTHY_MESSAGE)
+
+
+def _respond_health(status: int, word: str, message: str) -> responses.Response:
+    return rest_responses.respond_json({"status": word, "message": message}, status=status)

@@ -1,0 +1,145 @@
+"""The configured state of a Connect cluster as read from its config topic (ClusterConfigState).
+
+Configurations are raw: `${...}` stays as it was written. The view is complete and immutable; the
+fold in `config_topic` makes a new one after every change.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeAlias
+
+from connect_runtime.base.ids import ConnectorTaskId
+
+RawConfig: TypeAlias = Mapping[str, str | None]
+"""A configuration as written; a value may be null."""
+
+NO_OFFSET = -1
+
+
+class TargetState(enum.Enum):
+    """What a connector should be doing, whatever it does."""
+
+    STARTED = "STARTED"
+    PAUSED = "PAUSED"
+    STOPPED = "STOPPED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionKey:
+    """The key that workers sign requests to each other with.
+
+    `algorithm` is the key's (`HmacSHA256`), `created_ms` wall time.
+    """
+
+    key: bytes = field(repr=False)
+    algorithm: str
+    created_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectorConfigEntry:
+    """Everything known by one name; without a `config` there is no such connector.
+
+    Target state, fencing count and generation outlive their connector: a target state may even be
+    written before it.
+    """
+
+    config: RawConfig | None = field(default=None, repr=False)
+    target_state: TargetState | None = None
+    target_state_ms: int = field(default=-1, compare=False)
+    """When its record was written (wall clock); -1 where that is not known."""
+    task_count: int | None = None
+    """As the last commit record said, complete or not; None before the first."""
+    task_configs: Mapping[int, RawConfig] = field(
+        default_factory=lambda: MappingProxyType({}), repr=False
+    )
+    applied_config: RawConfig | None = field(default=None, repr=False)
+    """The connector's configuration when its tasks' were committed; None: not known."""
+    generation: int | None = None
+    """Complete sets of task configs seen by this reader; says nothing to any other."""
+    inconsistent: bool = False
+    """The last commit lacked task configs: the connector must be asked for them anew."""
+    fencing_pending: bool = False
+    """Task configs came after the last fencing record."""
+    fencing_count: int | None = None
+    """Producers to fence before a new generation of tasks, as the last fencing record said."""
+
+
+_NO_ENTRY = ConnectorConfigEntry()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterConfigState:
+    """The configured cluster as of `offset`: that of the record behind the last one read."""
+
+    offset: int = NO_OFFSET
+    session_key: SessionKey | None = None
+    entries: Mapping[str, ConnectorConfigEntry] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+
+    def _entry(self, connector: str) -> ConnectorConfigEntry:
+        return self.entries.get(connector, _NO_ENTRY)
+
+    def connectors(self) -> list[str]:
+        """Names of all connectors, sorted."""
+        return sorted(name for name, each in self.entries.items() if each.config is not None)
+
+    def contains(self, connector: str) -> bool:
+        return self._entry(connector).config is not None
+
+    def has(self, item: str | ConnectorTaskId) -> bool:
+        """Whether this connector or task is configured."""
+        if isinstance(item, str):
+            return self.contains(item)
+        return 0 <= item.task < self._usable_tasks(item.connector)
+
+    def config(self, connector: str) -> RawConfig | None:
+        return self._entry(connector).config
+
+    def applied_config(self, connector: str) -> RawConfig | None:
+        return self._entry(connector).applied_config
+
+    def target_state(self, connector: str) -> TargetState | None:
+        return self._entry(connector).target_state
+
+    def target_state_ms(self, connector: str) -> int:
+        """When its target state was written (wall clock); -1 where that is not known."""
+        return self._entry(connector).target_state_ms
+
+    def task_count(self, connector: str) -> int:
+        """As committed, 0 without a commit; not 0 while the task configs are inconsistent."""
+        return self._entry(connector).task_count or 0
+
+    def tasks(self, connector: str) -> list[ConnectorTaskId]:
+        """The tasks that may run, in order: none while their configs are inconsistent."""
+        count = self._usable_tasks(connector)
+        return [ConnectorTaskId(connector, number) for number in range(count)]
+
+    def _usable_tasks(self, connector: str) -> int:
+        entry = self._entry(connector)
+        usable = entry.config is not None and not entry.inconsistent
+        return (entry.task_count or 0) if usable else 0
+
+    def task_config(self, task: ConnectorTaskId) -> RawConfig | None:
+        return self._entry(task.connector).task_configs.get(task.task)
+
+    def inconsistent_connectors(self) -> list[str]:
+        """Connectors whose task configs are incomplete, sorted."""
+        return [name for name in self.connectors() if self._entry(name).inconsistent]
+
+    def generation(self, connector: str) -> int | None:
+        return self._entry(connector).generation
+
+    def fencing_pending(self, connector: str) -> bool:
+        return self._entry(connector).fencing_pending
+
+    def fencing_count(self, connector: str) -> int | None:
+        return self._entry(connector).fencing_count
+
+
+EMPTY_CONFIG_STATE = ClusterConfigState()

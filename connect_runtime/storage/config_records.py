@@ -1,0 +1,255 @@
+"""Records of the config topic: how keys and values are written and read.
+
+Keys are plain strings, values JSON without schemas. The key of a connector or a logger ends with
+its name, which may contain any character. Formats: KafkaConfigBackingStore; KIP-507 (session key),
+KIP-618 (fencing), KIP-745 (restarts), KIP-875 (`state.v2`), KIP-976 (loggers).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import enum
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from connect_runtime.base.ids import ConnectorTaskId
+from connect_runtime.storage import java_json
+from connect_runtime.storage.cluster_config_state import RawConfig, SessionKey, TargetState
+from connect_runtime.storage.java_json import Json
+
+
+class ConfigRecordKind(enum.Enum):
+    """What a record is about: its key begins with this. Tried in this order."""
+
+    TARGET_STATE = "target-state-"
+    CONNECTOR = "connector-"
+    TASK = "task-"
+    COMMIT = "commit-"
+    RESTART = "restart-connector-"
+    FENCING = "tasks-fencing-"
+    LOGGER = "logger-cluster-"
+    SESSION_KEY = "session-key"
+
+
+_TASK_NUMBER = re.compile(r"[0-9]{1,10}")
+_MAX_INT32 = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedRecord:
+    """One record to write; value None deletes its key."""
+
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartRequest:
+    """Restart a connector: with its tasks or without, all of that or only what failed."""
+
+    connector: str
+    include_tasks: bool = False
+    only_failed: bool = False
+
+    @property
+    def impact(self) -> int:
+        """0 to 3: of two requests for one connector the one that restarts more is carried out."""
+        return 2 * (not self.only_failed) + self.include_tasks
+
+
+# What is written
+
+
+def encode_connector(name: str, config: RawConfig) -> KeyedRecord:
+    """`connector-C`: the connector is, or is now, configured like this."""
+    return _encode_record(ConfigRecordKind.CONNECTOR.value + name, {"properties": dict(config)})
+
+
+def encode_removal(name: str) -> tuple[KeyedRecord, KeyedRecord]:
+    """The connector and its target state are gone; to be written in this order, at once."""
+    return (
+        KeyedRecord(key=encode_key(ConfigRecordKind.CONNECTOR.value + name), value=None),
+        KeyedRecord(key=encode_key(ConfigRecordKind.TARGET_STATE.value + name), value=None),
+    )
+
+
+def encode_target_state(name: str, state: TargetState) -> KeyedRecord:
+    """`target-state-C`. Workers before 3.5 know no STOPPED: for them it is PAUSED."""
+    stopped = state is TargetState.STOPPED
+    older = TargetState.PAUSED if stopped else state
+    return _encode_record(
+        ConfigRecordKind.TARGET_STATE.value + name, {"state": older.value, "state.v2": state.value}
+    )
+
+
+def encode_creation(
+    name: str,
+    config: RawConfig,
+    state: TargetState | None = None,
+) -> tuple[KeyedRecord, ...]:
+    """A connector's configuration; a target state, where one is wanted, goes before it."""
+    written = encode_connector(name, config)
+    return (written,) if state is None else (encode_target_state(name, state), written)
+
+
+def encode_task_configs(name: str, configs: Sequence[RawConfig]) -> tuple[KeyedRecord, ...]:
+    """`task-C-N` for each; they mean nothing before `encode_commit` follows.
+
+    That must be written only after these were read back.
+    """
+    return tuple(
+        _encode_record(
+            f"{ConfigRecordKind.TASK.value}{name}-{number}", {"properties": dict(config)}
+        )
+        for number, config in enumerate(configs)
+    )
+
+
+def encode_commit(name: str, tasks: int) -> KeyedRecord:
+    """`commit-C`: the task configs written before are complete, and there are that many."""
+    return _encode_record(ConfigRecordKind.COMMIT.value + name, {"tasks": tasks})
+
+
+def encode_restart(request: RestartRequest) -> KeyedRecord:
+    """`restart-connector-C`: every worker restarts what it runs of it."""
+    value = {"include-tasks": request.include_tasks, "only-failed": request.only_failed}
+    return _encode_record(ConfigRecordKind.RESTART.value + request.connector, value)
+
+
+def encode_fencing_count(name: str, tasks: int) -> KeyedRecord:
+    """`tasks-fencing-C`: so many producers were fenced before these tasks."""
+    return _encode_record(ConfigRecordKind.FENCING.value + name, {"task-count": tasks})
+
+
+def encode_session_key(key: SessionKey) -> KeyedRecord:
+    """`session-key`: from now on requests between workers are signed with this one."""
+    value: dict[str, Json] = {
+        "key": base64.b64encode(key.key).decode(),
+        "algorithm": key.algorithm,
+        "creation-timestamp": key.created_ms,
+    }
+    return _encode_record(ConfigRecordKind.SESSION_KEY.value, value)
+
+
+def encode_logger_level(namespace: str, level: str) -> KeyedRecord:
+    """`logger-cluster-…`: every worker logs this namespace at this level."""
+    return _encode_record(ConfigRecordKind.LOGGER.value + namespace, {"level": level})
+
+
+def _encode_record(key: str, value: Json) -> KeyedRecord:
+    return KeyedRecord(key=encode_key(key), value=java_json.encode_json(value))
+
+
+def encode_key(key: str) -> bytes:
+    """As Java's serializer of strings: half of a surrogate pair becomes a question mark."""
+    return key.encode("utf-8", "replace")
+
+
+# What is read
+
+RecordFields: TypeAlias = Mapping[str, Json]
+
+
+class InvalidRecord(Exception):
+    """A record that says nothing; the message says why. It names no value: they may be secret."""
+
+
+def split_key(key: str) -> tuple[ConfigRecordKind, str]:
+    """What the record is about, and the rest of its key: mostly a name. Raises `InvalidRecord`."""
+    for kind in ConfigRecordKind:
+        if kind is ConfigRecordKind.SESSION_KEY and key == kind.value:
+            return kind, ""
+        if kind is not ConfigRecordKind.SESSION_KEY and key.startswith(kind.value):
+            return kind, key.removeprefix(kind.value)
+    raise InvalidRecord("no record of the config topic has such a key")
+
+
+def parse_task_id(rest: str, *, before: str = "task-") -> ConnectorTaskId:
+    """The task of `C-N`, the rest of a key: N is what follows the last dash. Raises
+    `InvalidRecord`.
+
+    `before` is how such a key begins, for messages.
+    """
+    name, dash, number = rest.rpartition("-")
+    if not dash or not _TASK_NUMBER.fullmatch(number) or int(number) > _MAX_INT32:
+        raise InvalidRecord(f"the key names no task: {before}CONNECTOR-NUMBER was expected")
+    return ConnectorTaskId(name, int(number))
+
+
+def read_fields(value: Json) -> RecordFields:
+    """The members of the JSON object that every value is. Raises `InvalidRecord`."""
+    if not isinstance(value, Mapping):
+        raise InvalidRecord(f"the value is {java_json.name_json_type(value)}, not an object")
+    return value
+
+
+def read_properties(value: Json) -> RawConfig:
+    """A configuration: names with strings or nulls. Raises `InvalidRecord`."""
+    config = read_fields(value).get("properties")
+    if not isinstance(config, Mapping):
+        raise InvalidRecord(f"'properties' is {java_json.name_json_type(config)}, not an object")
+    for name, each in config.items():
+        if not isinstance(each, str | None):
+            raise InvalidRecord(
+                f"the property '{name}' is {java_json.name_json_type(each)}, not a string"
+            )
+    return {name: each for name, each in config.items() if isinstance(each, str | None)}
+
+
+def read_count(value: Json, name: str) -> int:
+    """A number of tasks. Raises `InvalidRecord`."""
+    number = java_json.read_integer(read_fields(value).get(name))
+    if number is None or not 0 <= number <= _MAX_INT32:
+        raise InvalidRecord(f"'{name}' is no number of tasks")
+    return number
+
+
+def read_target_state(value: Json) -> TargetState:
+    """`state.v2`, or `state` where an older worker wrote. Raises `InvalidRecord`."""
+    given = read_fields(value).get("state.v2")
+    if not isinstance(given, str):
+        given = read_fields(value).get("state")
+    if not isinstance(given, str):
+        raise InvalidRecord(f"'state' is {java_json.name_json_type(given)}, not a string")
+    try:
+        return TargetState(given)
+    except ValueError:
+        known = ", ".join(each.value for each in TargetState)
+        raise InvalidRecord(f"'{given}' is no target state; there are {known}") from None
+
+
+def read_restart_request(name: str, value: Json) -> RestartRequest:
+    """What is no boolean is false, as in Java. Raises `InvalidRecord`."""
+    given = read_fields(value)
+    return RestartRequest(
+        connector=name,
+        include_tasks=given.get("include-tasks") is True,
+        only_failed=given.get("only-failed") is True,
+    )
+
+
+def read_session_key(value: Json) -> SessionKey:
+    """Raises `InvalidRecord`."""
+    given = read_fields(value)
+    key, algorithm = given.get("key"), given.get("algorithm")
+    created_ms = java_json.read_integer(given.get("creation-timestamp"))
+    if not isinstance(key, str) or not isinstance(algorithm, str) or created_ms is None:
+        raise InvalidRecord("a session key has 'key', 'algorithm' and 'creation-timestamp'")
+    try:
+        decoded = base64.b64decode(key, validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidRecord("'key' is not base64") from None
+    if not decoded or not algorithm:
+        raise InvalidRecord("the session key or its algorithm is empty")
+    return SessionKey(key=decoded, algorithm=algorithm, created_ms=created_ms)
+
+
+def read_logger_level(value: Json) -> str:
+    """Raises `InvalidRecord`."""
+    level = read_fields(value).get("level")
+    if not isinstance(level, str):
+        raise InvalidRecord(f"'level' is {java_json.name_json_type(level)}, not a string")
+    return level

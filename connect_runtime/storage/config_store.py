@@ -1,0 +1,180 @@
+"""Backing store of connector configurations: the folded config topic, and writes to it.
+
+A write returns once it was read back, so that the next decision here is based on what all other
+workers read. Java: KafkaConfigBackingStore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from connect_runtime.api.plugin_context import DatedTaskConfig, LeaderlessPeriod
+from connect_runtime.base.timing import Clock, Deadline
+from connect_runtime.storage import config_records, config_topic, topic_fold
+from connect_runtime.storage.cluster_config_state import (
+    ClusterConfigState,
+    RawConfig,
+    SessionKey,
+    TargetState,
+)
+from connect_runtime.storage.config_records import KeyedRecord, RestartRequest
+from connect_runtime.storage.config_topic import ConfigChange, ConfigTopicFold
+from connect_runtime.storage.shared_log import (
+    FencedWriter,
+    SharedLog,
+    SharedLogRecord,
+    SkippedRecord,
+)
+from connect_runtime.storage.topic_fold import FoldedTopic
+
+WRITE_TIMEOUT_S = 30.0
+"""The time that a write may take in all, with reading it back."""
+
+OnConfigChange = Callable[[ConfigChange], None]
+"""Hears what changed since the start, on the log's thread, when `snapshot` says so too."""
+
+
+class ConfigBackingStore:
+    """Any thread may ask and write; `on_change` may ask, and must not wait.
+
+    With `fenced` all writes are made by it that only the leader may make. Every write raises
+    `RetriableError` when time is up (it may have been made), `PrivilegeLost` if it was not the
+    leader's to make, and what `SharedLog.send` and `SharedLog.read_to_end` raise.
+    """
+
+    def __init__(
+        self,
+        log: SharedLog,
+        *,
+        clock: Clock,
+        on_change: OnConfigChange,
+        fenced: FencedWriter | None = None,
+    ) -> None:
+        self._log = log
+        self._clock = clock
+        self._on_change = on_change
+        self._fenced = fenced
+        self._found_key: SessionKey | None = None
+        self._found_ms = 0
+        self._view: FoldedTopic[ConfigTopicFold, ConfigChange] = FoldedTopic(
+            make=ConfigTopicFold,
+            on_change=on_change,
+            on_replayed=self._replayed,
+            take=_apply_config_record,
+        )
+
+    def start(self, timeout_s: float) -> None:
+        """Read all that is configured. Raises as `SharedLog.start`."""
+        self._log.start(self._view, timeout_s)
+
+    def stop(self, timeout_s: float) -> None:
+        if self._fenced is not None:
+            self._fenced.stop()
+        self._log.stop(timeout_s)
+
+    def snapshot(self) -> ClusterConfigState:
+        """What is configured, as far as it was read."""
+        with self._view.lock:
+            return self._view.fold.snapshot()
+
+    def refresh(self, timeout_s: float) -> None:
+        """Read to the end as of now. Raises as `SharedLog.read_to_end`."""
+        self._log.read_to_end(timeout_s)
+
+    def claim_writes(self, timeout_s: float = WRITE_TIMEOUT_S) -> None:
+        """Fence whoever wrote as leader before, where that is wanted. Raises `ConnectError`."""
+        if self._fenced is not None:
+            self._fenced.claim(timeout_s)
+
+    def put_connector(
+        self,
+        name: str,
+        config: RawConfig,
+        *,
+        target_state: TargetState | None = None,
+    ) -> None:
+        """Configure it; a target state, where one is wanted, is there before it."""
+        self._write_as_leader(config_records.encode_creation(name, config, target_state))
+
+    def remove_connector(self, name: str) -> None:
+        self._write_as_leader(config_records.encode_removal(name))
+
+    def put_task_configs(self, name: str, configs: Sequence[RawConfig]) -> None:
+        """All of a connector's tasks; they count together, at the end.
+
+        The commit record is written only when everybody who reads it has read what it commits.
+        """
+        end = self._deadline()
+        self._log.read_to_end(self._left_s(end))
+        if configs:
+            self._write_as_leader(config_records.encode_task_configs(name, configs), end)
+        self._write_as_leader((config_records.encode_commit(name, len(configs)),), end)
+
+    def put_restart(self, request: RestartRequest) -> None:
+        self._write_as_leader((config_records.encode_restart(request),))
+
+    def put_session_key(self, key: SessionKey) -> None:
+        self._write_as_leader((config_records.encode_session_key(key),))
+
+    def put_fencing_count(self, name: str, tasks: int) -> None:
+        self._write_as_leader((config_records.encode_fencing_count(name, tasks),))
+
+    def put_target_state(self, name: str, state: TargetState) -> None:
+        """Any worker may; returns when it is acknowledged, read or not."""
+        topic_fold.write_records(
+            self._log, (config_records.encode_target_state(name, state),), WRITE_TIMEOUT_S
+        )
+
+    def put_logger_level(self, namespace: str, level: str) -> None:
+        """Any worker may; returns when it is acknowledged, read or not."""
+        topic_fold.write_records(
+            self._log, (config_records.encode_logger_level(namespace, level),), WRITE_TIMEOUT_S
+        )
+
+    def _deadline(self) -> Deadline:
+        return Deadline.after(WRITE_TIMEOUT_S, now_s=self._clock.now_s())
+
+    def _left_s(self, end: Deadline) -> float:
+        return end.left_s(self._clock.now_s())
+
+    def _write_as_leader(
+        self,
+        records: Sequence[KeyedRecord],
+        end: Deadline | None = None,
+    ) -> None:
+        end = end or self._deadline()
+        if self._fenced is None:
+            topic_fold.write_records(self._log, records, self._left_s(end))
+        else:
+            self._fenced.write(records, self._left_s(end))
+        self._log.read_to_end(self._left_s(end))
+
+    def given(self, connector: str) -> Mapping[int, Sequence[DatedTaskConfig]]:
+        """As in `LastRuns`."""
+        with self._view.lock:
+            return self._view.fold.given.of(connector)
+
+    def quiet(self, key_ttl_ms: int) -> LeaderlessPeriod | None:
+        """Until this worker started the group had no leader, unless its session key was younger
+        than that: leaders renew it. None too where it had none."""
+        key = self._found_key
+        if key is None:
+            return None
+        from_ms = key.created_ms + key_ttl_ms
+        if from_ms >= self._found_ms:
+            return None
+        return LeaderlessPeriod(from_ms=from_ms, to_ms=self._found_ms)
+
+    def _replayed(self, before: ConfigTopicFold | None, now: ConfigTopicFold) -> None:
+        now.finish_replay()
+        if before is None:
+            self._found_key, self._found_ms = now.snapshot().session_key, self._clock.wall_ms()
+        if before is not None:
+            for change in config_topic.diff_config_states(before.snapshot(), now.snapshot()):
+                self._on_change(change)
+
+
+def _apply_config_record(
+    fold: ConfigTopicFold, record: SharedLogRecord
+) -> ConfigChange | SkippedRecord | None:
+    return fold.apply(record.key, record.value, offset=record.offset, wall_ms=record.wall_ms)

@@ -1,0 +1,356 @@
+"""Folds the config topic into `ClusterConfigState`, and reports what changed.
+
+Connector configurations take effect at once. Task configurations take effect together with the
+commit record that follows them, so that no worker runs a mix of an old and a new set. Compaction
+may remove earlier records of a key from the middle of such a set.
+
+No change is reported while replaying, from the beginning to the end as of the start: past restart
+requests and logger levels no longer apply. When the topic was truncated or recreated, it is read
+again from its beginning, and the difference between the old and the new view is reported.
+
+The fold also keeps the latest configurations of every task, for looking back at what a task of a
+Java worker ran with.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeAlias
+
+from connect_runtime.api.plugin_context import DatedTaskConfig
+from connect_runtime.base.ids import ConnectorTaskId
+from connect_runtime.storage import cluster_config_state, config_records, java_json
+from connect_runtime.storage.cluster_config_state import (
+    ClusterConfigState,
+    ConnectorConfigEntry,
+    RawConfig,
+    SessionKey,
+    TargetState,
+)
+from connect_runtime.storage.config_records import ConfigRecordKind, InvalidRecord, RestartRequest
+from connect_runtime.storage.java_json import Json, MalformedJson
+from connect_runtime.storage.shared_log import SkippedRecord
+
+MAX_CONFIGS_PER_TASK = 8
+"""For each task; what was given before these is not known any more."""
+_ConfigsByTask = Mapping[int, tuple[DatedTaskConfig, ...]]
+_NO_CONFIGS: _ConfigsByTask = MappingProxyType({})
+
+
+@dataclass(slots=True)
+class TaskConfigHistory:
+    """Invariant: no task has more than `MAX_CONFIGS_PER_TASK`, or none. Many tasks ask again and
+    again, and sets are seldom committed: answers are made then."""
+
+    _found: dict[str, _ConfigsByTask] = field(default_factory=dict)
+
+    def commit(self, connector: str, configs: Mapping[int, RawConfig], *, wall_ms: int) -> None:
+        """A complete set, which the leader of then wrote at that time by its clock; -1: it is not
+        known when, and so nothing of what was before."""
+        found = dict(self.of(connector))
+        for number, config in configs.items():
+            before = found.get(number, ()) if wall_ms >= 0 else ()
+            given = DatedTaskConfig(config=config, at_ms=wall_ms)
+            found[number] = (*before[1 - MAX_CONFIGS_PER_TASK :], given)
+        self._found[connector] = MappingProxyType(found)
+
+    def forget(self, connector: str) -> None:
+        """It is deleted."""
+        self._found.pop(connector, None)
+
+    def of(self, connector: str) -> _ConfigsByTask:
+        """By number, in the order in which they were given."""
+        return self._found.get(connector, _NO_CONFIGS)
+
+    def check_invariants(self) -> None:
+        for of in self._found.values():
+            assert all(0 < len(given) <= MAX_CONFIGS_PER_TASK for given in of.values())
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorConfigured:
+    """The connector's configuration was written; `created`: there was no such connector."""
+
+    connector: str
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorRemoved:
+    """The connector is gone, with its tasks; `existed` False: it was before."""
+
+    connector: str
+    existed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TargetStateChanged:
+    """An existing connector should be doing something else now."""
+
+    connector: str
+
+
+@dataclass(frozen=True, slots=True)
+class TasksCommitted:
+    """`tasks` have new configurations: none where the set was incomplete, or is empty."""
+
+    connector: str
+    tasks: tuple[ConnectorTaskId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRequested:
+    """Everybody restarts what they run of this."""
+
+    request: RestartRequest
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKeyChanged:
+    """Requests between workers are signed with this key from now on."""
+
+    key: SessionKey
+
+
+@dataclass(frozen=True, slots=True)
+class LoggerLevelSet:
+    """This worker logs `namespace` at `level` from now on, where there is such a level."""
+
+    namespace: str
+    level: str
+
+
+ConfigChange: TypeAlias = (
+    ConnectorConfigured
+    | ConnectorRemoved
+    | TargetStateChanged
+    | TasksCommitted
+    | RestartRequested
+    | SessionKeyChanged
+    | LoggerLevelSet
+)
+
+
+@dataclass(slots=True)
+class ConfigTopicFold:
+    """Invariants: task configs of a connector without configuration exist only while replaying;
+    every task below the count of a consistent connector has a configuration.
+
+    `given` is what tasks were configured with lately.
+    """
+
+    replaying: bool = True
+    given: TaskConfigHistory = field(default_factory=TaskConfigHistory)
+    _offset: int = cluster_config_state.NO_OFFSET
+    _session_key: SessionKey | None = None
+    _entries: dict[str, ConnectorConfigEntry] = field(default_factory=dict)
+    _deferred: dict[str, dict[int, RawConfig]] = field(default_factory=dict, repr=False)
+    _removed: set[str] = field(default_factory=set)
+    """Connectors whose removal was read, and nothing after it that made them again."""
+    _snapshot: ClusterConfigState | None = None
+
+    def apply(
+        self, key: bytes | None, value: bytes | None, *, offset: int, wall_ms: int = -1
+    ) -> ConfigChange | SkippedRecord | None:
+        """Take the record at `offset`, written at `wall_ms`; say what it changed, if anybody wants
+        to know.
+
+        A record that was taken before changes nothing. (If the topic was deleted and made again,
+        its offsets start again too: so should the fold.)
+        """
+        if offset < self._offset:
+            return None
+        name = "" if key is None else key.decode("utf-8", "replace")
+        try:
+            decoded = java_json.decode_json(value)
+        except MalformedJson as error:
+            return SkippedRecord(f"'{name}': {error}")
+        self._offset = offset + 1
+        self._snapshot = None
+        try:
+            change = self._take(name, decoded, wall_ms)
+        except InvalidRecord as error:
+            return SkippedRecord(f"'{name}': {error}")
+        return None if self.replaying else change
+
+    def finish_replay(self) -> None:
+        """The end of the topic as of the start is reached: from now on changes are told.
+
+        Task configs whose connector has not turned up by now belong to one that was deleted; so do
+        those before the record of a stopped connector, for who stops one writes that it has none.
+        """
+        self.replaying = False
+        self._snapshot = None
+        stopped = TargetState.STOPPED
+        for name, entry in self._entries.items():
+            unclaimed = entry.applied_config is None and entry.target_state is stopped
+            if entry.config is None or unclaimed:
+                self._entries[name] = _remove_tasks(entry)
+            if entry.config is None:
+                self.given.forget(name)
+
+    def snapshot(self) -> ClusterConfigState:
+        if self._snapshot is None:
+            self._snapshot = ClusterConfigState(
+                offset=self._offset,
+                session_key=self._session_key,
+                entries=MappingProxyType(dict(self._entries)),
+            )
+        return self._snapshot
+
+    def _take(self, key: str, value: Json, wall_ms: int) -> ConfigChange | None:
+        kind, rest = config_records.split_key(key)
+        match kind:
+            case ConfigRecordKind.TARGET_STATE:
+                return self._set_target_state(rest, value, wall_ms)
+            case ConfigRecordKind.CONNECTOR:
+                return self._set_connector(rest, value)
+            case ConfigRecordKind.TASK:
+                self._defer_task(config_records.parse_task_id(rest), value)
+                return None
+            case ConfigRecordKind.COMMIT:
+                return self._commit(rest, value, wall_ms)
+            case ConfigRecordKind.RESTART:
+                return RestartRequested(config_records.read_restart_request(rest, value))
+            case ConfigRecordKind.FENCING:
+                self._set_fencing_count(rest, value)
+                return None
+            case ConfigRecordKind.LOGGER:
+                return LoggerLevelSet(rest, config_records.read_logger_level(value))
+            case ConfigRecordKind.SESSION_KEY:
+                self._session_key = config_records.read_session_key(value)
+                return SessionKeyChanged(self._session_key)
+
+    def _entry(self, name: str) -> ConnectorConfigEntry:
+        return self._entries.get(name) or ConnectorConfigEntry()
+
+    def _set_target_state(self, name: str, value: Json, wall_ms: int) -> ConfigChange | None:
+        entry = self._entry(name)
+        if value is None:  # its connector's removal is told by the connector's own record
+            started = TargetState.STARTED
+            state = None if entry.config is None else started
+            self._entries[name] = dataclasses.replace(entry, target_state=state)
+            return None
+        state = config_records.read_target_state(value)
+        self._entries[name] = dataclasses.replace(
+            entry, target_state=state, target_state_ms=wall_ms
+        )
+        if entry.config is None or entry.target_state is state:
+            return None
+        return TargetStateChanged(name)
+
+    def _set_connector(self, name: str, value: Json) -> ConfigChange | None:
+        entry = self._entry(name)
+        if value is None:
+            self._remove(name)
+            self._removed.add(name)
+            return ConnectorRemoved(name, existed=entry.config is not None)
+        config = MappingProxyType(dict(config_records.read_properties(value)))
+        self._removed.discard(name)
+        self._entries[name] = dataclasses.replace(
+            entry,
+            config=config,
+            target_state=entry.target_state or TargetState.STARTED,
+        )
+        return ConnectorConfigured(name, created=entry.config is None)
+
+    def _remove(self, name: str) -> None:
+        """Target state, generation and fencing outlive a connector, as in Java."""
+        self._deferred.pop(name, None)
+        self.given.forget(name)
+        if name in self._entries:
+            self._entries[name] = dataclasses.replace(
+                self._entries[name],
+                config=None,
+                task_count=None,
+                task_configs=MappingProxyType({}),
+                applied_config=None,
+            )
+
+    def _defer_task(self, task: ConnectorTaskId, value: Json) -> None:
+        config = MappingProxyType(dict(config_records.read_properties(value)))
+        self._deferred.setdefault(task.connector, {})[task.task] = config
+
+    def _commit(self, name: str, value: Json, wall_ms: int) -> ConfigChange | None:
+        """Task configs since the last commit count from here on, if there is one for every task.
+
+        If not, compaction took some whose key was written again later: then nothing of it counts
+        until a complete set comes. A commit that comes before its connector's record is one whose
+        connector was configured again later (KAFKA-17719), or was deleted and compacted away
+        (KAFKA-16838): only the end of the replay can tell. After that it is a deleted one's.
+        """
+        entry = self._entry(name)
+        if entry.config is None and (not self.replaying or name in self._removed):
+            self._remove(name)
+            return None
+        count = config_records.read_count(value, "tasks")
+        deferred = self._deferred.pop(name, {})
+        complete = all(number in deferred for number in range(count)) if count else True
+        entry = dataclasses.replace(
+            entry, task_count=count, fencing_pending=True, inconsistent=not complete
+        )
+        if complete:
+            self.given.commit(name, deferred, wall_ms=wall_ms)
+            entry = dataclasses.replace(
+                entry,
+                task_configs=MappingProxyType(deferred),
+                applied_config=entry.config,
+                generation=0 if entry.generation is None else entry.generation + 1,
+            )
+        self._entries[name] = entry
+        applied = sorted(deferred) if complete else []
+        return TasksCommitted(name, tuple(ConnectorTaskId(name, each) for each in applied))
+
+    def _set_fencing_count(self, name: str, value: Json) -> None:
+        count = config_records.read_count(value, "task-count")
+        self._entries[name] = dataclasses.replace(
+            self._entry(name), fencing_count=count, fencing_pending=False
+        )
+
+    def check_invariants(self) -> None:
+        self.given.check_invariants()
+        for name, entry in self._entries.items():
+            if entry.config is None:
+                assert self.replaying or (entry.task_count is None and not entry.task_configs), name
+            elif not entry.inconsistent:
+                for number in range(entry.task_count or 0):
+                    assert number in entry.task_configs, (name, number)
+            if entry.config is not None:
+                assert entry.target_state is not None, name
+
+
+def _remove_tasks(entry: ConnectorConfigEntry) -> ConnectorConfigEntry:
+    return ConnectorConfigEntry(
+        config=entry.config, target_state=entry.target_state, fencing_count=entry.fencing_count
+    )
+
+
+def diff_config_states(before: ClusterConfigState, after: ClusterConfigState) -> list[ConfigChange]:
+    """Changes that lead from one to the other. Requests and logger levels are not in a view."""
+    found: list[ConfigChange] = []
+    if after.session_key is not None and after.session_key != before.session_key:
+        found.append(SessionKeyChanged(after.session_key))
+    gone = [name for name in before.connectors() if not after.contains(name)]
+    found += [ConnectorRemoved(name, existed=True) for name in gone]
+    for name in after.connectors():
+        found += _diff_connector(name, before, after)
+    return found
+
+
+def _diff_connector(
+    name: str, before: ClusterConfigState, after: ClusterConfigState
+) -> Iterator[ConfigChange]:
+    created = not before.contains(name)
+    if before.config(name) != after.config(name):
+        yield ConnectorConfigured(name, created=created)
+    if not created and before.target_state(name) is not after.target_state(name):
+        yield TargetStateChanged(name)
+    if _list_task_configs(before, name) != _list_task_configs(after, name):
+        yield TasksCommitted(name, tuple(after.tasks(name)))
+
+
+def _list_task_configs(view: ClusterConfigState, name: str) -> list[RawConfig | None]:
+    return [view.task_config(task) for task in view.tasks(name)]

@@ -1,0 +1,253 @@
+"""Required settings of the three internal topics, and which existing topics are refused.
+
+The topics must be compacted: a retention time would delete connectors. A worker that finds one
+with other settings must not start, because the loss would show only months later.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeAlias
+
+from connect_runtime.base.errors import FatalError
+
+BROKER_DEFAULT = -1
+CLEANUP_POLICY = "cleanup.policy"
+COMPACT = "compact"
+
+_TOPIC_KEY = "topic"
+_PARTITIONS_KEY = "partitions"
+_REPLICATION_KEY = "replication.factor"
+_INTEGER_PATTERN = re.compile(r"[+-]?[0-9]{1,9}")
+_LEGAL_NAME_PATTERN = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class InternalTopicKind(enum.Enum):
+    """What a topic holds; the value is the prefix of its keys in the worker's properties."""
+
+    CONFIG = "config.storage."
+    OFFSET = "offset.storage."
+    STATUS = "status.storage."
+
+    @property
+    def topic_key(self) -> str:
+        """The property that names the topic."""
+        return f"{self.value}{_TOPIC_KEY}"
+
+    @property
+    def holds(self) -> str:
+        """What would be lost with it."""
+        return _CONTENT_BY_KIND[self]
+
+
+_CONTENT_BY_KIND = {
+    InternalTopicKind.CONFIG: "connector configurations",
+    InternalTopicKind.OFFSET: "source connector offsets",
+    InternalTopicKind.STATUS: "connector and task statuses",
+}
+_DEFAULT_PARTITIONS = {
+    InternalTopicKind.CONFIG: 1,
+    InternalTopicKind.OFFSET: 25,
+    InternalTopicKind.STATUS: 5,
+}
+_DEFAULT_REPLICATION = 3
+
+
+class InvalidTopicSettings(FatalError):
+    """The worker's properties cannot be meant: `problems` has every one that must change, and why.
+
+    The text goes on from the property's name.
+    """
+
+    def __init__(self, problems: Iterable[tuple[str, str]]) -> None:
+        self.problems = tuple(problems)
+        told = "; ".join(f"{key} {text}" for key, text in self.problems)
+        super().__init__(f"the internal topics: {told}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InternalTopic:
+    """A topic as it is made where it is missing.
+
+    `partitions` and `replication_factor` may be `BROKER_DEFAULT`. `settings` are all of the
+    topic's own, compaction among them.
+    """
+
+    purpose: InternalTopicKind
+    name: str
+    partitions: int
+    replication_factor: int
+    settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequiredTopics:
+    """The three topics, in the order config, offset, status; and what the user should hear."""
+
+    topics: tuple[InternalTopic, ...]
+    warnings: tuple[str, ...]
+
+
+def read_required_topics(properties: Mapping[str, str]) -> RequiredTopics:
+    """What a worker's properties ask for. Raises `InvalidTopicSettings`."""
+    topics: list[InternalTopic] = []
+    problems: list[tuple[str, str]] = []
+    warnings: list[str] = []
+    for purpose in InternalTopicKind:
+        own = {
+            key.removeprefix(purpose.value): value.strip()
+            for key, value in properties.items()
+            if key.startswith(purpose.value)
+        }
+        warnings += _warn_of_ignored_settings(purpose, own)
+        topic = InternalTopic(
+            purpose=purpose,
+            name=own.get(_TOPIC_KEY, ""),
+            partitions=_read_partitions(purpose, own, problems),
+            replication_factor=_read_count(
+                purpose, own, _REPLICATION_KEY, problems=problems, default=_DEFAULT_REPLICATION
+            ),
+            settings=_read_topic_settings(own),
+        )
+        if not _LEGAL_NAME_PATTERN.fullmatch(topic.name) or topic.name in (".", ".."):
+            problems.append(_describe_illegal_name(topic))
+        topics.append(topic)
+    problems += _find_duplicate_names(topics)
+    if problems:
+        raise InvalidTopicSettings(problems)
+    return RequiredTopics(topics=tuple(topics), warnings=tuple(warnings))
+
+
+def _warn_of_ignored_settings(purpose: InternalTopicKind, own: Mapping[str, str]) -> list[str]:
+    told = []
+    if purpose is InternalTopicKind.CONFIG and _PARTITIONS_KEY in own:
+        told.append(
+            f"{purpose.value}{_PARTITIONS_KEY} is ignored: the config topic has one partition"
+        )
+    if CLEANUP_POLICY in own:
+        told.append(f"{purpose.value}{CLEANUP_POLICY} is ignored: internal topics are compacted")
+    return told
+
+
+def _read_topic_settings(own: Mapping[str, str]) -> Mapping[str, str]:
+    others = (_TOPIC_KEY, _PARTITIONS_KEY, _REPLICATION_KEY, CLEANUP_POLICY)
+    kept = {key: value for key, value in own.items() if key not in others}
+    return MappingProxyType(kept | {CLEANUP_POLICY: COMPACT})
+
+
+def _read_partitions(
+    purpose: InternalTopicKind, own: Mapping[str, str], problems: list[tuple[str, str]]
+) -> int:
+    if purpose is InternalTopicKind.CONFIG:
+        return 1
+    default = _DEFAULT_PARTITIONS[purpose]
+    return _read_count(purpose, own, _PARTITIONS_KEY, problems=problems, default=default)
+
+
+def _read_count(
+    purpose: InternalTopicKind,
+    own: Mapping[str, str],
+    name: str,
+    *,
+    problems: list[tuple[str, str]],
+    default: int,
+) -> int:
+    given = own.get(name, str(default))
+    if _INTEGER_PATTERN.fullmatch(given) and (int(given) >= 1 or int(given) == BROKER_DEFAULT):
+        return int(given)
+    text = f"is '{given}'; it must be 1 or more, or -1 for the brokers' default"
+    problems.append((f"{purpose.value}{name}", text))
+    return default
+
+
+def _describe_illegal_name(topic: InternalTopic) -> tuple[str, str]:
+    key = topic.purpose.topic_key
+    if not topic.name:
+        return key, f"is missing: name the topic for {topic.purpose.holds}"
+    return key, f"is '{topic.name}', which is no name of a topic"
+
+
+def _find_duplicate_names(topics: list[InternalTopic]) -> list[tuple[str, str]]:
+    told = []
+    for name, times in Counter(each.name for each in topics if each.name).items():
+        if times > 1:
+            first, *others = (each.purpose.topic_key for each in topics if each.name == name)
+            text = f"and {' and '.join(others)} are both '{name}'; each needs a topic of its own"
+            told.append((first, text))
+    return told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExistingTopic:
+    """A topic that exists. A cleanup policy that may not or cannot be read is None."""
+
+    partitions: int
+    cleanup_policy: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopic:
+    """The topic is missing: make it like this. Somebody else making it at once is no error."""
+
+    topic: InternalTopic
+
+
+@dataclass(frozen=True, slots=True)
+class TopicAccepted:
+    """The topic will do; what the user should hear."""
+
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRefused:
+    """The topic must not be used; the reason ends with what to do."""
+
+    reason: str
+
+
+TopicDecision: TypeAlias = CreateTopic | TopicAccepted | TopicRefused
+
+
+def check_topic(
+    topic: InternalTopic, seen: ExistingTopic | None, *, may_create: bool = True
+) -> TopicDecision:
+    """What to do about a topic that is there as `seen`, or is not there (None).
+
+    To be asked again after a creation: somebody else may have been first, with other settings.
+    """
+    key, name = topic.purpose.topic_key, topic.name
+    if seen is None:
+        if may_create:
+            return CreateTopic(topic)
+        return TopicRefused(
+            f"the topic '{name}' of {key} is missing, and"
+            " internal.topics.automatic.creation.enable=false keeps it from being made; create it"
+            f" with {CLEANUP_POLICY}={COMPACT}"
+        )
+    if topic.purpose is InternalTopicKind.CONFIG and seen.partitions != 1:
+        return TopicRefused(
+            f"the topic '{name}' of {key} has {seen.partitions} partitions; the order of"
+            " configurations needs exactly one: name another topic, or delete this one and let it"
+            " be made anew"
+        )
+    if seen.cleanup_policy is None:
+        return TopicAccepted(
+            (f"the cleanup policy of '{name}' could not be read; it must be compact",)
+        )
+    if _parse_policies(seen.cleanup_policy) != {COMPACT}:
+        return TopicRefused(
+            f"the topic '{name}' of {key} has {CLEANUP_POLICY}={seen.cleanup_policy} and would lose"
+            f" {topic.purpose.holds} in time; set {CLEANUP_POLICY}={COMPACT} on it (and look for"
+            " what is lost already), or name another topic"
+        )
+    return TopicAccepted()
+
+
+def _parse_policies(value: str) -> set[str]:
+    return {each.strip().lower() for each in value.split(",") if each.strip()}

@@ -1,0 +1,162 @@
+"""Format of `offset.storage.file.filename`: a `HashMap<byte[], byte[]>` in Java serialization.
+
+Compatible with Java's FileOffsetBackingStore in both directions, so a standalone worker may be
+replaced by the other kind. Only this one shape is read: a serialized stream can name any class.
+Layout: Java Object Serialization Specification, chapter 6; big-endian throughout.
+
+```
+AC ED 00 05                                        magic, version
+73 72 0011 "java.util.HashMap" <serialVersionUID> 03 0002
+      'F' 000A "loadFactor"  'I' 0009 "threshold" 78 70     class, no serializable superclass
+float load factor, int threshold
+77 08 int buckets, int entries                     what HashMap.writeObject adds
+key, value, ... each an array of bytes, or null
+78
+```
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from connect_runtime.base.errors import FatalError
+
+_MAGIC = b"\xac\xed\x00\x05"
+_NULL_TAG, _REFERENCE_TAG, _OBJECT_TAG, _ARRAY_TAG = 0x70, 0x71, 0x73, 0x75
+_BLOCK_TAG, _END_TAG = 0x77, 0x78
+_FIRST_HANDLE = 0x7E0000
+
+_MAP_CLASS = (
+    b"\x72\x00\x11java.util.HashMap\x05\x07\xda\xc1\xc3\x16\x60\xd1\x03\x00\x02"
+    b"F\x00\x0aloadFactorI\x00\x09threshold\x78\x70"
+)
+_BYTES_CLASS = b"\x72\x00\x02[B\xac\xf3\x17\xf8\x06\x08\x54\xe0\x02\x00\x00\x78\x70"
+_BYTES_CLASS_HANDLE = _FIRST_HANDLE + 2  # after the map's class and the map
+_HASH_MAP_CAPACITY = 16
+_HASH_MAP_LOAD_FACTOR = 0.75
+
+
+class MalformedOffsetFile(FatalError):
+    """The file is no map of offsets as Connect writes it; the message says where that shows."""
+
+
+def encode_offsets(offsets: Mapping[bytes, bytes]) -> bytes:
+    """The whole file, entries in the order of the mapping (Java's order is arbitrary)."""
+    capacity, threshold = _HASH_MAP_CAPACITY, 0
+    if offsets:
+        while len(offsets) > _HASH_MAP_LOAD_FACTOR * capacity:
+            capacity *= 2
+        threshold = int(_HASH_MAP_LOAD_FACTOR * capacity)
+    parts = [
+        _MAGIC,
+        bytes([_OBJECT_TAG]),
+        _MAP_CLASS,
+        struct.pack(">fi", _HASH_MAP_LOAD_FACTOR, threshold),
+        bytes([_BLOCK_TAG, 8]),
+        struct.pack(">ii", capacity, len(offsets)),
+    ]
+    known = False
+    for pair in offsets.items():
+        for each in pair:
+            reference = struct.pack(">BI", _REFERENCE_TAG, _BYTES_CLASS_HANDLE)
+            parts += [bytes([_ARRAY_TAG]), reference if known else _BYTES_CLASS]
+            parts += [struct.pack(">i", len(each)), each]
+            known = True
+    parts.append(bytes([_END_TAG]))
+    return b"".join(parts)
+
+
+def decode_offsets(data: bytes) -> dict[bytes, bytes]:
+    """The offsets; none for an empty file. Entries without key or value are left out.
+
+    Raises `MalformedOffsetFile`, for a file that ends early too: Java takes that for an empty one,
+    and every source starts again from its beginning.
+    """
+    if not data:
+        return {}
+    reader = _SerializationReader(data)
+    reader.expect(_MAGIC, "the start of a Java object stream")
+    reader.expect(bytes([_OBJECT_TAG]) + _MAP_CLASS, "a java.util.HashMap")
+    reader.handles += [None, None]  # its class, itself
+    reader.take(8, "load factor and threshold")
+    reader.expect(bytes([_BLOCK_TAG, 8]), "the size of the map")
+    reader.take(4, "the number of buckets")
+    entries = reader.integer("the number of entries")
+    if entries < 0:
+        raise reader.malformed(f"a map of {entries} entries")
+    offsets: dict[bytes, bytes] = {}
+    for _ in range(entries):
+        key, value = reader.array(), reader.array()
+        if key is not None and value is not None:
+            offsets[key] = value
+    reader.expect(bytes([_END_TAG]), "the end of the map")
+    return offsets
+
+
+@dataclass(slots=True)
+class _SerializationReader:
+    data: bytes
+    at: int = 0
+    handles: list[bytes | None] = field(default_factory=list)
+    """What may be referred to again, in the order of appearance; None for what is no array."""
+    bytes_class: int | None = None
+    """Which handle is the class of byte arrays."""
+
+    def malformed(self, what: str) -> MalformedOffsetFile:
+        return MalformedOffsetFile(f"reading stored offsets: byte {self.at}: {what}")
+
+    def take(self, length: int, what: str) -> bytes:
+        taken = self.data[self.at : self.at + length]
+        if len(taken) < length:
+            raise self.malformed(f"the file ends within {what}")
+        self.at += length
+        return taken
+
+    def expect(self, wanted: bytes, what: str) -> None:
+        if not self.data.startswith(wanted, self.at):
+            raise self.malformed(f"{what} was expected")
+        self.at += len(wanted)
+
+    def integer(self, what: str) -> int:
+        value: int = struct.unpack(">i", self.take(4, what))[0]
+        return value
+
+    def array(self) -> bytes | None:
+        tag = self.take(1, "an entry")[0]
+        if tag == _NULL_TAG:
+            return None
+        if tag == _REFERENCE_TAG:
+            return self._referred()
+        if tag != _ARRAY_TAG:
+            raise self.malformed(f"an array of bytes was expected, not {tag:#04x}")
+        self._bytes_class()
+        self.handles.append(None)
+        handle = len(self.handles) - 1
+        length = self.integer("the length of an array")
+        if length < 0:
+            raise self.malformed(f"an array of length {length}")
+        array = self.handles[handle] = self.take(length, "an array")
+        return array
+
+    def _bytes_class(self) -> None:
+        if self.data.startswith(_BYTES_CLASS, self.at):
+            self.at += len(_BYTES_CLASS)
+            self.bytes_class = len(self.handles)
+            self.handles.append(None)
+            return
+        self.expect(bytes([_REFERENCE_TAG]), "the class of an array of bytes")
+        if self._handle() != self.bytes_class:
+            raise self.malformed("an array of something else than bytes")
+
+    def _handle(self) -> int:
+        handle: int = struct.unpack(">I", self.take(4, "a reference"))[0]
+        return handle - _FIRST_HANDLE
+
+    def _referred(self) -> bytes:
+        handle = self._handle()
+        array = self.handles[handle] if 0 <= handle < len(self.handles) else None
+        if array is None:
+            raise self.malformed("a reference to something else than an array of bytes")
+        return array

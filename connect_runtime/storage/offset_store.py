@@ -1,0 +1,227 @@
+"""Backing store of source offsets: the folded offsets topic (or file), and writes to it.
+
+Also the reader that source plugins use. Java: KafkaOffsetBackingStore, FileOffsetBackingStore,
+OffsetStorageReaderImpl.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
+from connect_runtime.base.timing import Clock
+from connect_runtime.storage import offset_topic
+from connect_runtime.storage.offset_topic import (
+    InvalidSourceOffset,
+    OffsetTopicFold,
+    SourceOffset,
+    SourceOffsetChanged,
+    SourcePartition,
+)
+from connect_runtime.storage.shared_log import KeyedRecord, OnRecorded, SharedLog
+from connect_runtime.storage.topic_fold import FoldedTopic
+
+_LOG = logging.getLogger(__name__)
+
+NullablePartition: TypeAlias = SourcePartition | None
+NullableOffset: TypeAlias = SourceOffset | None
+OffsetPairs: TypeAlias = Sequence[tuple[NullablePartition, NullableOffset]]
+"""Partitions with their offsets; an offset None forgets the partition."""
+
+
+class OffsetBackingStore(Protocol):
+    """Source offsets as a worker reads and writes them. Any thread may."""
+
+    def read(
+        self, connector: str, partitions: Sequence[NullablePartition], timeout_s: float
+    ) -> list[NullableOffset]:
+        """Read to the end as of now; one answer for each, None for what has no offset.
+
+        Raises as `SharedLog.read_to_end`, and `BadOffset` for what cannot be a partition.
+        """
+
+    def read_all(
+        self, connector: str, timeout_s: float
+    ) -> list[tuple[SourcePartition, NullableOffset]]:
+        """Every partition of the connector with its offset; one that is no offset is left out.
+
+        Raises as `SharedLog.read_to_end`; so does `partitions`.
+        """
+
+    def partitions(self, connector: str, timeout_s: float) -> list[SourcePartition]:
+        """Every partition of the connector that has an offset, or what should be one."""
+
+    def write(self, connector: str, pairs: OffsetPairs, *, on_done: OnRecorded) -> None:
+        """Write them; never waits.
+
+        `on_done` is called once: when all are recorded, or with the first failure. Raises
+        `BadOffset` for what cannot be written: then nothing is, and nobody called.
+        """
+
+
+def commit_offsets(
+    offsets: OffsetBackingStore, connector: str, pairs: OffsetPairs, *, timeout_s: float
+) -> None:
+    """Write and wait. Raises what went wrong, `RetriableError` when time is up.
+
+    Nobody hears what comes after that: such offsets are to be committed again, or newer ones.
+    """
+    answered = threading.Event()
+    answer: list[ConnectError | None] = []
+
+    def note(error: ConnectError | None) -> None:
+        answer.append(error)
+        answered.set()
+
+    offsets.write(connector, pairs, on_done=note)
+    if not answered.wait(timeout_s):
+        raise RetriableError(
+            f"committing offsets of {connector}: not acknowledged within {timeout_s:.1f} s; they "
+            "are tried again with the next ones (offset.flush.timeout.ms is how long to wait)"
+        )
+    if answer[0] is not None:
+        raise answer[0]
+
+
+class LogOffsetBackingStore:
+    """Implements `OffsetBackingStore` over one log: a worker's own, or one of a connector's own
+    topic."""
+
+    def __init__(self, log: SharedLog) -> None:
+        self._log = log
+        self._view: FoldedTopic[OffsetTopicFold, SourceOffsetChanged] = FoldedTopic(
+            make=OffsetTopicFold, on_change=lambda _: None
+        )
+
+    @property
+    def name(self) -> str:
+        """The topic's or file's."""
+        return self._log.name
+
+    def start(self, timeout_s: float) -> None:
+        """Read all offsets. Raises as `SharedLog.start`."""
+        self._log.start(self._view, timeout_s)
+
+    def stop(self, timeout_s: float) -> None:
+        self._log.stop(timeout_s)
+
+    def read(
+        self, connector: str, partitions: Sequence[NullablePartition], timeout_s: float
+    ) -> list[NullableOffset]:
+        """See `OffsetBackingStore`; so for all below."""
+        self._log.read_to_end(timeout_s)
+        with self._view.lock:
+            return [self._view.fold.get(connector, each) for each in partitions]
+
+    def read_all(
+        self, connector: str, timeout_s: float
+    ) -> list[tuple[SourcePartition, NullableOffset]]:
+        found: list[tuple[SourcePartition, NullableOffset]] = []
+        self._log.read_to_end(timeout_s)
+        with self._view.lock:
+            for each in self._view.fold.partitions(connector):
+                try:
+                    found.append((each, self._view.fold.get(connector, each)))
+                except InvalidSourceOffset as error:
+                    _LOG.warning("%s: %s; it is left out", self.name, error)
+        return found
+
+    def partitions(self, connector: str, timeout_s: float) -> list[SourcePartition]:
+        self._log.read_to_end(timeout_s)
+        with self._view.lock:
+            return self._view.fold.partitions(connector)
+
+    def write(self, connector: str, pairs: OffsetPairs, *, on_done: OnRecorded) -> None:
+        records = self._records(connector, pairs)
+        if not records:
+            on_done(None)
+            return
+        gathered = _CombinedResult(len(records), on_done)
+        for record in records:
+            try:
+                self._log.send(record, on_recorded=gathered.note)
+            except ConnectError as error:
+                gathered.note(error)
+
+    def _records(self, connector: str, pairs: OffsetPairs) -> list[KeyedRecord]:
+        """A partition is forgotten under every key that it has: in any order of its fields."""
+        records: list[KeyedRecord] = []
+        with self._view.lock:
+            fold = self._view.fold
+            for partition, offset in pairs:
+                value = offset_topic.encode_offset_value(offset, connector=connector)
+                key = fold.key_for(connector, partition)
+                keys = [key] if value is not None else fold.aliases(connector, partition) or [key]
+                records += [KeyedRecord(key=each, value=value) for each in keys]
+        return records
+
+
+class _CombinedResult:
+    """Many answers made one: called when the last has come, with the first that is an error."""
+
+    def __init__(self, count: int, on_done: OnRecorded) -> None:
+        self._left = count
+        self._on_done = on_done
+        self._failure: ConnectError | None = None
+        self._lock = threading.Lock()
+
+    def note(self, error: ConnectError | None) -> None:
+        with self._lock:
+            self._left -= 1
+            self._failure = self._failure or error
+            last = self._left == 0
+        if last:
+            self._on_done(self._failure)
+
+
+SLOW_READ_WARNING_S = 60.0
+_READ_WAIT_SLICE_S = 2.0
+
+
+class StoredOffsetReader:
+    """Implements `api.context.OffsetReader`. `given_up` is set when the task was: nobody waits for
+    an answer that would be used no more."""
+
+    def __init__(
+        self,
+        connector: str,
+        *,
+        offsets: OffsetBackingStore,
+        given_up: threading.Event,
+        clock: Clock,
+    ) -> None:
+        self._connector = connector
+        self._offsets = offsets
+        self._given_up = given_up
+        self._clock = clock
+
+    def offset(self, partition: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """See `OffsetReader`."""
+        return self.offsets([partition])[0]
+
+    def offsets(
+        self, partitions: Sequence[Mapping[str, Any]]
+    ) -> Sequence[Mapping[str, Any] | None]:
+        """See `OffsetReader`. Who waits in vain is told of once a minute, and waits until he is
+        given up: a task that failed for it would have to be restarted by somebody."""
+        begun_s = warned_s = self._clock.now_s()
+        while True:
+            if self._given_up.is_set():
+                raise FatalError(
+                    f"reading offsets of {self._connector}: the task was stopped meanwhile"
+                )
+            try:
+                return self._offsets.read(self._connector, partitions, _READ_WAIT_SLICE_S)
+            except RetriableError as error:
+                now_s = self._clock.now_s()
+                if now_s - warned_s >= SLOW_READ_WARNING_S:
+                    warned_s = now_s
+                    _LOG.warning(
+                        "connector %s has waited %.0f s for its offsets: %s",
+                        self._connector,
+                        now_s - begun_s,
+                        error,
+                    )

@@ -1,0 +1,235 @@
+"""Logs of a standalone worker: in memory for config and status, a file for source offsets.
+
+The memory log keeps nothing and ends with the process. The offset file has one writer and reader,
+this process, and is replaced atomically whenever offsets change; waiting writes are combined into
+one. Its format is Java's (`offset_file_format`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
+from connect_runtime.storage import offset_file_format
+from connect_runtime.storage.offset_file_format import MalformedOffsetFile
+from connect_runtime.storage.shared_log import KeyedRecord, LogListener, OnRecorded, SharedLogRecord
+from connect_runtime.system.threads import PendingWork, ThreadDied, ThreadGroup
+
+
+class MemoryLog:
+    """Implements `SharedLog`. The listener hears a record on the thread that sends it:
+    whoever sends while he holds a lock that the listener wants must hold it whenever he sends."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.RLock()
+        self._next_offset = 0
+        self._listener: LogListener | None = None
+
+    @property
+    def name(self) -> str:
+        """See `SharedLog`; so for all below."""
+        return self._name
+
+    def start(self, listener: LogListener, timeout_s: float) -> None:
+        del timeout_s  # there is nothing to wait for
+        with self._lock:
+            self._listener = listener
+            listener.on_replayed()
+
+    def send(self, record: KeyedRecord, *, on_recorded: OnRecorded) -> None:
+        with self._lock:
+            if self._listener is None:
+                raise FatalError(f"writing to {self._name}: the log was stopped")
+            offset = self._next_offset
+            self._next_offset += 1
+            self._listener.on_record(
+                SharedLogRecord(
+                    topic=self._name, partition=0, offset=offset, key=record.key, value=record.value
+                )
+            )
+        on_recorded(None)
+
+    def read_to_end(self, timeout_s: float) -> None:
+        """What was sent was heard."""
+
+    def stop(self, timeout_s: float) -> None:
+        with self._lock:
+            self._listener = None
+
+
+_LOG = logging.getLogger(__name__)
+_THREAD_STOP_TIMEOUT_S = 5.0
+_IDLE_WAIT_S = 1.0
+
+_PendingWrite = tuple[int, KeyedRecord, OnRecorded]
+
+
+class OffsetFileLog:
+    """Implements `SharedLog` over `offset.storage.file.filename`.
+
+    `on_broken` hears why its thread ended that nobody had asked to: from then on nothing is taken.
+
+    Invariant: the file has everything that the listener heard.
+    """
+
+    def __init__(self, path: Path, *, on_broken: Callable[[str], None] = lambda _: None) -> None:
+        self._path = Path(os.path.realpath(path))
+        self._on_broken = on_broken
+        self._listener: LogListener | None = None
+        self._offsets: dict[bytes, bytes] = {}
+        self._told = 0
+        self._wanted = threading.Condition()
+        self._waiting: deque[_PendingWrite] = deque()
+        self._outstanding = PendingWork()
+        self._threads = ThreadGroup(on_unasked_end=self._on_unasked_end)
+
+    @property
+    def name(self) -> str:
+        """See `SharedLog`; so for all below."""
+        return str(self._path)
+
+    def start(self, listener: LogListener, timeout_s: float) -> None:
+        """A file that is not there is an empty one; one that cannot be understood is refused."""
+        del timeout_s  # it is read at once
+        self._offsets = self._read()
+        for key, value in self._offsets.items():
+            self._tell(listener, key, value)
+        listener.on_replayed()
+        self._listener = listener
+        self._threads.start(f"writes {self._path.name}", self._run)
+
+    def send(self, record: KeyedRecord, *, on_recorded: OnRecorded) -> None:
+        with self._wanted:
+            if self._listener is None:
+                raise FatalError(f"writing {self._path}: it was closed")
+            self._waiting.append((self._outstanding.begin(), record, on_recorded))
+            self._wanted.notify()
+
+    def read_to_end(self, timeout_s: float) -> None:
+        if not self._outstanding.wait(timeout_s):
+            raise RetriableError(
+                f"writing {self._path}: not done within {timeout_s:.0f} s; look at the disk"
+            )
+
+    def stop(self, timeout_s: float) -> None:
+        self._outstanding.wait(timeout_s)
+        left = self._close()
+        self._threads.stop_all(_THREAD_STOP_TIMEOUT_S)
+        self._refuse(left)
+
+    def _close(self) -> list[_PendingWrite]:
+        """Nothing is taken any more. Answers what was not begun."""
+        with self._wanted:
+            self._listener = None
+            left = list(self._waiting)
+            self._waiting.clear()
+            self._wanted.notify()
+        return left
+
+    def _refuse(self, left: list[_PendingWrite]) -> None:
+        closed = RetriableError(f"writing {self._path}: closed before it was written")
+        for number, _, on_recorded in left:
+            on_recorded(closed)
+            self._outstanding.end(number)
+
+    def _run(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            with self._wanted:
+                if not self._waiting:
+                    self._wanted.wait(_IDLE_WAIT_S)
+                batch = list(self._waiting)
+                self._waiting.clear()
+                listener = self._listener
+            if batch and listener is not None:
+                self._record(batch, listener)
+
+    def _record(self, batch: list[_PendingWrite], listener: LogListener) -> None:
+        offsets = dict(self._offsets)
+        for _, record, _ in batch:
+            if record.value is None:
+                offsets.pop(record.key, None)
+            else:
+                offsets[record.key] = record.value
+        failure = self._write(offsets)
+        if failure is None:
+            self._offsets = offsets
+        for number, record, on_recorded in batch:
+            if failure is None:
+                self._tell(listener, record.key, record.value)
+            on_recorded(failure)
+            self._outstanding.end(number)
+
+    def _tell(self, listener: LogListener, key: bytes, value: bytes | None) -> None:
+        listener.on_record(
+            SharedLogRecord(topic=self.name, partition=0, offset=self._told, key=key, value=value)
+        )
+        self._told += 1
+
+    def _read(self) -> dict[bytes, bytes]:
+        try:
+            return offset_file_format.decode_offsets(self._path.read_bytes())
+        except FileNotFoundError:
+            self._write_or_raise({})  # who may not write must hear of it now
+            return {}
+        except OSError as error:
+            raise FatalError(
+                f"reading offsets from {self._path}: {error.strerror}; offset.storage.file.filename"
+                " names the file"
+            ) from error
+        except MalformedOffsetFile as error:
+            raise FatalError(
+                f"{self._path}: {error}; name another file in offset.storage.file.filename, or move"
+                " this one away: then every source begins at its beginning"
+            ) from error
+
+    def _write(self, offsets: dict[bytes, bytes]) -> ConnectError | None:
+        try:
+            self._write_or_raise(offsets)
+        except ConnectError as error:
+            return error
+        return None
+
+    def _write_or_raise(self, offsets: dict[bytes, bytes]) -> None:
+        try:
+            _replace_file(self._path, offset_file_format.encode_offsets(offsets))
+        except OSError as error:
+            raise RetriableError(
+                f"writing offsets to {self._path}: {error.strerror}; its folder must be there and "
+                "writable (offset.storage.file.filename)"
+            ) from error
+
+    def _on_unasked_end(self, ended: ThreadDied) -> None:
+        why = f"the thread that {ended.name} ended: {ended.error or 'it just ended'}"
+        _LOG.error("%s", why, exc_info=ended.error)
+        self._refuse(self._close())
+        self._on_broken(why)
+
+
+def _replace_file(path: Path, data: bytes) -> None:
+    """The new content is on the disk before it has the file's name."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        _keep_permissions(path, name)
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def _keep_permissions(path: Path, name: str) -> None:
+    """A new file may be read by its owner alone; one that was there keeps its permissions."""
+    with contextlib.suppress(FileNotFoundError):
+        os.chmod(name, path.stat().st_mode & 0o7777)

@@ -1,0 +1,415 @@
+"""Folds the status topic, decides which statuses may be written, and tracks who ran a task last.
+
+A status is what a worker believes; another worker may know better. A safe write (of UNASSIGNED and
+FAILED, for what a worker no longer runs) is dropped if a status of a newer generation was read.
+That narrows the window in which two workers contradict each other, but does not close it.
+
+Task runs: workers of this implementation and Java workers write the same statuses; ours mark their
+records. A worker writes RUNNING when it has started a task, and UNASSIGNED or FAILED once the
+task's producer is closed. A worker that was killed, partitioned or frozen, or that did not end a
+task in time, writes neither and may still send records, even after the task is removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TypeAlias
+
+from connect_runtime.api.plugin_context import ForeignTaskRun
+from connect_runtime.base.ids import ConnectorTaskId
+from connect_runtime.storage import java_json, status_records
+from connect_runtime.storage.java_json import MalformedJson
+from connect_runtime.storage.shared_log import SkippedRecord
+from connect_runtime.storage.status_records import (
+    InvalidRecord,
+    RunStatus,
+    StatusSubject,
+    TopicStatus,
+    TopicStatusKey,
+)
+
+RunState = status_records.RunState
+_RUNNING_STATES = (RunState.RUNNING, RunState.PAUSED)
+_ENDED_STATES = (RunState.UNASSIGNED, RunState.FAILED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusWriter:
+    """Who wrote a record, and when by his clock (wall time, milliseconds)."""
+
+    ours: bool
+    wall_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class _ForeignRun:
+    """By others; `generation` is the group's when it began."""
+
+    seen: ForeignTaskRun
+    generation: int
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnRun:
+    """By a worker of ours, from its first RUNNING on."""
+
+    worker_id: str
+    began_ms: int
+    ended: bool = False
+
+
+@dataclass(slots=True)
+class TaskRunHistory:
+    """A fold over statuses of tasks. Invariant: no task is in `_ours` and in `_others`."""
+
+    _ours: dict[ConnectorTaskId, _OwnRun] = field(default_factory=dict)
+    _others: dict[ConnectorTaskId, _ForeignRun] = field(default_factory=dict)
+
+    def take(self, task: ConnectorTaskId, status: RunStatus | None, author: StatusWriter) -> None:
+        """A status of one task, in the order of its records; None: it is forgotten."""
+        if status is None:
+            self._take_removal(task, author)
+        elif author.ours:
+            self._take_ours(task, status, author)
+        elif status.state in _RUNNING_STATES:
+            self._take_run(task, status, author)
+        elif status.state in _ENDED_STATES:
+            self._take_end(task, status, author)
+
+    def _take_removal(self, task: ConnectorTaskId, author: StatusWriter) -> None:
+        """Whoever led had no such task any more; who ran it may not have heard of it yet."""
+        self._ours.pop(task, None)
+        run = self._others.get(task)
+        if run is None:
+            return
+        if run.seen.ended_ms is not None and not run.seen.overlaps:
+            del self._others[task]
+        else:
+            self._others[task] = replace(run, seen=replace(run.seen, removed_ms=author.wall_ms))
+
+    def _take_ours(self, task: ConnectorTaskId, status: RunStatus, author: StatusWriter) -> None:
+        """Only RUNNING says that it has work in hand; what we say while we wait tells nothing."""
+        run = self._ours.get(task)
+        if status.state is RunState.RUNNING:
+            self._others.pop(task, None)
+            if run is None or run.ended or run.worker_id != status.worker_id:
+                self._ours[task] = _OwnRun(status.worker_id, author.wall_ms)
+        elif (
+            status.state in _ENDED_STATES and run is not None and run.worker_id == status.worker_id
+        ):
+            self._ours[task] = replace(run, ended=True)
+
+    def _take_run(self, task: ConnectorTaskId, status: RunStatus, author: StatusWriter) -> None:
+        before = self._others.get(task)
+        paused = status.state is RunState.PAUSED
+        open_before = before is not None and before.seen.ended_ms is None
+        if before is not None and open_before:
+            resumed = before.paused or paused
+            if resumed and before.seen.worker_id == status.worker_id:
+                self._others[task] = replace(before, paused=paused)
+                return
+        self._ours.pop(task, None)
+        self._others[task] = _ForeignRun(
+            ForeignTaskRun(
+                worker_id=status.worker_id, began_ms=author.wall_ms, overlaps=open_before
+            ),
+            status.generation,
+            paused,
+        )
+
+    def _take_end(self, task: ConnectorTaskId, status: RunStatus, author: StatusWriter) -> None:
+        run = self._others.get(task)
+        if run is None or run.seen.ended_ms is not None:
+            return
+        if status.generation < run.generation:  # the run before it, told late
+            self._others[task] = replace(run, seen=replace(run.seen, overlaps=False))
+            return
+        self._others[task] = replace(run, seen=replace(run.seen, ended_ms=author.wall_ms))
+
+    def ours(self, connector: str) -> Mapping[int, int]:
+        """Numbers of the connector's tasks that a worker of ours ran last, and when that began."""
+        return MappingProxyType(
+            {
+                each.task: run.began_ms
+                for each, run in self._ours.items()
+                if each.connector == connector
+            }
+        )
+
+    def others(self, connector: str) -> Mapping[int, ForeignTaskRun]:
+        """The last run of tasks that others ran last, by number."""
+        return MappingProxyType(
+            {
+                each.task: run.seen
+                for each, run in self._others.items()
+                if each.connector == connector
+            }
+        )
+
+    def check_invariants(self) -> None:
+        assert not self._ours.keys() & self._others.keys()
+
+
+_UNKNOWN_WRITER = StatusWriter(ours=True, wall_ms=-1)
+_NO_TASKS: Mapping[int, RunStatus] = MappingProxyType({})
+_NO_TOPICS: Mapping[str, TopicStatus] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class StatusChanged:
+    """Somebody said what the connector or task is doing."""
+
+    subject: StatusSubject
+
+
+@dataclass(frozen=True, slots=True)
+class StatusRemoved:
+    """The status is forgotten; a connector's takes those of its tasks with it."""
+
+    subject: StatusSubject
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveTopicsChanged:
+    """The topics that the connector is known to use are others now."""
+
+    connector: str
+
+
+StatusChange: TypeAlias = StatusChanged | StatusRemoved | ActiveTopicsChanged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusSnapshot:
+    """A frozen view. Tasks may have a status whose connector has none, and the other way round."""
+
+    by_connector: Mapping[str, RunStatus] = field(default_factory=lambda: MappingProxyType({}))
+    by_task: Mapping[str, Mapping[int, RunStatus]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    by_topic: Mapping[str, Mapping[str, TopicStatus]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+
+    def connectors(self) -> list[str]:
+        """Names of connectors with a status of their own, sorted."""
+        return sorted(self.by_connector)
+
+    def connector(self, name: str) -> RunStatus | None:
+        return self.by_connector.get(name)
+
+    def task(self, task: ConnectorTaskId) -> RunStatus | None:
+        return self.by_task.get(task.connector, _NO_TASKS).get(task.task)
+
+    def get(self, subject: StatusSubject) -> RunStatus | None:
+        return self.connector(subject) if isinstance(subject, str) else self.task(subject)
+
+    def tasks(self, connector: str) -> dict[ConnectorTaskId, RunStatus]:
+        """By number."""
+        found = self.by_task.get(connector, _NO_TASKS)
+        return {ConnectorTaskId(connector, each): found[each] for each in sorted(found)}
+
+    def topics(self, connector: str) -> list[TopicStatus]:
+        """By name."""
+        found = self.by_topic.get(connector, _NO_TOPICS)
+        return [found[each] for each in sorted(found)]
+
+    def topic(self, connector: str, topic: str) -> TopicStatus | None:
+        return self.by_topic.get(connector, _NO_TOPICS).get(topic)
+
+
+@dataclass(slots=True)
+class StatusTopicFold:
+    """Invariant: no connector has an empty table of tasks or topics.
+
+    `runs` says who ran tasks last, which is not always who spoke last.
+    """
+
+    runs: TaskRunHistory = field(default_factory=TaskRunHistory)
+    _connectors: dict[str, RunStatus] = field(default_factory=dict)
+    _tasks: dict[str, Mapping[int, RunStatus]] = field(default_factory=dict)
+    _topics: dict[str, Mapping[str, TopicStatus]] = field(default_factory=dict)
+    _snapshot: StatusSnapshot | None = None
+
+    def apply(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        *,
+        offset: int,
+        author: StatusWriter = _UNKNOWN_WRITER,
+    ) -> StatusChange | SkippedRecord | None:
+        """Take the record at `offset` of its partition; say what it changed.
+
+        All records of one key are in one partition, so their order is all that counts.
+        """
+        del offset  # folds are called alike
+        name = "" if key is None else key.decode("utf-8", "replace")
+        try:
+            change = self._take(status_records.split_key(name), value, author)
+        except (InvalidRecord, MalformedJson) as error:
+            return SkippedRecord(f"'{name}': {error}")
+        if change is not None:
+            self._snapshot = None
+        return change
+
+    def snapshot(self) -> StatusSnapshot:
+        if self._snapshot is None:
+            self._snapshot = StatusSnapshot(
+                by_connector=MappingProxyType(dict(self._connectors)),
+                by_task=MappingProxyType(dict(self._tasks)),
+                by_topic=MappingProxyType(dict(self._topics)),
+            )
+        return self._snapshot
+
+    def _take(
+        self,
+        about: StatusSubject | TopicStatusKey,
+        value: bytes | None,
+        author: StatusWriter,
+    ) -> StatusChange | None:
+        match about:
+            case TopicStatusKey():
+                return self._take_topic(about, value)
+            case ConnectorTaskId():
+                return self._take_task(about, value, author)
+            case _:
+                return self._take_connector(about, value)
+
+    def _take_connector(self, name: str, value: bytes | None) -> StatusChange:
+        if value is None:
+            self._connectors.pop(name, None)
+            self._tasks.pop(name, None)
+            return StatusRemoved(name)
+        self._connectors[name] = status_records.read_status(java_json.decode_json(value))
+        return StatusChanged(name)
+
+    def _take_task(
+        self, task: ConnectorTaskId, value: bytes | None, author: StatusWriter
+    ) -> StatusChange | None:
+        """UNASSIGNED by somebody who had not yet heard that it runs elsewhere is stale.
+
+        (KAFKA-12525.) Should generations have started again, a newer word follows soon.
+        """
+        table = dict(self._tasks.get(task.connector, _NO_TASKS))
+        if value is None:
+            self.runs.take(task, None, author)
+            table.pop(task.task, None)
+            self._put_tasks(task.connector, table)
+            return StatusRemoved(task)
+        status = status_records.read_status(java_json.decode_json(value))
+        self.runs.take(task, status, author)
+        known = table.get(task.task)
+        if (
+            status.state is status_records.RunState.UNASSIGNED
+            and known is not None
+            and known.state is status_records.RunState.RUNNING
+            and known.generation >= status.generation
+        ):
+            return None
+        table[task.task] = status
+        self._put_tasks(task.connector, table)
+        return StatusChanged(task)
+
+    def _put_tasks(self, connector: str, table: dict[int, RunStatus]) -> None:
+        if table:
+            self._tasks[connector] = MappingProxyType(table)
+        else:
+            self._tasks.pop(connector, None)
+
+    def _take_topic(self, key: TopicStatusKey, value: bytes | None) -> StatusChange:
+        table = dict(self._topics.get(key.connector, _NO_TOPICS))
+        if value is None:
+            table.pop(key.topic, None)
+        else:
+            table[key.topic] = status_records.read_topic_status(java_json.decode_json(value))
+        if table:
+            self._topics[key.connector] = MappingProxyType(table)
+        else:
+            self._topics.pop(key.connector, None)
+        return ActiveTopicsChanged(key.connector)
+
+    def check_invariants(self) -> None:
+        assert all(self._tasks.values()), self._tasks
+        assert all(self._topics.values()), self._topics
+        self.runs.check_invariants()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusWriteTicket:
+    """One admitted write; hand it back to `may_retry`."""
+
+    subject: StatusSubject
+    status: RunStatus
+    safe: bool
+    life: int
+    sequence: int
+
+
+@dataclass(slots=True)
+class _SubjectWrites:
+    life: int
+    sequence: int = 0
+
+
+@dataclass(slots=True)
+class StatusWriteGuard:
+    """Invariant: lives never repeat, so no ticket outlives the removal of its subject's status."""
+
+    _generation: int = 0
+    _lives: int = 0
+    _subjects: dict[StatusSubject, _SubjectWrites] = field(default_factory=dict)
+
+    def admit(
+        self,
+        subject: StatusSubject,
+        status: RunStatus,
+        *,
+        safe: bool,
+        known: StatusSnapshot,
+    ) -> StatusWriteTicket | None:
+        """A ticket to write it with, or None where another worker's word stands."""
+        self._generation = status.generation
+        if safe and not _is_superseded_by(known.get(subject), status):
+            return None
+        entry = self._subjects.get(subject)
+        if entry is None:
+            self._lives += 1
+            entry = self._subjects[subject] = _SubjectWrites(self._lives)
+        entry.sequence += 1
+        return StatusWriteTicket(
+            subject=subject, status=status, safe=safe, life=entry.life, sequence=entry.sequence
+        )
+
+    def observe(self, change: StatusChange) -> None:
+        """Hear what was read: whose status was removed is not to be brought back by a retry."""
+        if not isinstance(change, StatusRemoved):
+            return
+        self._subjects.pop(change.subject, None)
+        if isinstance(change.subject, str):
+            for subject in list(self._subjects):
+                if isinstance(subject, ConnectorTaskId) and subject.connector == change.subject:
+                    del self._subjects[subject]
+
+    def may_retry(self, ticket: StatusWriteTicket, *, known: StatusSnapshot) -> bool:
+        """Is the lost write still worth making: nothing newer was said, by us or by others?
+
+        (Java tries older plain writes again too, which may then come behind newer ones.)
+        """
+        entry = self._subjects.get(ticket.subject)
+        if entry is None or (entry.life, entry.sequence) != (ticket.life, ticket.sequence):
+            return False
+        if ticket.status.generation != self._generation:
+            return False
+        return not ticket.safe or _is_superseded_by(known.get(ticket.subject), ticket.status)
+
+
+def _is_superseded_by(known: RunStatus | None, status: RunStatus) -> bool:
+    return (
+        known is None
+        or known.worker_id == status.worker_id
+        or known.generation <= status.generation
+    )

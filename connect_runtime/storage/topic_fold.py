@@ -1,0 +1,123 @@
+"""What the three backing stores share: a fold over a log, and acknowledged writes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from connect_runtime.base import plurals
+from connect_runtime.base.errors import ConnectError, RetriableError
+from connect_runtime.storage.shared_log import (
+    KeyedRecord,
+    SharedLog,
+    SharedLogRecord,
+    SkippedRecord,
+)
+
+_LOG = logging.getLogger(__name__)
+
+Change = TypeVar("Change")
+Change_co = TypeVar("Change_co", covariant=True)
+
+
+class TopicFold(Protocol[Change_co]):
+    """As `core.state` has them."""
+
+    def apply(
+        self, key: bytes | None, value: bytes | None, *, offset: int
+    ) -> Change_co | SkippedRecord | None: ...
+
+
+AnyFold = TypeVar("AnyFold", bound=TopicFold[Any])
+
+
+def _apply_record(
+    fold: TopicFold[Change], record: SharedLogRecord
+) -> Change | SkippedRecord | None:
+    """What is in a record, whoever wrote it."""
+    return fold.apply(record.key, record.value, offset=record.offset)
+
+
+class FoldedTopic(Generic[AnyFold, Change]):
+    """Implements `LogListener`. Hold `lock` to look at `fold`.
+
+    Invariant: `fold` has all that was told so far; when the log starts over it stays as it was
+    until the new one has caught up, so nobody sees a half.
+    """
+
+    def __init__(
+        self,
+        *,
+        make: Callable[[], AnyFold],
+        on_change: Callable[[Change], None],
+        on_replayed: Callable[[AnyFold | None, AnyFold], None] = lambda _before, _now: None,
+        take: Callable[[AnyFold, SharedLogRecord], Change | SkippedRecord | None] = _apply_record,
+    ) -> None:
+        """`on_change` hears what records changed, after `fold` did; `on_replayed` the fold that
+        stood before the log was started over (None the first time), and the one that stands now,
+        with the lock held. Both are called on the log's thread. `take` has a fold take a record."""
+        self.lock = threading.RLock()
+        self.fold = make()
+        self._make = make
+        self._on_change = on_change
+        self._on_replayed = on_replayed
+        self._take = take
+        self._replayed_once = False
+        self._anew: AnyFold | None = None
+
+    def on_record(self, record: SharedLogRecord) -> None:
+        """See `LogListener`; so for all below."""
+        with self.lock:
+            fold = self.fold if self._anew is None else self._anew
+            change = self._take(fold, record)
+        if isinstance(change, SkippedRecord):
+            _LOG.warning(
+                "skipping the record of %s-%d at offset %d: %s",
+                record.topic,
+                record.partition,
+                record.offset,
+                change.reason,
+            )
+        elif change is not None:
+            self._on_change(change)
+
+    def on_replayed(self) -> None:
+        with self.lock:
+            before = self.fold if self._replayed_once else None
+            if self._anew is not None:
+                self.fold, self._anew = self._anew, None
+            self._replayed_once = True
+            self._on_replayed(before, self.fold)
+
+    def on_start_over(self) -> None:
+        with self.lock:
+            self._anew = self._make()
+
+
+def write_records(log: SharedLog, records: Sequence[KeyedRecord], timeout_s: float) -> None:
+    """Send them in this order, wait for all. Raises the first failure; `RetriableError` when time
+    is up: then they may be written, or may still be."""
+    answers: list[ConnectError | None] = []
+    changed = threading.Condition()
+
+    def note(error: ConnectError | None) -> None:
+        with changed:
+            answers.append(error)
+            changed.notify_all()
+
+    for record in records:
+        log.send(record, on_recorded=note)
+    with changed:
+        if not changed.wait_for(lambda: len(answers) == len(records), timeout=timeout_s):
+            missing = len(records) - len(answers)
+            raise RetriableError(
+                f"writing to {log.name}: {missing} of "
+                f"{plurals.format_count(len(records), 'record')} "
+                f"{plurals.conjugate(missing, 'were')} not acknowledged within {timeout_s:.0f} s; "
+                "they may be there all the same"
+            )
+        failed = [error for error in answers if error is not None]
+    if failed:
+        raise failed[0]

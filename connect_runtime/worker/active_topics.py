@@ -1,0 +1,52 @@
+"""Records which topics a task uses (KIP-558), whenever it uses one that is not recorded.
+
+A topic that is still in use after `PUT .../topics/reset` is therefore soon recorded again. Java:
+recordActiveTopic of its worker tasks.
+"""
+
+from __future__ import annotations
+
+import math
+
+from connect_runtime.base.ids import ConnectorTaskId
+from connect_runtime.base.timing import Clock
+from connect_runtime.herder.worker_interface import StatusWriterInterface
+from connect_runtime.storage.status_records import TopicStatus
+
+RECHECK_INTERVAL_S = 1.0
+"""A topic that is used all the time is looked for no more often."""
+
+
+class ActiveTopics:
+    """Of one task, for its own thread. Not `tracked`: nothing is said."""
+
+    def __init__(
+        self,
+        task: ConnectorTaskId,
+        *,
+        statuses: StatusWriterInterface,
+        clock: Clock,
+        tracked: bool,
+    ) -> None:
+        self._task = task
+        self._statuses = statuses
+        self._clock = clock
+        self._tracked = tracked
+        self._look_s: dict[str, float] = {}
+
+    def used(self, topic: str) -> None:
+        """Records of it came or go. Never waits."""
+        now_s = self._clock.now_s()
+        if not self._tracked or now_s < self._look_s.get(topic, -math.inf):
+            return
+        self._look_s[topic] = now_s + RECHECK_INTERVAL_S
+        if self._statuses.knows_topic(self._task.connector, topic):
+            return
+        self._statuses.put_topic(
+            TopicStatus(
+                topic=topic,
+                connector=self._task.connector,
+                task=self._task.task,
+                discovered_ms=self._clock.wall_ms(),
+            )
+        )

@@ -1,0 +1,370 @@
+"""Reads, alters and resets the offsets of a stopped connector (KIP-875).
+
+A source connector's offsets are in the offset store; a sink connector's are those of its consumer
+group. The caller has checked that the connector is stopped. Messages are Java's. Java:
+Worker.connectorOffsets, Worker.modifyConnectorOffsets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from connect_runtime.api.connector import Connector, SinkConnector, SourceConnector
+from connect_runtime.api.errors import ConnectError, UnsupportedOperationError
+from connect_runtime.api.records import SourceOffset
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.base.timing import Deadline
+from connect_runtime.config import client_settings
+from connect_runtime.herder.herder_api import (
+    ConnectorOffset,
+    ConnectorOffsets,
+    ConnectorOffsetsModified,
+    ConnectRestError,
+)
+from connect_runtime.storage import offset_store
+from connect_runtime.storage.cluster_config_state import RawConfig
+from connect_runtime.storage.offset_topic import SourcePartition
+from connect_runtime.worker import offset_parsing, task_factory
+from connect_runtime.worker.offset_parsing import InvalidSinkOffsetError, NormalizedSourceOffset
+from connect_runtime.worker.task_client_interfaces import (
+    ConsumerGroupInUseError,
+    GroupOffsetsClient,
+)
+from connect_runtime.worker.task_factory import ResolvedConfig, WorkerDeps
+
+
+class ConnectorRole(enum.Enum):
+    """Of a connector; the value is its name in messages."""
+
+    SOURCE = "source"
+    SINK = "sink"
+
+
+class OffsetChange(enum.Enum):
+    """What is done to offsets: as a verb and as its participle."""
+
+    ALTER = ("alter", "altered")
+    RESET = ("reset", "reset")
+
+    @property
+    def verb(self) -> str:
+        return self.value[0]
+
+    @property
+    def done(self) -> str:
+        return self.value[1]
+
+
+def format_success(change: OffsetChange, *, by_connector_too: bool) -> str:
+    """It is done. `by_connector_too`: what its `alter_offsets` answered."""
+    if by_connector_too:
+        return f"The offsets for this connector have been {change.done} successfully"
+    return (
+        f"The Connect framework-managed offsets for this connector have been {change.done} "
+        "successfully. However, if this connector manages offsets externally, they will need to "
+        f"be manually {change.done} in the system that the connector uses."
+    )
+
+
+def format_unsupported(connector: str) -> str:
+    """The connector refuses to have its offsets changed by others."""
+    return (
+        f"Failed to modify offsets for connector {connector} because it doesn't support external "
+        "modification of offsets"
+    )
+
+
+def format_read_failure(kind: ConnectorRole, connector: str) -> str:
+    """Of a sink these are its consumer group's."""
+    what = "consumer group offsets" if kind is ConnectorRole.SINK else "offsets"
+    return f"Failed to retrieve {what} for {kind.value} connector {connector}"
+
+
+def format_change_failure(kind: ConnectorRole, connector: str) -> str:
+    """For any reason that has no words of its own."""
+    return f"Failed to modify offsets for {kind.value} connector {connector}"
+
+
+def format_connector_timeout(kind: ConnectorRole, connector: str) -> str:
+    """Its `alter_offsets` took all the time there was."""
+    return (
+        f"Timed out while calling the 'alterOffsets' method for {kind.value} connector {connector}"
+    )
+
+
+def format_topic_read_timeout(connector: str) -> str:
+    """Of a source: what it has could not be read in time."""
+    return (
+        "Timed out while trying to read to the end of the offsets topic prior to modifying offsets "
+        f"for source connector {connector}"
+    )
+
+
+def format_write_timeout(connector: str) -> str:
+    """Of a source."""
+    return f"Timed out while attempting to modify offsets for source connector {connector}"
+
+
+def format_list_failure(connector: str) -> str:
+    """Of a sink: what its group has."""
+    return f"Failed to list offsets prior to resetting offsets for sink connector {connector}"
+
+
+def format_group_failure(change: OffsetChange, connector: str) -> str:
+    """Of a sink: its group's offsets could not be changed."""
+    sink = "sink " if change is OffsetChange.RESET else ""
+    return f"Failed to {change.verb} consumer group offsets for {sink}connector {connector}"
+
+
+def format_group_in_use(change: OffsetChange, connector: str) -> str:
+    """Of a sink: somebody is in its group, and only its members may change offsets then."""
+    return (
+        f"Failed to {change.verb} consumer group offsets for connector {connector} either because "
+        "its tasks haven't stopped completely yet or the connector was resumed before the request "
+        f"to {change.verb} its offsets could be successfully completed. If the connector is in a "
+        "stopped state, this operation can be safely retried. If it doesn't eventually succeed, "
+        "the Connect cluster may need to be restarted to get rid of the zombie sink tasks."
+    )
+
+
+_LOG = logging.getLogger(__name__)
+_BAD_REQUEST_STATUS = 400
+
+REQUEST_TIMEOUT_S = 90.0
+"""Of one request, the connector's own part included: as long as REST waits for it in Java."""
+
+OffsetPairs = Sequence[tuple[Mapping[str, object], "Mapping[str, object] | None"]]
+SinkOffsetChanges = Mapping[TopicPartition, "int | None"]
+
+
+class ConnectorOffsetRequests:
+    """Holds no state: any thread may ask, and waits, for up to `REQUEST_TIMEOUT_S` or what a
+    connector's own `alter_offsets` takes."""
+
+    def __init__(self, around: WorkerDeps) -> None:
+        self._around = around
+
+    def read(self, name: str, config: RawConfig) -> ConnectorOffsets:
+        """All offsets of the connector. Raises `ConnectError`, with Java's words."""
+        props = self._around.resolved(config)
+        made = self._instance(name, props)
+        with _wrap_unexpected_errors(format_read_failure(_get_connector_role(made), name)):
+            if isinstance(made, SinkConnector):
+                return _build_offsets_reply(_SinkOffsetRequests(name, props, self._around).read())
+            return _build_offsets_reply(self._around.offsets.read_all(name, REQUEST_TIMEOUT_S))
+
+    def modify(
+        self, name: str, config: RawConfig, offsets: OffsetPairs | None
+    ) -> ConnectorOffsetsModified:
+        """Alter these offsets, or with None reset all, and say so.
+
+        The connector's `alter_offsets` is asked first; it may refuse. Raises `Refusal` 400 for a
+        sink's offsets that are none, else `ConnectError`; with Java's words.
+        """
+        props = self._around.resolved(config)
+        made = self._instance(name, props)
+        change = OffsetChange.RESET if offsets is None else OffsetChange.ALTER
+        with _wrap_unexpected_errors(format_change_failure(_get_connector_role(made), name)):
+            if isinstance(made, SinkConnector):
+                done = _SinkOffsetRequests(name, props, self._around).modify(made, offsets)
+            else:
+                assert isinstance(made, SourceConnector), made
+                done = _SourceOffsetRequests(name, props, self._around).modify(made, offsets)
+        _LOG.info("offsets of connector %s: %s", name, change.done)
+        return ConnectorOffsetsModified(format_success(change, by_connector_too=done))
+
+    def _instance(self, name: str, props: ResolvedConfig) -> Connector:
+        """Whatever else is configured: it may run elsewhere, by other means than ours."""
+        with _wrap_unexpected_errors(f"creating connector {name}, to ask it about its offsets"):
+            return task_factory.instantiate_connector(props, self._around)
+
+
+def _build_offsets_reply(
+    pairs: Iterable[tuple[Mapping[str, object], Mapping[str, object] | None]],
+) -> ConnectorOffsets:
+    return ConnectorOffsets(
+        tuple(ConnectorOffset(partition=at, offset=offset) for at, offset in pairs)
+    )
+
+
+def _get_connector_role(made: Connector) -> ConnectorRole:
+    return ConnectorRole.SINK if isinstance(made, SinkConnector) else ConnectorRole.SOURCE
+
+
+class _SinkOffsetRequests:
+    """Those of one connector's group."""
+
+    def __init__(self, name: str, props: ResolvedConfig, around: WorkerDeps) -> None:
+        self._name = name
+        self._props = props
+        self._around = around
+        self._group = client_settings.get_sink_group_id(around.config, props, name)
+        self._time = _RequestDeadline(around)
+
+    def read(self) -> list[tuple[dict[str, object], dict[str, object]]]:
+        kind = ConnectorRole.SINK
+        with self._admin() as admin, _replace_error_message(format_read_failure(kind, self._name)):
+            return offset_parsing.format_sink_offsets(admin.fetch(self._group, REQUEST_TIMEOUT_S))
+
+    def modify(self, made: SinkConnector, given: OffsetPairs | None) -> bool:
+        """Whether the connector had a part in it."""
+        kind = ConnectorRole.SINK
+        with self._admin() as admin:
+            wanted = self._all(admin) if given is None else _parse_sink_request(given)
+            with _require_support(self._name):
+                done = bool(made.alter_offsets(self._props, wanted))
+            self._time.check(format_connector_timeout(kind, self._name))
+            if given is None:
+                self._reset(admin)
+            else:
+                self._alter(admin, wanted)
+        return done
+
+    def _all(self, admin: GroupOffsetsClient) -> SinkOffsetChanges:
+        with _replace_error_message(format_list_failure(self._name)):
+            return dict.fromkeys(admin.fetch(self._group, self._time.left_s))
+
+    def _reset(self, admin: GroupOffsetsClient) -> None:
+        with self._refused(OffsetChange.RESET):
+            admin.delete(self._group, self._time.left_s)
+
+    def _alter(self, admin: GroupOffsetsClient, wanted: SinkOffsetChanges) -> None:
+        """What fails ends it: then nothing is taken away."""
+        negative = offset_parsing.find_negative_offset(wanted)
+        if negative is not None:
+            _LOG.error("offsets of %s: %s may not be below 0", self._name, negative)
+            raise ConnectError(format_change_failure(ConnectorRole.SINK, self._name))
+        kept = {each: offset for each, offset in wanted.items() if offset is not None}
+        gone = wanted.keys() - kept.keys()
+        with self._refused(OffsetChange.ALTER):
+            if kept:
+                admin.commit(self._group, kept, self._time.left_s)
+            if gone:
+                admin.forget(self._group, gone, self._time.left_s)
+
+    @contextlib.contextmanager
+    def _refused(self, change: OffsetChange) -> Iterator[None]:
+        try:
+            with _replace_error_message(
+                format_group_failure(change, self._name), but=(ConsumerGroupInUseError,)
+            ):
+                yield
+        except ConsumerGroupInUseError as error:
+            raise _log_and_build_error(format_group_in_use(change, self._name), error) from error
+
+    def _admin(self) -> contextlib.closing[GroupOffsetsClient]:
+        plan = client_settings.build_offsets_admin_config(
+            self._around.config, self._props, self._name
+        )
+        return contextlib.closing(self._around.clients.group_offsets(plan))
+
+
+class _SourceOffsetRequests:
+    """Those of one connector in the store. Under exactly-once its producers were fenced before."""
+
+    def __init__(self, name: str, props: ResolvedConfig, around: WorkerDeps) -> None:
+        self._name = name
+        self._props = props
+        self._offsets = around.offsets
+        self._time = _RequestDeadline(around)
+
+    def modify(self, made: SourceConnector, given: OffsetPairs | None) -> bool:
+        """Whether the connector had a part in it."""
+        known = self._partitions()
+        pairs: list[NormalizedSourceOffset] = [(each, None) for each in known]
+        if given is not None:
+            pairs = offset_parsing.normalize_source_offsets(given)
+        with _require_support(self._name):
+            asked = [SourceOffset(partition, offset) for partition, offset in pairs]
+            done = bool(made.alter_offsets(self._props, asked))
+        self._time.check(format_connector_timeout(ConnectorRole.SOURCE, self._name))
+        if pairs:
+            self._write(pairs)
+        return done
+
+    def _partitions(self) -> Sequence[SourcePartition]:
+        """Read also where none is asked for: it is by what is stored that keys are chosen."""
+        try:
+            return self._offsets.partitions(self._name, self._time.left_s)
+        except ConnectError as error:
+            if self._time.is_up:
+                raise _log_and_build_error(format_topic_read_timeout(self._name), error) from error
+            raise
+
+    def _write(self, pairs: offset_store.OffsetPairs) -> None:
+        try:
+            offset_store.commit_offsets(
+                self._offsets, self._name, pairs, timeout_s=self._time.left_s
+            )
+        except ConnectError as error:
+            text = format_change_failure(ConnectorRole.SOURCE, self._name)
+            if self._time.is_up:
+                text = format_write_timeout(self._name)
+            raise _log_and_build_error(text, error) from error
+
+
+class _RequestDeadline:
+    """What is left of a request's."""
+
+    def __init__(self, around: WorkerDeps) -> None:
+        self._clock = around.clock
+        self._end = Deadline.after(REQUEST_TIMEOUT_S, now_s=around.clock.now_s())
+
+    @property
+    def left_s(self) -> float:
+        return self._end.left_s(self._clock.now_s())
+
+    @property
+    def is_up(self) -> bool:
+        return self._end.passed(self._clock.now_s())
+
+    def check(self, otherwise: str) -> None:
+        if self.is_up:
+            raise _log_and_build_error(otherwise, None)
+
+
+def _parse_sink_request(given: OffsetPairs) -> SinkOffsetChanges:
+    try:
+        return offset_parsing.parse_sink_offsets(given)
+    except InvalidSinkOffsetError as error:
+        raise ConnectRestError(_BAD_REQUEST_STATUS, str(error)) from error
+
+
+@contextlib.contextmanager
+def _wrap_unexpected_errors(text: str) -> Iterator[None]:
+    """What has no words for users, for example of a plugin's making, gets these."""
+    try:
+        yield
+    except ConnectError:
+        raise
+    except Exception as error:
+        raise _log_and_build_error(text, error) from error
+
+
+@contextlib.contextmanager
+def _replace_error_message(
+    text: str, *, but: tuple[type[ConnectError], ...] = ()
+) -> Iterator[None]:
+    """Java says this, whatever the cluster said, which is in the log."""
+    try:
+        yield
+    except ConnectError as error:
+        if isinstance(error, but):
+            raise
+        raise _log_and_build_error(text, error) from error
+
+
+@contextlib.contextmanager
+def _require_support(name: str) -> Iterator[None]:
+    try:
+        yield
+    except UnsupportedOperationError as error:
+        raise _log_and_build_error(format_unsupported(name), error) from error
+
+
+def _log_and_build_error(text: str, cause: Exception | None) -> ConnectError:
+    _LOG.error("%s%s", text, "" if cause is None else f": {cause}", exc_info=cause)
+    return ConnectError(text)

@@ -1,0 +1,467 @@
+"""Validates connector configurations and lists the plugins and their keys, for REST.
+
+Runs on the caller's thread and may take as long as a plugin does. A converter that fails is an
+error of its own key. The result shows users' names for classes, and placeholders in place of
+secrets. Java: AbstractHerder.validateConnectorConfig, validateConverterConfig,
+connectorPluginConfig.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from connect_runtime.api import config_def, config_infos, config_types, converter
+from connect_runtime.api.config_def import ConfigDef, ConfigKey, ConfigValue
+from connect_runtime.api.config_infos import ConfigInfo, ConfigInfos, ConfigKeyInfo, ConfigValueInfo
+from connect_runtime.api.config_types import Type
+from connect_runtime.api.connector import (
+    Connector,
+    SinkConnector,
+    SourceConnector,
+    TransactionBoundaries,
+)
+from connect_runtime.api.converter import ConverterType
+from connect_runtime.api.errors import ConfigError, ConnectError, NotFoundError
+from connect_runtime.api.task import TransactionBoundary
+from connect_runtime.config import connector_config, connector_keys
+from connect_runtime.config.connector_config import ConfigValues, ConnectorProps
+from connect_runtime.config.worker_config import DistributedConfig, WorkerConfig
+from connect_runtime.herder.herder_api import (
+    ConnectorType,
+    ConnectRestError,
+    PluginInfo,
+    PluginType,
+)
+from connect_runtime.plugins.plugin_aliases import PluginRegistry
+from connect_runtime.storage.cluster_config_state import RawConfig
+from connect_runtime.worker import installed_plugins, plugin_recommenders, plugin_versions
+from connect_runtime.worker.installed_plugins import InstalledPlugins
+from connect_runtime.worker.plugin_recommenders import ConverterChoice
+
+_CLASS_TYPE = Type.CLASS.value
+ClassNames = Mapping[str, str]
+"""By the full name of a class here: the name that users have for it, Java's where there is one."""
+
+
+def rename_key_classes(
+    infos: Sequence[ConfigKeyInfo], names: ClassNames
+) -> tuple[ConfigKeyInfo, ...]:
+    return tuple(_rename_default_class(each, names) for each in infos)
+
+
+def redact_infos(
+    infos: ConfigInfos,
+    *,
+    given: Mapping[str, str | None],
+    resolved: Mapping[str, str | None],
+    names: ClassNames,
+) -> ConfigInfos:
+    """`given` has `${…}` where `resolved` has what it stands for; only the former is shown."""
+    hidden = {name for name, value in given.items() if value != resolved.get(name)}
+
+    def present(info: ConfigInfo) -> ConfigInfo:
+        definition, value = info.definition, info.value
+        if definition is not None and definition.type == _CLASS_TYPE:
+            definition = _rename_default_class(definition, names)
+            value = None if value is None else _rename_class_value(value, names)
+        if value is not None and value.name in hidden:
+            value = _redact_value(value, given[value.name])
+        return ConfigInfo(definition=definition, value=value)
+
+    return dataclasses.replace(infos, configs=tuple(present(each) for each in infos.configs))
+
+
+def _rename_class_value(value: ConfigValueInfo, names: ClassNames) -> ConfigValueInfo:
+    name = _get_class_name(value.value, names)
+    told = value.errors
+    if value.value is not None and name is not None:
+        told = tuple(each.replace(f"class {value.value} ", f"class {name} ") for each in told)
+    return dataclasses.replace(
+        value,
+        value=name,
+        recommended_values=tuple(
+            sorted(str(_get_class_name(each, names)) for each in value.recommended_values)
+        ),
+        errors=told,
+    )
+
+
+def _redact_value(value: ConfigValueInfo, reference: str | None) -> ConfigValueInfo:
+    message = f"Invalid value {reference} for configuration {value.name}: what it stands for is not"
+    return dataclasses.replace(
+        value,
+        value=reference if value.value != config_types.HIDDEN_PASSWORD else value.value,
+        errors=tuple(f"{message} valid" for _ in value.errors),
+    )
+
+
+def _rename_default_class(info: ConfigKeyInfo, names: ClassNames) -> ConfigKeyInfo:
+    if info.type != _CLASS_TYPE:
+        return info
+    return dataclasses.replace(info, default_value=_get_class_name(info.default_value, names))
+
+
+def _get_class_name(name: str | None, names: ClassNames) -> str | None:
+    return None if name is None else names.get(name, name)
+
+
+_LOG = logging.getLogger(__name__)
+_CONVERTER_TYPES = {
+    plugin_recommenders.HEADER_CONVERTER: ConverterType.HEADER,
+    plugin_recommenders.KEY_CONVERTER: ConverterType.KEY,
+    plugin_recommenders.VALUE_CONVERTER: ConverterType.VALUE,
+}
+
+
+def validate_converters(
+    config: ConnectorProps,
+    values: ConfigValues,
+    *,
+    plugins: InstalledPlugins,
+) -> ConfigInfos:
+    """Their keys, each with the converter's prefix; what else is wrong is added to `values`."""
+    found = [
+        _validate_converter(key, config, values=values, plugins=plugins)
+        for key in installed_plugins.CONVERTER_KIND_BY_KEY
+    ]
+    return config_infos.merge_config_infos(
+        "",
+        [info for infos in found for info in infos.configs],
+        groups=[group for infos in found for group in infos.groups],
+    )
+
+
+_NO_INFOS = config_infos.merge_config_infos("", [], groups=[])
+
+
+def _validate_converter(
+    key: str,
+    config: ConnectorProps,
+    *,
+    values: ConfigValues,
+    plugins: InstalledPlugins,
+) -> ConfigInfos:
+    version_key = plugin_recommenders.build_version_key(key)
+    of = values[key].value
+    wrong = values[key].error_messages or values[version_key].error_messages
+    if config.get(key) is None or wrong or not isinstance(of, type):
+        return _NO_INFOS
+    name = plugins.name(of)
+    try:
+        instance = installed_plugins.instantiate_plugin(of, name)
+    except ConnectError as error:
+        connector_config.add_error(values, key, f"Failed to load class {name}: {error}")
+        return _NO_INFOS
+    try:
+        if not _check_converter_version(instance, name, config=config, key=key, values=values):
+            return _NO_INFOS
+        return _get_converter_config_def(instance, key, config=config, values=values)
+    finally:
+        _close_converter(instance, name)
+
+
+def _check_converter_version(
+    instance: Any,
+    name: str,
+    *,
+    config: ConnectorProps,
+    key: str,
+    values: ConfigValues,
+) -> bool:
+    version_key = plugin_recommenders.build_version_key(key)
+    wanted = config.get(version_key)
+    try:
+        refused = plugin_versions.explain_version_mismatch(
+            name, wanted, installed_plugins.list_plugin_versions(instance)
+        )
+    except ConfigError as error:
+        connector_config.add_error(values, version_key, str(error))
+        return False
+    if refused is not None:
+        connector_config.add_error(values, key, refused)
+        connector_config.add_error(values, version_key, refused)
+    return refused is None
+
+
+def _get_converter_config_def(
+    instance: Any, key: str, *, config: ConnectorProps, values: ConfigValues
+) -> ConfigInfos:
+    word = key.replace(".", " ")
+    try:
+        definition = installed_plugins.get_optional_config_def(instance)
+    except ConnectError as error:
+        connector_config.add_error(values, key, f"Failed to load ConfigDef from {word}: {error}")
+        return _NO_INFOS
+    if definition is None:
+        _LOG.warning("%s has no definition of its keys: they are not looked at", word)
+        return _NO_INFOS
+    try:
+        return installed_plugins.call_plugin(
+            instance, "config", lambda: _validate_converter_config(definition, key, config)
+        )
+    except ConnectError as error:
+        message = f"Failed to perform config validation for {word}: {error}"
+        connector_config.add_error(values, key, message)
+        return _NO_INFOS
+
+
+def _validate_converter_config(
+    definition: ConfigDef, key: str, config: Mapping[str, str | None]
+) -> ConfigInfos:
+    prefix = f"{key}."
+    own = {
+        converter.TYPE_CONFIG: _CONVERTER_TYPES[key].value,
+        **config_def.with_prefix(config, prefix),
+    }
+    infos = [
+        _build_prefixed_info(definition.keys.get(value.name), value, prefix)
+        for value in definition.validate(own)
+    ]
+    return config_infos.merge_config_infos("", infos, groups=definition.groups)
+
+
+def _build_prefixed_info(key: ConfigKey | None, value: ConfigValue, prefix: str) -> ConfigInfo:
+    of: Type | None = None if key is None else key.type
+    return ConfigInfo(
+        definition=None if key is None else config_infos.build_key_info(key, prefix=prefix),
+        value=config_infos.build_value_info(value, of, prefix=prefix),
+    )
+
+
+def _close_converter(instance: Any, name: str) -> None:
+    try:
+        instance.close()
+    except BaseException as error:  # noqa: BLE001 - of others' code: it is done with
+        _LOG.warning(
+            "closing %s after its validation: %s", name, installed_plugins.describe_error(error)
+        )
+
+
+CONNECTOR_CLASS_KEY = "connector.class"
+_TRANSACTION_BOUNDARY_KEY = "transaction.boundary"
+_BAD_REQUEST_STATUS = 400
+
+_Result = TypeVar("_Result")
+ResolveConfig = Callable[[RawConfig], Mapping[str, str | None]]
+"""Fills `${…}` in; raises `ConnectError`."""
+
+
+class ConnectorValidator:
+    """Of one worker; any thread may ask, and several at once."""
+
+    def __init__(
+        self,
+        *,
+        installed: PluginRegistry,
+        worker: WorkerConfig,
+        resolve: ResolveConfig,
+    ) -> None:
+        self._installed = installed
+        self._plugins = InstalledPlugins(installed, worker=worker)
+        self._worker = worker
+        self._resolve = resolve
+
+    def plugins(self) -> tuple[PluginInfo, ...]:
+        """See `ports.herder.Herder`; so for all below. At the first call plugins are made."""
+        return tuple(
+            PluginInfo(
+                class_name=each.class_name,
+                type=PluginType(each.kind.value),
+                version=each.version,
+            )
+            for each in self._installed.installed()
+        )
+
+    def connector_type(self, config: RawConfig | None) -> ConnectorType:
+        name = None if config is None else config.get(CONNECTOR_CLASS_KEY)
+        if name is None:
+            return ConnectorType.UNKNOWN
+        try:
+            of = self._plugins.find(name, *installed_plugins.CONNECTOR_KINDS)
+        except ConfigError:
+            return ConnectorType.UNKNOWN
+        sink = issubclass(of, SinkConnector)
+        return ConnectorType.SINK if sink else ConnectorType.SOURCE
+
+    def plugin_config(self, plugin: str, version: str | None) -> tuple[ConfigKeyInfo, ...]:
+        """Its own keys first, then those that all connectors have."""
+        try:
+            of = self._plugins.find(plugin)
+        except ConfigError:
+            raise NotFoundError(f"Unknown plugin {plugin}.") from None
+        return _raise_as_rest_error(lambda: self._keys_of(of, version))
+
+    def _keys_of(self, of: type[Any], version: str | None) -> tuple[ConfigKeyInfo, ...]:
+        name = self._plugins.name(of)
+        instance = installed_plugins.instantiate_plugin(of, name)
+        installed_plugins.check_plugin_version(instance, name, version)
+        definition = installed_plugins.get_config_def(instance)
+        keys = dict(definition.keys)
+        if isinstance(instance, Connector):
+            base = plugin_recommenders.enrich_config_def(
+                _get_base_config_def(instance),
+                connector_version=next(
+                    iter(installed_plugins.list_plugin_versions(instance)), None
+                ),
+                choices=self._plugins.choices(),
+            )
+            keys = {**keys, **{name: key for name, key in base.keys.items() if name not in keys}}
+        infos = installed_plugins.call_plugin(
+            instance, "config", lambda: [config_infos.build_key_info(key) for key in keys.values()]
+        )
+        return rename_key_classes(infos, self._plugins.names())
+
+    def validate(self, config: RawConfig) -> ConfigInfos:
+        """`Refusal` 400 as well for a connector that has no definition, or a version unheard of."""
+        return _raise_as_rest_error(lambda: self._validated(config))
+
+    def _validated(self, config: RawConfig) -> ConfigInfos:
+        resolved = dict(self._resolve(config))
+        name = resolved.get(CONNECTOR_CLASS_KEY)
+        if name is None:
+            raise ConfigError(
+                f"Connector config {{{', '.join(config)}}} contains no connector type"
+            )
+        made = installed_plugins.instantiate_plugin(
+            self._plugins.find(name, *installed_plugins.CONNECTOR_KINDS), f"connector {name}"
+        )
+        one = _ConnectorConfigValidation(made, resolved, plugins=self._plugins, worker=self._worker)
+        return redact_infos(
+            one.validated(name), given=config, resolved=resolved, names=self._plugins.names()
+        )
+
+
+class _ConnectorConfigValidation:
+    """The validation of one configuration."""
+
+    def __init__(
+        self,
+        made: Connector,
+        config: ConnectorProps,
+        *,
+        plugins: InstalledPlugins,
+        worker: WorkerConfig,
+    ) -> None:
+        self._made = made
+        self._config = config
+        self._plugins = plugins
+        self._worker = worker
+        self._sink = isinstance(made, SinkConnector)
+        self._versions = installed_plugins.list_plugin_versions(made)
+
+    def validated(self, name: str) -> ConfigInfos:
+        refused = plugin_versions.explain_version_mismatch(
+            self._plugins.name(type(self._made)),
+            self._config.get(plugin_recommenders.CONNECTOR_VERSION),
+            self._versions,
+        )
+        if refused is not None:
+            return self._of_another_version(name, refused)
+        default = installed_plugins.get_default_converter(self._made)
+        choices = self._plugins.choices(self._config, default=default)
+        definition = self._enriched(_get_base_config_def(self._made), choices)
+        values = definition.validate_all(self._config, load=self._plugins.load)
+        self._check(values)
+        converters = validate_converters(self._config, values, plugins=self._plugins)
+        overrides = connector_config.check_client_overrides(
+            self._worker, self._config, sink=self._sink
+        )
+        own = self._own(name, definition, values)
+        return config_infos.merge_config_infos(
+            name,
+            [*own.configs, *overrides, *converters.configs],
+            groups=[*own.groups, *converters.groups],
+        )
+
+    def _of_another_version(self, name: str, refused: str) -> ConfigInfos:
+        """What all connectors have in common is looked at, no more."""
+        definition = self._enriched(connector_keys.CONNECTOR, self._plugins.choices())
+        values = definition.validate_all(self._config, load=self._plugins.load)
+        for key in (CONNECTOR_CLASS_KEY, plugin_recommenders.CONNECTOR_VERSION):
+            connector_config.add_error(values, key, refused)
+        connector_config.check_null_values(values, self._config)
+        return config_infos.build_config_infos(
+            name, definition.keys, values=list(values.values()), groups=definition.groups
+        )
+
+    def _enriched(self, base: ConfigDef, choices: Mapping[str, ConverterChoice]) -> ConfigDef:
+        version = next(iter(self._versions), None)
+        return plugin_recommenders.enrich_config_def(
+            base, connector_version=version, choices=choices
+        )
+
+    def _check(self, values: ConfigValues) -> None:
+        """What no key shows alone."""
+        worker, config = self._worker, self._config
+        if self._sink:
+            connector_config.check_sink_topics(values, config)
+        if isinstance(worker, DistributedConfig):
+            if self._sink:
+                connector_config.check_consumer_group(values, config, workers=worker.group_id)
+            else:
+                self._check_boundary(values)
+        connector_config.check_unsupported_settings(
+            values, config, carried_out=self._made.carries_out
+        )
+        connector_config.check_token_endpoints(values, config, worker)
+        connector_config.check_null_values(values, config)
+
+    def _check_boundary(self, values: ConfigValues) -> None:
+        found = values[_TRANSACTION_BOUNDARY_KEY]
+        by_connector = TransactionBoundary.CONNECTOR.value
+        if found.error_messages or str(found.value).lower() != by_connector.lower():
+            return
+        made = self._made
+        assert isinstance(made, SourceConnector), made
+        try:
+            can = installed_plugins.call_plugin(
+                made,
+                "can_define_transaction_boundaries",
+                lambda: made.can_define_transaction_boundaries(self._props()),
+            )
+        except ConnectError as error:
+            message = f"An unexpected error occurred during validation: {error}"
+            connector_config.add_error(values, _TRANSACTION_BOUNDARY_KEY, message)
+            return
+        if can is not TransactionBoundaries.SUPPORTED:
+            connector_config.add_error(
+                values,
+                _TRANSACTION_BOUNDARY_KEY,
+                "The connector does not support connector-defined transaction boundaries with the"
+                " given configuration. Please reconfigure it to use a different transaction"
+                " boundary definition.",
+            )
+
+    def _own(self, name: str, definition: ConfigDef, values: ConfigValues) -> ConfigInfos:
+        """With what the connector itself says."""
+        own = installed_plugins.get_config_def(self._made)
+        found = installed_plugins.validate_connector_config(self._made, self._props())
+        collect = functools.partial(
+            config_infos.build_config_infos,
+            name,
+            {**definition.keys, **own.keys},
+            values=[*values.values(), *found],
+            groups=[*definition.groups, *own.groups],
+        )
+        return installed_plugins.call_plugin(self._made, "validate", collect)
+
+    def _props(self) -> dict[str, str]:
+        """For the plugin, to whom a null is as good as nothing."""
+        return {name: value for name, value in self._config.items() if value is not None}
+
+
+def _get_base_config_def(of: Connector) -> ConfigDef:
+    sink = isinstance(of, SinkConnector)
+    return connector_keys.SINK if sink else connector_keys.SOURCE
+
+
+def _raise_as_rest_error(work: Callable[[], _Result]) -> _Result:
+    """Raises `Refusal` for what is the asker's fault."""
+    try:
+        return work()
+    except ConfigError as error:
+        raise ConnectRestError(_BAD_REQUEST_STATUS, str(error)) from error

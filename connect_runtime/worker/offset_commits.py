@@ -1,0 +1,126 @@
+"""Commits a source task's offsets periodically without blocking the task.
+
+Offsets that could not be stored, or not in time, are retried together with newer ones. Java:
+SourceTaskOffsetCommitter, whose one thread for all tasks lets one task delay the others.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from connect_runtime.base.errors import ConnectError
+from connect_runtime.base.timing import Clock
+from connect_runtime.storage import offset_store
+from connect_runtime.storage.offset_store import OffsetBackingStore
+from connect_runtime.worker import submitted_offsets
+from connect_runtime.worker.submitted_offsets import CommittableOffsets
+from connect_runtime.worker.task_metrics import TaskMetrics
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class _CommitAttempt:
+    taken: CommittableOffsets
+    begun_s: float
+    ends_s: float
+    answered: bool = False
+    error: ConnectError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitTiming:
+    """`offset.flush.interval.ms` and `offset.flush.timeout.ms`."""
+
+    interval_s: float
+    timeout_s: float
+
+
+class SourceOffsetCommitter:
+    """For the task's thread. Invariant: what was taken and is not stored is in `_pending`, or in
+    the one attempt under way."""
+
+    def __init__(
+        self,
+        connector: str,
+        *,
+        offsets: OffsetBackingStore,
+        take: Callable[[], CommittableOffsets],
+        timing: OffsetCommitTiming,
+        metrics: TaskMetrics,
+        clock: Clock,
+    ) -> None:
+        self._connector = connector
+        self._offsets = offsets
+        self._take = take
+        self._timing = timing
+        self._metrics = metrics
+        self._clock = clock
+        self._pending = submitted_offsets.NOTHING_COMMITTABLE
+        self._attempt: _CommitAttempt | None = None
+        self._due_s = clock.now_s() + timing.interval_s
+        self._lock = threading.Lock()
+
+    def tick(self) -> bool:
+        """To be called often; True: a commit is done, or there was nothing to.
+
+        Raises `BadOffset` for offsets that can never be stored.
+        """
+        now_s = self._clock.now_s()
+        if self._attempt is not None:
+            return self._settle(self._attempt, now_s)
+        if now_s < self._due_s:
+            return False
+        self._due_s = now_s + self._timing.interval_s
+        self._pending = self._pending.then(self._take())
+        if not self._pending.offsets:
+            self._metrics.commit_ended(took_s=0.0)
+            return True
+        attempt = _CommitAttempt(self._pending, now_s, now_s + self._timing.timeout_s)
+        self._offsets.write(
+            self._connector,
+            attempt.taken.offsets,
+            on_done=lambda error: self._answer(attempt, error),
+        )
+        self._attempt, self._pending = attempt, submitted_offsets.NOTHING_COMMITTABLE
+        return self._settle(attempt, now_s)
+
+    def finish(self) -> None:
+        """All that may be committed by now; waits. Raises what went wrong."""
+        attempt, self._attempt = self._attempt, None
+        before = submitted_offsets.NOTHING_COMMITTABLE if attempt is None else attempt.taken
+        last = before.then(self._pending).then(self._take())
+        begun_s, took_s = self._clock.now_s(), None
+        try:
+            if last.offsets:
+                offset_store.commit_offsets(
+                    self._offsets, self._connector, last.offsets, timeout_s=self._timing.timeout_s
+                )
+            took_s = self._clock.now_s() - begun_s
+        finally:
+            self._metrics.commit_ended(took_s=took_s)
+
+    def _answer(self, attempt: _CommitAttempt, error: ConnectError | None) -> None:
+        with self._lock:
+            attempt.answered, attempt.error = True, error
+
+    def _settle(self, attempt: _CommitAttempt, now_s: float) -> bool:
+        with self._lock:
+            answered, error = attempt.answered, attempt.error
+        if answered and error is None:
+            self._attempt = None
+            self._metrics.commit_ended(took_s=now_s - attempt.begun_s)
+            return True
+        if not answered and now_s < attempt.ends_s:
+            return False
+        self._attempt, self._pending = None, attempt.taken
+        self._metrics.commit_ended(took_s=None)
+        _LOG.error(
+            "offsets of %s were not committed and are tried again with the next ones: %s",
+            self._connector,
+            error or f"not acknowledged within {self._timing.timeout_s:.1f} s",
+        )
+        return False

@@ -1,0 +1,100 @@
+"""Defaults and recommended values of the connector keys that name plugins and their versions.
+
+Java: ConnectorConfig.enrichedConfigDef, PluginsRecommenders.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from connect_runtime.api import config_types
+from connect_runtime.api.config_def import ConfigDef
+
+CONNECTOR_VERSION = "connector.plugin.version"
+KEY_CONVERTER, VALUE_CONVERTER = "key.converter", "value.converter"
+HEADER_CONVERTER = "header.converter"
+
+PluginVersions = Mapping[type, str | None]
+"""Plugins of a kind, by class; None: it does not tell its version."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConverterChoice:
+    """For one of the converters' keys: what is taken if nothing is said, and what there is."""
+
+    default: type | None = None
+    default_version: str | None = None
+    there_are: PluginVersions
+
+
+def build_version_key(of: str) -> str:
+    """Beside `key.converter` that is `key.converter.plugin.version`."""
+    return f"{of}.plugin.version"
+
+
+def enrich_config_def(
+    base: ConfigDef, *, connector_version: str | None, choices: Mapping[str, ConverterChoice]
+) -> ConfigDef:
+    """`choices` by key, such as `KEY_CONVERTER`."""
+    changes: dict[str, dict[str, Any]] = {
+        CONNECTOR_VERSION: {
+            "default": connector_version,
+            "recommender": _FixedVersionRecommender(connector_version),
+        }
+    }
+    for name, choice in choices.items():
+        changes[name] = {
+            "default": choice.default,
+            "recommender": _ClassRecommender(choice.there_are),
+        }
+        changes[build_version_key(name)] = {
+            "default": choice.default_version,
+            "recommender": _VersionRecommender(name, choice.there_are),
+        }
+    keys = ConfigDef()
+    for key in base.keys.values():
+        keys.add(dataclasses.replace(key, **changes.get(key.name, {})))
+    return keys
+
+
+class _FixedVersionRecommender:
+    """Of the connector, which is known."""
+
+    def __init__(self, version: str | None) -> None:
+        self._versions = [] if version is None else [version]
+
+    def valid_values(self, name: str, parsed: Mapping[str, Any]) -> Sequence[Any]:
+        return self._versions
+
+    def visible(self, name: str, parsed: Mapping[str, Any]) -> bool:
+        return True
+
+
+class _ClassRecommender:
+    def __init__(self, there_are: PluginVersions) -> None:
+        self._classes = sorted(there_are, key=config_types.get_class_name)
+
+    def valid_values(self, name: str, parsed: Mapping[str, Any]) -> Sequence[Any]:
+        return self._classes
+
+    def visible(self, name: str, parsed: Mapping[str, Any]) -> bool:
+        return True
+
+
+class _VersionRecommender:
+    """Of the class that another key holds."""
+
+    def __init__(self, of: str, there_are: PluginVersions) -> None:
+        self._of = of
+        self._there_are = there_are
+
+    def valid_values(self, name: str, parsed: Mapping[str, Any]) -> Sequence[Any]:
+        found = parsed.get(self._of)
+        version = None if found is None else self._there_are.get(found)
+        return [] if version is None else [version]
+
+    def visible(self, name: str, parsed: Mapping[str, Any]) -> bool:
+        return parsed.get(self._of) is not None

@@ -1,0 +1,131 @@
+"""Plugin version ranges (KIP-891): `9`, `[4,5)`, `(,3],[4.1,)`.
+
+A bare version means exactly that version. Java: PluginUtils.connectorVersionRequirement, with
+Maven's ranges and order of versions.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from connect_runtime.api.errors import ConfigError
+
+LATEST = "latest"
+_INTERVAL_PATTERN = re.compile(r"([\[(])([^\[\]()]*)([\])])(?:,|$)")
+_TOKEN_PATTERN = re.compile(r"[0-9]+|[a-z]+")
+_PRERELEASE_QUALIFIERS = ("alpha", "beta", "milestone", "rc", "snapshot")
+_QUALIFIER_ALIASES = {"a": "alpha", "b": "beta", "m": "milestone", "cr": "rc"}
+_RELEASE_KEY = (1, 0, "")
+_VersionKey = tuple[int, int, str]
+"""Rank, then a word's place or a number's count of digits, then the text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _VersionInterval:
+    """From `low` to `high`; None: open on that side."""
+
+    low: str | None
+    low_included: bool
+    high: str | None
+    high_included: bool
+
+    def holds(self, version: str) -> bool:
+        after = self.low is None or _is_ordered(self.low, version, included=self.low_included)
+        return after and (
+            self.high is None or _is_ordered(version, self.high, included=self.high_included)
+        )
+
+    def __str__(self) -> str:
+        opening, closing = "[" if self.low_included else "(", "]" if self.high_included else ")"
+        return f"{opening}{self.low or ''},{self.high or ''}{closing}"
+
+
+def explain_version_mismatch(
+    plugin: str, wanted: str | None, available: Sequence[str]
+) -> str | None:
+    """Why none of the available versions will do, in Java's words; None: one does.
+
+    `plugin`: its class's name. Raises `ConfigError` for what is no version and no range.
+    """
+    if wanted is None or wanted.strip() == LATEST:
+        return None
+    intervals = _parse_range(wanted.strip())
+    if any(each.holds(version) for each in intervals for version in available):
+        return None
+    return (
+        f"Plugin {plugin} not found that matches the version range"
+        f" {','.join(map(str, intervals))}, available versions: [{', '.join(available)}]"
+    )
+
+
+def _parse_range(text: str) -> list[_VersionInterval]:
+    if not text.startswith(("[", "(")):
+        text = f"[{text}]"
+    found, place = [], 0
+    while place < len(text):
+        part = _INTERVAL_PATTERN.match(text, place)
+        if part is None:
+            raise ConfigError(
+                f"Unbounded range: {text}: a version range is such as 4.3.1, [4,5) or [4,)"
+            )
+        found.append(_parse_interval(text, part))
+        place = part.end()
+    return found
+
+
+def _parse_interval(text: str, part: re.Match[str]) -> _VersionInterval:
+    opening, inner, closing = part.groups()
+    low_included, high_included = opening == "[", closing == "]"
+    ends = [each.strip() for each in inner.split(",")]
+    if len(ends) > 2:
+        raise ConfigError(f"Range {text} has more than two ends")
+    if len(ends) == 1:
+        if not (low_included and high_included):
+            raise ConfigError(
+                f"Single version must be surrounded by []: {text}: write [{ends[0]}], or a range"
+            )
+        low: str | None = ends[0]
+        high = low
+    else:
+        low, high = (each or None for each in ends)
+    if low is not None and high is not None and _compare_versions(low, high) > 0:
+        raise ConfigError(f"Range {text} defies version ordering: put the lower one first")
+    return _VersionInterval(
+        low=low, low_included=low_included, high=high, high_included=high_included
+    )
+
+
+def _is_ordered(first: str, second: str, *, included: bool) -> bool:
+    order = _compare_versions(first, second)
+    return order < 0 or (order == 0 and included)
+
+
+def _compare_versions(first: str, second: str) -> int:
+    """Below, equal to, or above zero as `first` is before, the same as, or after `second`."""
+    pairs = itertools.zip_longest(
+        _build_version_key(first), _build_version_key(second), fillvalue=_RELEASE_KEY
+    )
+    for one, other in pairs:
+        if one != other:
+            return -1 if one < other else 1
+    return 0
+
+
+def _build_version_key(version: str) -> list[_VersionKey]:
+    return [_build_token_key(each) for each in _TOKEN_PATTERN.findall(version.lower())]
+
+
+def _build_token_key(token: str) -> _VersionKey:
+    """A zero, and the words for a release, are as good as nothing."""
+    if token.isdigit():
+        digits = token.lstrip("0")  # compared as text: Python reads 4,300 digits at most
+        return (4, len(digits), digits) if digits else _RELEASE_KEY
+    word = _QUALIFIER_ALIASES.get(token, token)
+    if word in _PRERELEASE_QUALIFIERS:
+        return 0, _PRERELEASE_QUALIFIERS.index(word), ""
+    if word in ("final", "ga", "release"):
+        return _RELEASE_KEY
+    return (2, 0, "") if word == "sp" else (3, 0, word)

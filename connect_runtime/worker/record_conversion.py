@@ -1,0 +1,296 @@
+"""Converts records between plugins and Kafka: transformations, converters, error handling.
+
+`TransformationChain` and `ErrorOperator` are extension points: the implementations here leave
+records as they are, and any error fails the task. Java:
+AbstractWorkerSourceTask.convertTransformedRecord, WorkerSinkTask.convertAndTransformRecord.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from connect_runtime.api import config_def, converter, schema
+from connect_runtime.api.converter import Converter, HeaderConverter
+from connect_runtime.api.errors import DataError, FatalError
+from connect_runtime.api.records import AnyRecord, Header, Headers, SinkRecord, SourceRecord
+from connect_runtime.api.schema import SchemaAndValue
+from connect_runtime.config.worker_config import WorkerConfig
+from connect_runtime.plugins.plugin_aliases import Kind, PluginRegistry
+from connect_runtime.worker import installed_plugins
+from connect_runtime.worker.task_client_interfaces import ConsumerRecord, ProducerRecord, RawHeaders
+from connect_runtime.worker.task_metrics import RecordErrorKind, TaskMetrics
+
+_Result = TypeVar("_Result")
+
+
+class ConversionStage(enum.Enum):
+    """Where an error happened; the value is Java's name."""
+
+    TRANSFORMATION = "TRANSFORMATION"
+    KEY_CONVERTER = "KEY_CONVERTER"
+    VALUE_CONVERTER = "VALUE_CONVERTER"
+    HEADER_CONVERTER = "HEADER_CONVERTER"
+
+
+class RecordSkippedError(Exception):
+    """An `ErrorOperator` raises it for a record that is to be left out, and has been told of."""
+
+
+class ErrorOperator(Protocol):
+    """Makes one step of one record, again if need be, and decides what follows from an error."""
+
+    def run(self, stage: ConversionStage, step: Callable[[], _Result], *, about: object) -> _Result:
+        """Raises `RecordSkippedError`, or `ConnectError` where the task is to fail. `about`: the
+        record."""
+
+
+class FailFastOperator:
+    """Implements `ErrorOperator` for `errors.tolerance=none` without retries."""
+
+    def __init__(self, metrics: TaskMetrics) -> None:
+        self._metrics = metrics
+
+    def run(self, stage: ConversionStage, step: Callable[[], _Result], *, about: object) -> _Result:
+        """See `ErrorOperator`."""
+        try:
+            return step()
+        except Exception as error:
+            self._metrics.happened(RecordErrorKind.FAILURE, RecordErrorKind.ERROR)
+            raise FatalError(
+                f"Tolerance exceeded in error handler: {stage.value} failed for "
+                f"{_describe_position(about)}"
+            ) from error
+
+
+def _describe_position(about: object) -> str:
+    """Of a record, where somebody finds it; never what is in it."""
+    match about:
+        case ConsumerRecord():
+            return f"the record of {about.place} at offset {about.offset}"
+        case SourceRecord():
+            return f"a record for topic {about.topic}"
+        case _:
+            return "a record"
+
+
+class TransformationChain(Protocol):
+    """The chain of `transforms`."""
+
+    def apply(self, record: AnyRecord) -> AnyRecord | None:
+        """None drops the record."""
+
+    def close(self) -> None: ...
+
+
+class NoTransformations:
+    """Implements `TransformationChain`."""
+
+    def apply(self, record: AnyRecord) -> AnyRecord | None:
+        """See `TransformationChain`; so for all below."""
+        return record
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskConverters:
+    """Of one task, configured."""
+
+    key: Converter
+    value: Converter
+    header: HeaderConverter
+
+
+class RecordConversion:
+    """Of one task, for its thread."""
+
+    def __init__(
+        self,
+        converters: TaskConverters,
+        *,
+        operator: ErrorOperator,
+        transforms: TransformationChain | None = None,
+    ) -> None:
+        self._converters = converters
+        self._transforms = NoTransformations() if transforms is None else transforms
+        self._operator = operator
+
+    def to_kafka(self, record: SourceRecord) -> ProducerRecord | None:
+        """None: it is left out. Raises `ConnectError`."""
+        try:
+            changed = self._operator.run(
+                ConversionStage.TRANSFORMATION, lambda: self._transforms.apply(record), about=record
+            )
+            return None if changed is None else self._to_bytes(changed)
+        except RecordSkippedError:
+            return None
+
+    def from_kafka(self, consumed: ConsumerRecord) -> SinkRecord | None:
+        """None: it is left out. Raises `ConnectError`."""
+        try:
+            record = self._to_data(consumed)
+            return self._operator.run(
+                ConversionStage.TRANSFORMATION,
+                lambda: self._transforms.apply(record),
+                about=consumed,
+            )
+        except RecordSkippedError:
+            return None
+
+    def close(self) -> None:
+        """Every plugin is closed, whatever another raises; the first error is."""
+        held = (self._transforms, *{id(each): each for each in self._all()}.values())
+        failure: Exception | None = None
+        for each in held:
+            try:
+                each.close()
+            except Exception as error:  # noqa: BLE001 - raised when all are closed
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+    def _all(self) -> tuple[Converter | HeaderConverter, ...]:
+        return self._converters.key, self._converters.value, self._converters.header
+
+    def _to_bytes(self, record: SourceRecord) -> ProducerRecord:
+        """Headers last: converters may add some."""
+        key = self._operator.run(
+            ConversionStage.KEY_CONVERTER,
+            lambda: _require_bytes(
+                self._converters.key.from_connect_data(
+                    record.topic,
+                    SchemaAndValue(record.key_schema, record.key),
+                    record.headers,
+                )
+            ),
+            about=record,
+        )
+        value = self._operator.run(
+            ConversionStage.VALUE_CONVERTER,
+            lambda: _require_bytes(
+                self._converters.value.from_connect_data(
+                    record.topic,
+                    SchemaAndValue(record.value_schema, record.value),
+                    record.headers,
+                )
+            ),
+            about=record,
+        )
+        raw = self._operator.run(
+            ConversionStage.HEADER_CONVERTER, lambda: self._raw_headers(record), about=record
+        )
+        return ProducerRecord(
+            topic=record.topic,
+            partition=record.kafka_partition,
+            key=key,
+            value=value,
+            timestamp=record.timestamp,
+            headers=raw,
+        )
+
+    def _raw_headers(self, record: SourceRecord) -> RawHeaders:
+        convert = self._converters.header.from_connect_header
+        return tuple(
+            (
+                each.key,
+                _require_bytes(
+                    convert(record.topic, each.key, SchemaAndValue(each.schema, each.value))
+                ),
+            )
+            for each in record.headers
+        )
+
+    def _to_data(self, consumed: ConsumerRecord) -> SinkRecord:
+        run, topic = self._operator.run, consumed.topic
+        raw = Headers(
+            Header(name, value, schema.OPTIONAL_BYTES_SCHEMA) for name, value in consumed.headers
+        )
+        key = run(
+            ConversionStage.KEY_CONVERTER,
+            lambda: _require_schema_and_value(
+                self._converters.key.to_connect_data(topic, consumed.key, raw)
+            ),
+            about=consumed,
+        )
+        value = run(
+            ConversionStage.VALUE_CONVERTER,
+            lambda: _require_schema_and_value(
+                self._converters.value.to_connect_data(topic, consumed.value, raw)
+            ),
+            about=consumed,
+        )
+        found = run(
+            ConversionStage.HEADER_CONVERTER, lambda: self._header_values(consumed), about=consumed
+        )
+        return SinkRecord(
+            topic=topic,
+            kafka_partition=consumed.partition,
+            kafka_offset=consumed.offset,
+            key_schema=key.schema,
+            key=key.value,
+            value_schema=value.schema,
+            value=value.value,
+            timestamp=consumed.timestamp,
+            timestamp_type=consumed.timestamp_type,
+            headers=found,
+        )
+
+    def _header_values(self, consumed: ConsumerRecord) -> Headers:
+        found = Headers()
+        for name, payload in consumed.headers:
+            data = _require_schema_and_value(
+                self._converters.header.to_connect_header(consumed.topic, name, payload)
+            )
+            found.append(Header(name, data.value, data.schema))
+        return found
+
+
+def _require_bytes(given: object) -> bytes | None:
+    if given is None or isinstance(given, bytes):
+        return given
+    raise DataError(f"a converter must return bytes or None, not {type(given).__name__}")
+
+
+def _require_schema_and_value(given: object) -> SchemaAndValue:
+    if isinstance(given, SchemaAndValue):
+        return given
+    raise DataError(f"a converter must return a SchemaAndValue, not {type(given).__name__}")
+
+
+def load_converters(
+    config: Mapping[str, str | None],
+    *,
+    worker: WorkerConfig,
+    installed: PluginRegistry,
+    default: str | None = None,
+) -> TaskConverters:
+    """The connector's own where it names them, with its sub-keys alone; else the worker's.
+
+    `default` is a class that goes before the worker's for keys and values. Raises `ConnectError`,
+    and whatever a converter does when it is configured.
+    """
+
+    def made(part: str, of_worker: str, kind: Kind) -> Any:
+        own = config.get(f"{part}.converter")
+        if own is None and kind is Kind.CONVERTER:
+            own = default
+        settings = config_def.with_prefix(config, f"{part}.converter.")
+        if own is None:
+            settings = worker.under(f"{part}.converter.")
+        name = of_worker if own is None else own
+        found = installed.find(name, kind)()
+        installed_plugins.check_plugin_version(found, name, settings.get("plugin.version"))
+        if kind is Kind.CONVERTER:
+            found.configure(settings, is_key=part == "key")
+        else:
+            found.configure({converter.TYPE_CONFIG: "header", **settings})
+        return found
+
+    return TaskConverters(
+        key=made("key", worker.key_converter, Kind.CONVERTER),
+        value=made("value", worker.value_converter, Kind.CONVERTER),
+        header=made("header", worker.header_converter, Kind.HEADER_CONVERTER),
+    )

@@ -1,0 +1,416 @@
+"""Builds a task and the body that runs it, from configuration and the worker's dependencies.
+
+`TaskOrigin` records what a task was built from. Java restarts all tasks of a connector when one of
+them is reconfigured; here `decide_reconfiguration` leaves a task alone if its resolved
+configuration, and what the worker builds from the connector's configuration (converters,
+transformations, clients: KAFKA-9228), stay the same.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from connect_runtime.api.connector import Connector, SinkConnector
+from connect_runtime.api.errors import ConfigError, ConnectError
+from connect_runtime.api.plugin_context import DatedTaskConfig, LeaderlessPeriod, PipelineProgress
+from connect_runtime.api.task import PipelineTask, SinkTask, SourceTask, Task
+from connect_runtime.base.ids import ConnectorTaskId
+from connect_runtime.base.timing import Clock
+from connect_runtime.config import client_settings, connector_config
+from connect_runtime.config.connector_config import ConnectorConfig, SinkConnectorConfig
+from connect_runtime.config.worker_config import WorkerConfig
+from connect_runtime.herder.worker_interface import (
+    GroupMembership,
+    StatusWriterInterface,
+    TooManyTasksError,
+)
+from connect_runtime.plugins.plugin_aliases import Kind, PluginRegistry
+from connect_runtime.storage.cluster_config_state import ClusterConfigState, RawConfig
+from connect_runtime.storage.offset_store import OffsetBackingStore, StoredOffsetReader
+from connect_runtime.worker import installed_plugins, plugin_recommenders, record_conversion
+from connect_runtime.worker.active_topics import ActiveTopics
+from connect_runtime.worker.offset_commits import OffsetCommitTiming
+from connect_runtime.worker.pipeline_task import WorkerPipelineTask, WorkerPipelineTaskDeps
+from connect_runtime.worker.plugin_contexts import (
+    ContextDeps,
+    WorkerPipelineTaskContext,
+    WorkerSinkTaskContext,
+    WorkerSourceTaskContext,
+)
+from connect_runtime.worker.record_conversion import (
+    FailFastOperator,
+    RecordConversion,
+    TaskConverters,
+)
+from connect_runtime.worker.sink_task import WorkerSinkTask, WorkerSinkTaskDeps
+from connect_runtime.worker.source_task import WorkerSourceTask, WorkerSourceTaskDeps
+from connect_runtime.worker.task_client_interfaces import TaskClientFactory
+from connect_runtime.worker.task_metrics import (
+    SinkTaskMetrics,
+    SourceTaskMetrics,
+    TaskMetrics,
+    TaskMetricsIdentity,
+)
+from connect_runtime.worker.worker_metrics import WorkerMetrics
+from connect_runtime.worker.worker_task import TaskBody
+
+_CLASS_KEYS = ("connector.class", "connector.plugin.version", "task.class")
+_TASK_COUNT_KEYS = ("tasks.max", "tasks.max.enforce")
+"""How many there may be is nothing to one of them."""
+
+
+class ReconfigureDecision(enum.Enum):
+    """OFFER: ask the task whether it takes the configuration up."""
+
+    SAME = "same"
+    OFFER = "offer"
+    RESTART = "restart"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOrigin:
+    """What a task is, or would be, made from: both configurations, resolved."""
+
+    connector: Mapping[str, str] = field(repr=False)
+    task: Mapping[str, str] = field(repr=False)
+
+    def plugins(self) -> list[str | None]:
+        """Which code it runs."""
+        return [each.get(name) for each in (self.connector, self.task) for name in _CLASS_KEYS]
+
+    def around(self) -> dict[str, str]:
+        """What the worker makes of it besides the task."""
+        return {name: each for name, each in self.connector.items() if name not in _TASK_COUNT_KEYS}
+
+
+def decide_reconfiguration(
+    before: TaskOrigin, now: TaskOrigin, *, moves_itself: bool
+) -> ReconfigureDecision:
+    """`moves_itself`: a pipeline task, around which the worker makes nothing."""
+    if before.plugins() != now.plugins():
+        return ReconfigureDecision.RESTART
+    if not moves_itself and before.around() != now.around():
+        return ReconfigureDecision.RESTART
+    if before.task == now.task:
+        return ReconfigureDecision.SAME
+    return ReconfigureDecision.OFFER if moves_itself else ReconfigureDecision.RESTART
+
+
+_LOG = logging.getLogger(__name__)
+
+ResolvedConfig = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerDeps:
+    """What a worker runs its plugins with.
+
+    `resolve` fills `${…}` in, as of now, and raises `ConnectError`; `generation` is the group's;
+    `configs` is the newest view; `metrics` is this worker's alone; `given` (to tasks of a
+    connector) and `quiet` as in `LastRuns`.
+    """
+
+    config: WorkerConfig
+    worker_id: str
+    generation: Callable[[], int]
+    configs: Callable[[], ClusterConfigState]
+    installed: PluginRegistry
+    clients: TaskClientFactory
+    statuses: StatusWriterInterface
+    offsets: OffsetBackingStore
+    resolve: Callable[[RawConfig], Mapping[str, str | None]]
+    membership: GroupMembership
+    metrics: WorkerMetrics
+    clock: Clock
+    given: Callable[[str], Mapping[int, Sequence[DatedTaskConfig]]] = lambda _: {}
+    quiet: Callable[[], LeaderlessPeriod | None] = lambda: None
+
+    def resolved(self, config: RawConfig) -> ResolvedConfig:
+        """For a plugin, to whom a null is as good as nothing."""
+        return {name: value for name, value in self.resolve(config).items() if value is not None}
+
+    def load(self, name: str) -> type:
+        """As `config_types.LoadClass` for a connector's converters."""
+        kinds = (Kind.CONVERTER, Kind.HEADER_CONVERTER)
+        try:
+            return self.installed.find(name, *kinds)
+        except ConfigError as error:
+            raise LookupError(str(error)) from error
+
+
+def instantiate_connector(config: ResolvedConfig, around: WorkerDeps) -> Connector:
+    """Of the connector's class, whatever else is configured. Raises as `create_connector`."""
+    kinds = (Kind.SOURCE, Kind.SINK)
+    name = config.get("connector.class", "")
+    made: Connector = around.installed.find(name, *kinds)()
+    installed_plugins.check_plugin_version(
+        made, name, config.get(plugin_recommenders.CONNECTOR_VERSION)
+    )
+    return made
+
+
+def create_connector(
+    config: ResolvedConfig, around: WorkerDeps
+) -> tuple[Connector, ConnectorConfig]:
+    """An instance, not started. Raises `ConfigError`, and whatever its making does."""
+    made = instantiate_connector(config, around)
+    parse = (
+        connector_config.parse_sink_config
+        if isinstance(made, SinkConnector)
+        else connector_config.parse_source_config
+    )
+    parsed = parse(config, load=around.load)
+    refused = [text for key, text in parsed.not_offered.items() if key not in made.carries_out]
+    refused += client_settings.find_refused_token_endpoints(around.config, config).values()
+    if refused:
+        raise ConfigError(f"connector {parsed.name}: {' '.join(dict.fromkeys(refused))}")
+    return made, parsed
+
+
+def check_task_count(found: int, parsed: ConnectorConfig) -> None:
+    """Raises `TooManyTasks` where it has that many tasks, and that is not allowed."""
+    if found <= parsed.tasks_max:
+        return
+    told = (
+        f"The connector {parsed.name} has generated {found} tasks, which is greater than "
+        f"{parsed.tasks_max}, the maximum number of tasks it is configured to create."
+    )
+    if parsed.enforce_tasks_max:
+        raise TooManyTasksError(f"{told} Raise tasks.max, or set tasks.max.enforce to false.")
+    _LOG.warning("%s tasks.max.enforce is false: they are started all the same", told)
+
+
+class TaskProps:
+    """A task's configuration: written as in `raw`, filled in as of the call."""
+
+    def __init__(self, raw: RawConfig, around: WorkerDeps) -> None:
+        self.raw = raw
+        self._around = around
+
+    def __call__(self) -> ResolvedConfig:
+        return self._around.resolved(self.raw)
+
+
+@dataclass(slots=True)
+class BuiltTask:
+    """A task, the body that runs it, what is measured of it; `props` and `origin` say what it is
+    made from, and become others when it takes up another configuration."""
+
+    task: Task
+    body: TaskBody
+    metrics: TaskMetrics
+    props: TaskProps
+    origin: TaskOrigin
+
+
+def build_task(
+    task: ConnectorTaskId,
+    *,
+    connector_raw: RawConfig,
+    task_raw: RawConfig,
+    of: int,
+    around: WorkerDeps,
+) -> BuiltTask:
+    """One `of` so many. Raises `ConnectError`, and whatever a plugin does when it is made."""
+    resolved, props = around.resolved(connector_raw), TaskProps(task_raw, around)
+    plugin, parsed = create_connector(resolved, around)
+    check_task_count(of, parsed)
+    refused = client_settings.find_refused_token_endpoints(around.config, props())
+    if refused:
+        raise ConfigError(f"task {task}: {' '.join(refused.values())}")
+    instance: object = plugin.task_class()()
+    maker = _TaskBuilder(
+        task, plugin=plugin, connector_given=(resolved, parsed), props=props, around=around
+    )
+    if isinstance(instance, SourceTask):
+        return maker.source(instance)
+    if isinstance(instance, SinkTask) and isinstance(parsed, SinkConnectorConfig):
+        return maker.sink(instance, parsed)
+    if isinstance(instance, PipelineTask):
+        return maker.pipeline(instance)
+    raise ConnectError(
+        f"task_class of {parsed.connector_class} must return a class of tasks of its kind, not "
+        f"{type(instance).__name__}"
+    )
+
+
+class _TaskBuilder:
+    """Of one task's body."""
+
+    def __init__(
+        self,
+        task: ConnectorTaskId,
+        *,
+        plugin: Connector,
+        connector_given: tuple[ResolvedConfig, ConnectorConfig],
+        props: TaskProps,
+        around: WorkerDeps,
+    ) -> None:
+        self._task = task
+        self._plugin = plugin
+        self._config, self._parsed = connector_given
+        self._props = props
+        self._around = around
+        self._stopping = threading.Event()
+        self._given_up = threading.Event()
+
+    def source(self, instance: SourceTask) -> BuiltTask:
+        around = self._around
+        plan = client_settings.build_source_producer_config(around.config, self._config, self._task)
+        converters = self._converters()
+        metrics = SourceTaskMetrics(self._about(instance, converters))
+        body = WorkerSourceTask(
+            WorkerSourceTaskDeps(
+                task=instance,
+                props=self._props,
+                context=WorkerSourceTaskContext(
+                    self._task,
+                    self._basics(),
+                    resolve=self._props,
+                    offset_reader=self._reader(),
+                ),
+                pipeline=_build_record_conversion(converters, metrics),
+                make_producer=lambda: around.clients.producer(plan),
+                offsets=around.offsets,
+                timing=self._timing(),
+                on_topic=self._topics().used,
+                metrics=metrics,
+                stopping=self._stopping,
+                given_up=self._given_up,
+                clock=around.clock,
+            )
+        )
+        return self._made(instance, body, metrics)
+
+    def sink(self, instance: SinkTask, parsed: SinkConnectorConfig) -> BuiltTask:
+        around = self._around
+        plan = client_settings.build_sink_consumer_config(around.config, self._config, self._task)
+        converters = self._converters()
+        metrics = SinkTaskMetrics(self._about(instance, converters))
+        body = WorkerSinkTask(
+            WorkerSinkTaskDeps(
+                task=instance,
+                props=self._props,
+                topics=parsed.topics if parsed.topics_regex is None else parsed.topics_regex,
+                context=WorkerSinkTaskContext(self._task, self._basics(), resolve=self._props),
+                pipeline=_build_record_conversion(converters, metrics),
+                make_consumer=lambda: around.clients.consumer(plan),
+                timing=self._timing(),
+                on_topic=self._topics().used,
+                metrics=metrics,
+                stopping=self._stopping,
+                given_up=self._given_up,
+                clock=around.clock,
+            )
+        )
+        return self._made(instance, body, metrics)
+
+    def pipeline(self, instance: PipelineTask) -> BuiltTask:
+        around = self._around
+        metrics = SourceTaskMetrics(self._about(instance, None))
+
+        def make_context(
+            on_report: Callable[[PipelineProgress], None],
+        ) -> WorkerPipelineTaskContext:
+            return WorkerPipelineTaskContext(
+                self._task,
+                self._basics(),
+                resolve=self._props,
+                offset_reader=self._reader(),
+                stop_timeout_s=around.config.graceful_stop_s,
+                worker=around.config.raw,
+                membership=around.membership,
+                last_runs=lambda: replace(
+                    around.statuses.last_runs(self._task.connector),
+                    given=around.given(self._task.connector),
+                    quiet=around.quiet(),
+                ),
+                on_report=on_report,
+            )
+
+        body = WorkerPipelineTask(
+            WorkerPipelineTaskDeps(
+                task=instance,
+                props=self._props,
+                make_context=make_context,
+                connector=self._task.connector,
+                offsets=around.offsets,
+                timing=self._timing(),
+                metrics=metrics,
+                stopping=self._stopping,
+                given_up=self._given_up,
+                clock=around.clock,
+            )
+        )
+        return self._made(instance, body, metrics)
+
+    def _basics(self) -> ContextDeps:
+        around = self._around
+        return ContextDeps(
+            clock=around.clock,
+            stopping=self._stopping,
+            on_metrics=lambda read: around.metrics.add_of(self._task, read),
+        )
+
+    def _made(self, instance: Task, body: TaskBody, metrics: TaskMetrics) -> BuiltTask:
+        origin = TaskOrigin(connector=self._config, task=self._props())
+        return BuiltTask(instance, body, metrics, self._props, origin)
+
+    def _converters(self) -> TaskConverters:
+        return record_conversion.load_converters(
+            self._config,
+            worker=self._around.config,
+            installed=self._around.installed,
+            default=installed_plugins.get_default_converter(self._plugin),
+        )
+
+    def _about(self, instance: Task, converters: TaskConverters | None) -> TaskMetricsIdentity:
+        """What the metrics say that it is made of; without converters of its own, none."""
+        installed = self._around.installed
+        made_of = {
+            **installed_plugins.describe_connector(self._plugin, installed),
+            "task-class": installed_plugins.get_task_class_name(self._plugin, installed),
+            "task-version": installed_plugins.get_plugin_version(instance) or "",
+        }
+        if converters is not None:
+            parts = {"key": converters.key, "value": converters.value, "header": converters.header}
+            for part, converter in parts.items():
+                found = installed_plugins.get_plugin_name(
+                    type(converter), installed, *installed_plugins.CONVERTER_KINDS
+                )
+                made_of[f"{part}-converter-class"] = found
+                made_of[f"{part}-converter-version"] = (
+                    installed_plugins.get_plugin_version(converter) or ""
+                )
+        return self._around.metrics.about(self._task, made_of)
+
+    def _reader(self) -> StoredOffsetReader:
+        return StoredOffsetReader(
+            self._task.connector,
+            offsets=self._around.offsets,
+            given_up=self._given_up,
+            clock=self._around.clock,
+        )
+
+    def _timing(self) -> OffsetCommitTiming:
+        config = self._around.config
+        return OffsetCommitTiming(
+            interval_s=config.flush_interval_s, timeout_s=config.flush_timeout_s
+        )
+
+    def _topics(self) -> ActiveTopics:
+        around = self._around
+        return ActiveTopics(
+            self._task,
+            statuses=around.statuses,
+            clock=around.clock,
+            tracked=around.config.topic_tracking,
+        )
+
+
+def _build_record_conversion(converters: TaskConverters, metrics: TaskMetrics) -> RecordConversion:
+    return RecordConversion(converters, operator=FailFastOperator(metrics))

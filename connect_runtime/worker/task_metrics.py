@@ -1,0 +1,412 @@
+"""Metrics of one task: recorded as events happen, read as the attributes that Java has.
+
+The `...Stats` classes hold the values of the groups TASK, SOURCE_TASK, SINK_TASK and TASK_ERRORS;
+times are recorded in seconds and reported in milliseconds. The `...Metrics` classes guard them with
+a lock, so that any thread may use them. Java: TaskMetricsGroup, SourceTaskMetricsGroup,
+SinkTaskMetricsGroup, ErrorHandlingMetrics.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from connect_runtime.base.ids import ConnectorTaskId, TopicPartition
+from connect_runtime.base.timing import Clock
+from connect_runtime.base.windowed_stats import SampleWindows, WindowedStat
+from connect_runtime.storage.status_records import RunState
+from connect_runtime.worker import metrics_registry
+from connect_runtime.worker.metrics_registry import MetricGroup, MetricReading
+
+
+@dataclass(slots=True)
+class StateDurations:
+    """Invariant: `_spent_s` is of states left; the time in the present one is still running."""
+
+    state: RunState | None = None
+    _since_s: float = 0.0
+    _spent_s: dict[RunState, float] = field(default_factory=dict)
+
+    def enter(self, state: RunState, now_s: float) -> None:
+        """From now on it is in this state; time begins with the first. Again is nothing new."""
+        if state is self.state:
+            return
+        if self.state is not None:
+            self._spent_s[self.state] = self._in(self.state, now_s)
+        self.state, self._since_s = state, now_s
+
+    def _in(self, state: RunState, now_s: float) -> float:
+        running_s = now_s - self._since_s if state is self.state else 0.0
+        return self._spent_s.get(state, 0.0) + running_s
+
+    def ratio(self, state: RunState, now_s: float) -> float:
+        """The share of all time so far that was spent in `state`, 0 before time began."""
+        total_s = sum(self._spent_s.values()) + (now_s - self._since_s if self.state else 0.0)
+        return 0.0 if total_s == 0 else self._in(state, now_s) / total_s
+
+
+_State = RunState
+_MS = 1000.0
+OffsetsByTopicPartition = Mapping[TopicPartition, int]
+
+
+class TaskStats:
+    """Of any task. Time begins when it is made: the task is UNASSIGNED until it says otherwise."""
+
+    def __init__(self, sampling: SampleWindows, now_s: float) -> None:
+        self._times = StateDurations()
+        self._times.enter(_State.UNASSIGNED, now_s)
+        self._commits_ms = WindowedStat(sampling)
+        self._outcomes = WindowedStat(sampling)
+        self._batches = WindowedStat(sampling)
+
+    @property
+    def state(self) -> _State:
+        assert self._times.state is not None, "it has one from the beginning"
+        return self._times.state
+
+    def entered(self, state: _State, now_s: float) -> None:
+        self._times.enter(state, now_s)
+
+    def commit_ended(self, *, took_s: float | None, now_s: float) -> None:
+        """`took_s` None: it failed. Nothing to commit is a commit, too."""
+        self._outcomes.observe(0.0 if took_s is None else 1.0, now_s)
+        if took_s is not None:
+            self._commits_ms.observe(took_s * _MS, now_s)
+
+    def batch(self, size: int, now_s: float) -> None:
+        """Polled, or put."""
+        self._batches.observe(size, now_s)
+
+    def numbers(self, now_s: float) -> dict[str, float]:
+        commits, outcomes = self._commits_ms.figures(now_s), self._outcomes.figures(now_s)
+        batches = self._batches.figures(now_s)
+        return {
+            "running-ratio": self._times.ratio(_State.RUNNING, now_s),
+            "pause-ratio": self._times.ratio(_State.PAUSED, now_s),
+            "offset-commit-max-time-ms": commits.max,
+            "offset-commit-avg-time-ms": commits.avg,
+            "offset-commit-success-percentage": outcomes.share,
+            "offset-commit-failure-percentage": outcomes.share_of_zeros,
+            "batch-size-max": batches.max,
+            "batch-size-avg": batches.avg,
+        }
+
+
+class SourceTaskStats:
+    """Of a source task. Invariant: `_active` is what was polled and is not settled, never < 0."""
+
+    def __init__(self, sampling: SampleWindows) -> None:
+        self._polled = WindowedStat(sampling)
+        self._polls_ms = WindowedStat(sampling)
+        self._written = WindowedStat(sampling)
+        self._actives = WindowedStat(sampling)
+        self._active = 0
+
+    def polled(self, size: int, *, took_s: float, now_s: float) -> None:
+        """The task returned records, if only an empty list of them."""
+        self._polled.observe(size, now_s)
+        self._polls_ms.observe(took_s * _MS, now_s)
+        self._count(size, now_s)
+
+    def written(self, now_s: float) -> None:
+        """Kafka has one more."""
+        self._written.observe(1.0, now_s)
+        self._count(-1, now_s)
+
+    def left_out(self, now_s: float) -> None:
+        """One was dropped by transforms, or because of an error."""
+        self._count(-1, now_s)
+
+    def moved(self, size: int, now_s: float) -> None:
+        """The task moves its records itself, and so many more are where they belong."""
+        self._polled.observe(size, now_s)
+        self._written.observe(size, now_s)
+
+    def _count(self, change: int, now_s: float) -> None:
+        self._active = max(0, self._active + change)
+        self._actives.observe(self._active, now_s)
+
+    def numbers(self, now_s: float) -> dict[str, float]:
+        polled, written = self._polled.figures(now_s), self._written.figures(now_s)
+        polls, actives = self._polls_ms.figures(now_s), self._actives.figures(now_s)
+        return {
+            "source-record-poll-rate": polled.rate,
+            "source-record-poll-total": polled.total,
+            "source-record-write-rate": written.rate,
+            "source-record-write-total": written.total,
+            "poll-batch-max-time-ms": polls.max,
+            "poll-batch-avg-time-ms": polls.avg,
+            "source-record-active-count": float(self._active),
+            "source-record-active-count-max": actives.max,
+            "source-record-active-count-avg": actives.avg,
+        }
+
+
+class SinkTaskStats:
+    """Of a sink task. Invariants: of a partition that is not assigned nothing is kept; `_active` is
+    the sum of what is behind, which is kept so that a batch costs no more than its partitions."""
+
+    def __init__(self, sampling: SampleWindows) -> None:
+        self._read = WindowedStat(sampling)
+        self._sent = WindowedStat(sampling)
+        self._puts_ms = WindowedStat(sampling)
+        self._completed = WindowedStat(sampling)
+        self._skipped = WindowedStat(sampling)
+        self._actives = WindowedStat(sampling)
+        self._sequence = 0
+        self._active = 0
+        self._consumed: dict[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, int] = {}
+
+    def assigned(self, positions: OffsetsByTopicPartition, now_s: float) -> None:
+        """These partitions are the task's, besides others it has, and go on from here."""
+        for each, offset in positions.items():
+            self._active -= self._behind(each)
+            self._consumed[each] = self._committed[each] = offset
+        self._actives.observe(self._active, now_s)
+
+    def gone(self, partitions: frozenset[TopicPartition], now_s: float) -> None:
+        for each in partitions & self._consumed.keys():
+            self._active -= self._behind(each)
+            del self._consumed[each], self._committed[each]
+        self._actives.observe(self._active, now_s)
+
+    def read(self, size: int, ends: OffsetsByTopicPartition, now_s: float) -> None:
+        """So many records were read, up to these offsets (of the next record)."""
+        self._read.observe(size, now_s)
+        self._move(self._consumed, ends, now_s)
+
+    def put(self, size: int, *, took_s: float, now_s: float) -> None:
+        """The task took them."""
+        self._sent.observe(size, now_s)
+        self._puts_ms.observe(took_s * _MS, now_s)
+
+    def commit_begun(self, sequence: int) -> None:
+        self._sequence = sequence
+
+    def commit_completed(self, offsets: OffsetsByTopicPartition, now_s: float) -> None:
+        self._completed.observe(1.0, now_s)
+        self._move(self._committed, offsets, now_s)
+
+    def commit_skipped(self, now_s: float) -> None:
+        """Its answer came when a newer one had begun."""
+        self._skipped.observe(1.0, now_s)
+
+    def _move(
+        self, marks: dict[TopicPartition, int], offsets: OffsetsByTopicPartition, now_s: float
+    ) -> None:
+        for each, offset in offsets.items():
+            if each in marks:
+                before = self._behind(each)
+                marks[each] = offset
+                self._active += self._behind(each) - before
+        self._actives.observe(self._active, now_s)
+
+    def _behind(self, partition: TopicPartition) -> int:
+        """Tasks may rewind, and commit what they like: nothing is negative here."""
+        end = self._consumed.get(partition)
+        return 0 if end is None else max(0, end - self._committed[partition])
+
+    def numbers(self, now_s: float) -> dict[str, float]:
+        read, sent = self._read.figures(now_s), self._sent.figures(now_s)
+        completed, skipped = self._completed.figures(now_s), self._skipped.figures(now_s)
+        puts, actives = self._puts_ms.figures(now_s), self._actives.figures(now_s)
+        return {
+            "sink-record-read-rate": read.rate,
+            "sink-record-read-total": read.total,
+            "sink-record-send-rate": sent.rate,
+            "sink-record-send-total": sent.total,
+            "sink-record-lag-max": float(max(map(self._behind, self._consumed), default=0)),
+            "sink-record-active-count": float(self._active),
+            "sink-record-active-count-max": actives.max,
+            "sink-record-active-count-avg": actives.avg,
+            "partition-count": float(len(self._consumed)),
+            "offset-commit-seq-no": float(self._sequence),
+            "offset-commit-completion-rate": completed.rate,
+            "offset-commit-completion-total": completed.total,
+            "offset-commit-skip-rate": skipped.rate,
+            "offset-commit-skip-total": skipped.total,
+            "put-batch-max-time-ms": puts.max,
+            "put-batch-avg-time-ms": puts.avg,
+        }
+
+    def check_invariants(self) -> None:
+        assert self._consumed.keys() == self._committed.keys()
+        assert self._active == sum(map(self._behind, self._consumed)), self._active
+
+
+class RecordError(enum.Enum):
+    """What may happen to a record; the value is Java's attribute."""
+
+    FAILURE = "total-record-failures"
+    ERROR = "total-record-errors"
+    SKIPPED = "total-records-skipped"
+    RETRY = "total-retries"
+    LOGGED = "total-errors-logged"
+    DEAD_LETTER = "deadletterqueue-produce-requests"
+    DEAD_LETTER_FAILURE = "deadletterqueue-produce-failures"
+
+
+@dataclass(slots=True)
+class TaskErrorStats:
+    """Of any task."""
+
+    _counts: Counter[RecordError] = field(default_factory=Counter)
+    _last_failure_ms: int = 0
+
+    def happened(self, trouble: RecordError, wall_ms: int) -> None:
+        self._counts[trouble] += 1
+        if trouble is RecordError.FAILURE:
+            self._last_failure_ms = wall_ms
+
+    def numbers(self) -> dict[str, float]:
+        return {
+            **{each.value: float(self._counts[each]) for each in RecordError},
+            "last-error-timestamp": float(self._last_failure_ms),
+        }
+
+
+RecordErrorKind = RecordError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskMetricsIdentity:
+    """A task, and what it is made of (`metrics_registry.TASK.lasting`)."""
+
+    task: ConnectorTaskId
+    clock: Clock
+    sampling: SampleWindows
+    made_of: Mapping[str, str] = field(default_factory=dict)
+
+
+class TaskMetrics:
+    """Of any task."""
+
+    def __init__(self, about: TaskMetricsIdentity) -> None:
+        self._about = about
+        self._tags = (about.task.connector, str(about.task.task))
+        self._clock = about.clock
+        self._lock = threading.Lock()
+        self._figures = TaskStats(about.sampling, about.clock.now_s())
+        self._errors = TaskErrorStats()
+
+    @property
+    def state(self) -> RunState:
+        """As it said last."""
+        with self._lock:
+            return self._figures.state
+
+    def said(self, state: RunState) -> None:
+        with self._lock:
+            self._figures.entered(state, self._clock.now_s())
+
+    def commit_ended(self, *, took_s: float | None) -> None:
+        """See `TaskStats`."""
+        with self._lock:
+            self._figures.commit_ended(took_s=took_s, now_s=self._clock.now_s())
+
+    def happened(self, *troubles: RecordErrorKind) -> None:
+        """To one record."""
+        with self._lock:
+            for each in troubles:
+                self._errors.happened(each, self._clock.wall_ms())
+
+    def readings(self) -> list[MetricReading]:
+        with self._lock:
+            return [
+                MetricReading(
+                    group=metrics_registry.TASK,
+                    tags=self._tags,
+                    numbers=self._figures.numbers(self._clock.now_s()),
+                    texts={"status": self._figures.state.value.lower()},
+                    lasting=self._about.made_of,
+                ),
+                self._reading(metrics_registry.TASK_ERRORS, self._errors.numbers()),
+            ]
+
+    def _reading(self, group: MetricGroup, numbers: Mapping[str, float]) -> MetricReading:
+        return MetricReading(group=group, tags=self._tags, numbers=numbers)
+
+
+class SourceTaskMetrics(TaskMetrics):
+    """Of a source task, or of one that moves its records itself."""
+
+    def __init__(self, about: TaskMetricsIdentity) -> None:
+        super().__init__(about)
+        self._source = SourceTaskStats(about.sampling)
+
+    def polled(self, size: int, *, took_s: float) -> None:
+        """See `SourceTaskStats`; so for all below."""
+        with self._lock:
+            now_s = self._clock.now_s()
+            self._source.polled(size, took_s=took_s, now_s=now_s)
+            self._figures.batch(size, now_s)
+
+    def written(self) -> None:
+        with self._lock:
+            self._source.written(self._clock.now_s())
+
+    def left_out(self) -> None:
+        with self._lock:
+            self._source.left_out(self._clock.now_s())
+
+    def moved(self, size: int) -> None:
+        with self._lock:
+            self._source.moved(size, self._clock.now_s())
+
+    def readings(self) -> list[MetricReading]:
+        found = super().readings()
+        with self._lock:
+            numbers = self._source.numbers(self._clock.now_s())
+        return [*found, self._reading(metrics_registry.SOURCE_TASK, numbers)]
+
+
+class SinkTaskMetrics(TaskMetrics):
+    """Of a sink task."""
+
+    def __init__(self, about: TaskMetricsIdentity) -> None:
+        super().__init__(about)
+        self._sink = SinkTaskStats(about.sampling)
+
+    def assigned(self, positions: OffsetsByTopicPartition) -> None:
+        """See `SinkTaskStats`; so for all below."""
+        with self._lock:
+            self._sink.assigned(positions, self._clock.now_s())
+
+    def gone(self, partitions: frozenset[TopicPartition]) -> None:
+        with self._lock:
+            self._sink.gone(partitions, self._clock.now_s())
+
+    def read(self, size: int, ends: OffsetsByTopicPartition) -> None:
+        with self._lock:
+            self._sink.read(size, ends, self._clock.now_s())
+
+    def put(self, size: int, *, took_s: float) -> None:
+        with self._lock:
+            now_s = self._clock.now_s()
+            self._sink.put(size, took_s=took_s, now_s=now_s)
+            self._figures.batch(size, now_s)
+
+    def commit_begun(self, sequence: int) -> None:
+        with self._lock:
+            self._sink.commit_begun(sequence)
+
+    def commit_completed(self, offsets: OffsetsByTopicPartition, *, took_s: float) -> None:
+        """Besides `commit_ended`, which it tells."""
+        self.commit_ended(took_s=took_s)
+        with self._lock:
+            self._sink.commit_completed(offsets, self._clock.now_s())
+
+    def commit_skipped(self) -> None:
+        with self._lock:
+            self._sink.commit_skipped(self._clock.now_s())
+
+    def readings(self) -> list[MetricReading]:
+        found = super().readings()
+        with self._lock:
+            numbers = self._sink.numbers(self._clock.now_s())
+        return [*found, self._reading(metrics_registry.SINK_TASK, numbers)]

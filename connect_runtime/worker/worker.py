@@ -1,0 +1,328 @@
+"""Starts and stops the connectors and tasks of this process, each on its own thread.
+
+A plugin's failure ends in the status of its connector or task and affects nothing else; one that
+does not stop in time is abandoned and publishes no more statuses. Java: Worker.
+
+`StartedItems` records with which configuration each connector and task was started and what became
+of it. The status topic has the same later, but without the configuration.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from connect_runtime.api.connector import Connector
+from connect_runtime.api.errors import ConnectError
+from connect_runtime.api.plugin_context import OffsetReader
+from connect_runtime.base.ids import ConnectorTaskId
+from connect_runtime.base.timing import Deadline
+from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks
+from connect_runtime.herder import task_reconfiguration
+from connect_runtime.herder.worker_interface import (
+    ConfiguredTask,
+    TooManyTasksError,
+    WorkerListener,
+)
+from connect_runtime.storage.cluster_config_state import RawConfig, TargetState
+from connect_runtime.storage.offset_store import StoredOffsetReader
+from connect_runtime.storage.status_records import RunState, RunStatus, StatusSubject
+from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from connect_runtime.worker import hot_reconfiguration, installed_plugins, task_factory, worker_task
+from connect_runtime.worker.hot_reconfiguration import RunningTask, TaskReconfiguration
+from connect_runtime.worker.pipeline_task import WorkerPipelineTask
+from connect_runtime.worker.plugin_contexts import ContextDeps, WorkerConnectorContext
+from connect_runtime.worker.task_factory import TaskOrigin, WorkerDeps
+from connect_runtime.worker.worker_connector import WorkerConnector, WorkerConnectorDeps
+from connect_runtime.worker.worker_metrics import OnStatus
+from connect_runtime.worker.worker_task import WorkerTask, WriteTaskStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartedItem:
+    """A connector or task, as it was begun last. `config` is its own, as written; `times`: how
+    often it was begun here. `state` None: it has said nothing yet; `trace` is a failure's."""
+
+    config: RawConfig = field(repr=False)
+    times: int = 1
+    state: RunState | None = None
+    trace: str | None = None
+
+
+class StartedItems:
+    """Written on the worker's thread, but for `said`; invariant: the lock guards the table."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: dict[StatusSubject, StartedItem] = {}
+
+    def begin(self, subject: StatusSubject, config: RawConfig) -> None:
+        """It is begun, or it is tried."""
+        with self._lock:
+            before = self._found.get(subject)
+            times = 1 if before is None else before.times + 1
+            self._found[subject] = StartedItem(config=config, times=times)
+
+    def renew(self, subject: StatusSubject, config: RawConfig) -> None:
+        """It goes on with this one."""
+        with self._lock:
+            self._found[subject] = dataclasses.replace(self._found[subject], config=config)
+
+    def said(self, subject: StatusSubject, state: RunState, trace: str | None) -> None:
+        with self._lock:
+            self._found[subject] = dataclasses.replace(
+                self._found[subject], state=state, trace=trace
+            )
+
+    def seen(self) -> Mapping[StatusSubject, StartedItem]:
+        """As of now; what has stopped here says UNASSIGNED."""
+        with self._lock:
+            return dict(self._found)
+
+
+_LOG = logging.getLogger(__name__)
+_CONNECTOR_STOP_TIMEOUT_S = 5.0
+_TASK_CLASS_KEY = "task.class"
+_SINK_TOPIC_KEYS = ("topics", "topics.regex")
+
+
+class Worker:
+    """Implements `ports.worker.Worker`; for one thread. Invariant: what runs is in `_connectors`
+    or `_tasks`, unless it was given up on."""
+
+    def __init__(self, around: WorkerDeps, listener: WorkerListener) -> None:
+        self._around = around
+        self._listener = listener
+        self.begun = StartedItems()
+        self._connectors: dict[str, WorkerConnector] = {}
+        self._tasks: dict[ConnectorTaskId, RunningTask] = {}
+        self._threads = ThreadGroup(on_unasked_end=_ignore_thread_death)
+
+    def start_connector(self, name: str, config: RawConfig, state: TargetState) -> None:
+        """See `ports.worker.Worker`; so for all below."""
+        assert name not in self._connectors, f"{name} runs already"
+        self.begun.begin(name, config)
+        try:
+            made, _ = task_factory.create_connector(self._around.resolved(config), self._around)
+            run = WorkerConnector(name, self._connector_parts(name, made, config))
+        except BaseException as error:  # plugins may raise anything
+            raise self._failed(name, error) from error
+        self._connectors[name] = run
+        run.start(self._threads, state)
+
+    def start_task(
+        self,
+        task: ConnectorTaskId,
+        *,
+        connector: RawConfig,
+        config: RawConfig,
+        state: TargetState,
+        tasks: int,
+    ) -> None:
+        assert task not in self._tasks, f"{task} runs already"
+        self.begun.begin(task, config)
+        try:
+            made = task_factory.build_task(
+                task,
+                connector_raw=connector,
+                task_raw=config,
+                of=tasks,
+                around=self._around,
+            )
+        except BaseException as error:  # plugins may raise anything
+            raise self._failed(task, error) from error
+        run = WorkerTask(
+            task,
+            body=made.body,
+            target=state,
+            say=self._say(
+                task,
+                installed_plugins.get_plugin_version(made.task),
+                said=self._around.metrics.begin_task(task, made.metrics),
+            ),
+        )
+        if isinstance(made.body, WorkerPipelineTask):
+            made.body.on_shown = run.show_again
+        self._tasks[task] = RunningTask(run, made)
+        run.start(self._threads)
+
+    def renew_tasks(
+        self, configured: Mapping[ConnectorTaskId, ConfiguredTask]
+    ) -> frozenset[ConnectorTaskId]:
+        running = {task: each for task, each in self._tasks.items() if task in configured}
+        absent = configured.keys() - running.keys()
+        wanted = [
+            TaskReconfiguration(
+                of=each, raw=configured[task].config, now=self._origin(configured[task])
+            )
+            for task, each in running.items()
+        ]
+        begun_anew = hot_reconfiguration.reconfigure_tasks(wanted) | absent
+        for task in configured.keys() - begun_anew:
+            self.begun.renew(task, configured[task].config)
+        return begun_anew
+
+    def _origin(self, configured: ConfiguredTask) -> TaskOrigin | None:
+        """None: it would not start, either, and then says why."""
+        resolved = self._around.resolved
+        try:
+            return TaskOrigin(
+                connector=resolved(configured.connector), task=resolved(configured.config)
+            )
+        except ConnectError:
+            return None
+
+    def set_target_state(self, connector: str, state: TargetState) -> None:
+        run = self._connectors.get(connector)
+        if run is not None:
+            run.wish(state)
+        for task, each in self._tasks.items():
+            if task.connector == connector:
+                each.run.set_target_state(state)
+
+    def stop(self, gone: ConnectorsAndTasks) -> None:
+        clock = self._around.clock
+        runs: list[WorkerConnector | WorkerTask] = []
+        runs += [self._connectors.pop(each) for each in gone.connectors if each in self._connectors]
+        runs += [self._tasks.pop(each).run for each in gone.tasks if each in self._tasks]
+        for run in runs:
+            run.ask_stop()
+        now_s = clock.now_s()
+        ends = {
+            WorkerConnector: Deadline.after(_CONNECTOR_STOP_TIMEOUT_S, now_s=now_s),
+            WorkerTask: Deadline.after(self._around.config.graceful_stop_s, now_s=now_s),
+        }
+        for run in sorted(runs, key=lambda each: ends[type(each)]):
+            if not run.join(ends[type(run)].left_s(clock.now_s())):
+                run.give_up()
+        for run in runs:
+            self._around.metrics.end(run.subject)
+
+    def running(self) -> ConnectorsAndTasks:
+        return ConnectorsAndTasks(connectors=tuple(self._connectors), tasks=tuple(self._tasks))
+
+    def task_configs(self, connector: str, config: RawConfig) -> Sequence[RawConfig] | None:
+        run = self._connectors.get(connector)
+        if run is None or not run.is_running():
+            return None
+        made, parsed = task_factory.create_connector(self._around.resolved(config), self._around)
+        try:
+            answer = run.task_configs(parsed.tasks_max)
+        except ConnectError:
+            raise
+        except Exception as error:
+            raise ConnectError(f"task_configs of {connector} threw: {error}") from error
+        checked = _require_task_configs(connector, answer)
+        try:
+            task_factory.check_task_count(len(checked), parsed)
+        except TooManyTasksError as error:
+            run.fail(error)
+            raise
+        shared = {
+            _TASK_CLASS_KEY: installed_plugins.get_task_class_name(made, self._around.installed),
+            **{name: config[name] for name in _SINK_TOPIC_KEYS if config.get(name) is not None},
+        }
+        return task_reconfiguration.restore_provider_references(
+            [{**each, **shared} for each in checked], config
+        )
+
+    def close(self) -> None:
+        self.stop(self.running())
+
+    def _connector_parts(
+        self, name: str, made: Connector, config: RawConfig
+    ) -> WorkerConnectorDeps:
+        around = self._around
+        stopping, given_up = threading.Event(), threading.Event()
+        reader: OffsetReader = StoredOffsetReader(
+            name, offsets=around.offsets, given_up=given_up, clock=around.clock
+        )
+
+        def make_context(on_error: Callable[[Exception], None]) -> WorkerConnectorContext:
+            return WorkerConnectorContext(
+                ContextDeps(
+                    clock=around.clock,
+                    stopping=stopping,
+                    on_metrics=lambda read: around.metrics.add_of(name, read),
+                ),
+                offset_reader=reader,
+                published=lambda: task_reconfiguration.get_published_configs(
+                    around.configs(), name
+                ),
+                on_reconfiguration=lambda: self._listener.on_reconfiguration_wanted(name),
+                on_error=on_error,
+            )
+
+        return WorkerConnectorDeps(
+            connector=made,
+            props=lambda: around.resolved(config),
+            make_context=make_context,
+            say=self._say(
+                name,
+                installed_plugins.get_plugin_version(made),
+                said=around.metrics.begin_connector(
+                    name, installed_plugins.describe_connector(made, around.installed)
+                ),
+            ),
+            on_reached=lambda state, error: self._listener.on_reached(name, state, error),
+            stopping=stopping,
+            given_up=given_up,
+        )
+
+    def _say(
+        self,
+        subject: StatusSubject,
+        version: str | None,
+        *,
+        said: OnStatus,
+    ) -> WriteTaskStatus:
+        around = self._around
+
+        def say(state: RunState, trace: str | None, *, safe: bool) -> None:
+            status = RunStatus(
+                state=state,
+                worker_id=around.worker_id,
+                generation=around.generation(),
+                trace=trace,
+                version=version,
+            )
+            self.begun.said(subject, state, trace)
+            around.statuses.put(subject, status, safe=safe)
+            said(state)
+            kind = "connector" if isinstance(subject, str) else "task"
+            _LOG.info("%s %s is %s", kind, subject, state.value)
+
+        return say
+
+    def _failed(self, subject: StatusSubject, error: BaseException) -> ConnectError:
+        """It could not even be begun."""
+        trace = worker_task.format_trace(error)
+        say = self._say(subject, None, said=lambda _failed: self._around.metrics.not_begun(subject))
+        say(RunState.FAILED, trace, safe=False)
+        if isinstance(error, ConnectError):
+            return error
+        return ConnectError(f"starting {subject}: {type(error).__name__}: {error}")
+
+
+def _require_task_configs(name: str, answer: object) -> list[Mapping[str, str | None]]:
+    if isinstance(answer, (str, bytes)) or not isinstance(answer, Sequence):
+        raise ConnectError(
+            f"task_configs of {name} must return a sequence of mappings, not "
+            f"{type(answer).__name__}"
+        )
+    for config in answer:
+        if not isinstance(config, Mapping) or not all(
+            isinstance(key, str) and (value is None or isinstance(value, str))
+            for key, value in config.items()
+        ):
+            raise ConnectError(f"task_configs of {name} must return mappings of text to text")
+    return list(answer)
+
+
+def _ignore_thread_death(ended: ThreadDied) -> None:
+    """Tasks end by themselves when they fail, which their status says."""
+    if ended.error is not None:
+        _LOG.error("%s ended: %s", ended.name, ended.error, exc_info=ended.error)

@@ -1,0 +1,157 @@
+"""`mm2 config check`, `show`, `convert`: validates, shows or converts a configuration file."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from connect_runtime.base import plurals
+from connect_runtime.config import yaml_file
+from connect_runtime.config.config_errors import ConfigProblem, SettingsError
+from connect_runtime.config.yaml_file import YamlSection
+from mm2 import exit_codes
+from mm2.cli import options, terminal
+from mm2.config import config_loader, mm2_properties, properties_conversion
+from mm2.config.mm2_settings import Mm2Settings
+from mm2.config.properties_conversion import ConvertedFile
+
+_YAML_FORM, _PROPERTIES_FORM = "yaml", "properties"
+_JSON_VERSION = 1
+
+
+@click.group("config")
+def group() -> None:
+    """Check, show and convert clusters.yaml and mm2.properties.
+
+    \b
+    Examples:
+      mm2 config check clusters.yaml
+      mm2 config show mm2.properties
+      mm2 config convert mm2.properties > clusters.yaml
+    """
+
+
+@group.command("check")
+@options.config_argument
+@options.json_option
+def check_config(*, file: pathlib.Path, as_json: bool) -> int:
+    """Report every mistake in FILE (default: clusters.yaml), or that there is none.
+
+    Nothing is connected to: mm2 check does that.
+    """
+    try:
+        found = config_loader.load(file, environment=os.environ)
+    except SettingsError as error:
+        if not as_json:
+            error.consequence = "mm2 run would not start"
+            raise
+        click.echo(json.dumps(_check_as_json(file, mistakes=error.problems), indent=2))
+        return exit_codes.BAD_INPUT
+    if as_json:
+        click.echo(json.dumps(_check_as_json(file, found=found), indent=2))
+        return exit_codes.DONE
+    for line in found.warning_lines():
+        terminal.print_line(f"warning: {line}", err=True)
+    names = ", ".join(flow.name for flow in found.flows)
+    clusters = plurals.format_count(len(found.clusters), "cluster")
+    terminal.print_line(
+        f"{file}: {clusters}, {plurals.format_count(len(found.flows), 'flow')}: {names}"
+    )
+    return exit_codes.DONE
+
+
+def _check_as_json(
+    file: pathlib.Path,
+    *,
+    found: Mm2Settings | None = None,
+    mistakes: Sequence[ConfigProblem] = (),
+) -> dict[str, Any]:
+    return {
+        "version": _JSON_VERSION,
+        "file": str(file),
+        "valid": found is not None,
+        "clusters": sorted(found.clusters) if found is not None else [],
+        "flows": [flow.name for flow in found.flows] if found is not None else [],
+        "problems": list(map(dataclasses.asdict, mistakes)),
+        "warnings": list(map(dataclasses.asdict, found.warnings)) if found is not None else [],
+    }
+
+
+@group.command("show")
+@options.config_argument
+@options.json_option
+def show_config(*, file: pathlib.Path, as_json: bool) -> None:
+    """Print the effective configuration: what workers and connectors are given, secrets hidden.
+
+    Each value has its origin: a line of FILE (default: clusters.yaml), `default` (of mm2), or
+    `MM2 default` (of MirrorMaker 2 and Kafka Connect). It is what GET /connectors/NAME/config of a
+    running flow answers, and the defaults behind it.
+    """
+    from mm2.config import effective_config
+
+    shown = effective_config.derive_effective_config(
+        config_loader.load(file, environment=os.environ), environment=os.environ
+    )
+    if as_json:
+        click.echo(json.dumps(effective_config.render_json(shown), indent=2))
+        return
+    for line in effective_config.render_yaml(shown):
+        terminal.print_line(line)
+
+
+@group.command("convert")
+@options.config_argument
+@click.option(
+    "--to",
+    "form",
+    type=click.Choice([_YAML_FORM, _PROPERTIES_FORM]),
+    help="The form to write.  [default: the one that FILE has not]",
+)
+def convert_config(file: pathlib.Path, form: str | None) -> int:
+    """Print FILE in the other form: clusters.yaml as mm2.properties, or back.
+
+    The effective configuration stays the same. What the other form cannot express is listed.
+    Secrets are printed only if FILE itself contains them.
+    """
+    before = config_loader.load(file, environment=os.environ)
+    is_properties = config_loader.is_properties(file)
+    if form == (_PROPERTIES_FORM if is_properties else _YAML_FORM):
+        click.echo(file.read_bytes(), nl=False)  # not as text: the two forms are encoded otherwise
+        return exit_codes.DONE
+    found = _convert_file(file, is_properties=is_properties)
+    lost = found.unsaid or tuple(
+        _find_lost_settings(found.text, before, is_properties=is_properties)
+    )
+    for line in found.notes:
+        terminal.print_line(f"note: {line}", err=True)
+    for line in lost:
+        terminal.print_line(f"cannot be said in the other form: {line}", err=True)
+    click.echo(found.text, nl=False)
+    return exit_codes.FAILED if lost else exit_codes.DONE
+
+
+def _convert_file(file: pathlib.Path, *, is_properties: bool) -> ConvertedFile:
+    text = config_loader.read_text(file)
+    if is_properties:
+        return properties_conversion.convert_to_yaml(
+            mm2_properties.translate_properties(text), folder=pathlib.Path.cwd()
+        )
+    root = yaml_file.parse_yaml(text).root
+    assert isinstance(root, YamlSection), "it was read without mistakes"
+    return properties_conversion.convert_to_properties(root, folder=file.parent)
+
+
+def _find_lost_settings(text: str, before: Mm2Settings, *, is_properties: bool) -> list[str]:
+    """What reading the result again does not give back."""
+    read = config_loader.parse if is_properties else config_loader.parse_properties
+    try:
+        after = read(text, file="the result", folder=pathlib.Path.cwd(), environment=os.environ)
+    except SettingsError as error:
+        return [each.describe(error.file) for each in error.problems]
+    return properties_conversion.diff_settings(before, after)

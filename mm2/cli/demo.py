@@ -1,0 +1,223 @@
+"""`mm2 demo`: replicates real traffic between two local clusters and moves a consumer group."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from connect_runtime.base import plurals
+from connect_runtime.system import java
+from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.signals import StopSignals
+from mm2 import exit_codes, text_format, version
+from mm2.cli import library_logs, run, terminal
+from mm2.node import flow_display
+from mm2.node.run_loop import RunLoop, RunLoopDeps, StopCondition
+from mm2.sandbox import kafka_jars
+from mm2.sandbox.scenarios.progress_printer import ProgressPrinter
+
+if TYPE_CHECKING:
+    from mm2.node.node import Mm2Node
+    from mm2.sandbox.scenarios.replication_demo import Demo, DemoFailoverResult, DemoResult
+
+
+@click.command("demo")
+@click.option("--keep", is_flag=True, help="Leave clusters and mirror running until Ctrl-C.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=2, max=3_600),
+    default=10.0,
+    show_default=True,
+    help="How long live traffic goes on.",
+)
+@click.option(
+    "--records",
+    type=click.IntRange(min=10, max=10_000_000),
+    default=25_000,
+    show_default=True,
+    help="Records of each large topic before the mirror starts.",
+)
+@click.pass_context
+def command(context: click.Context, *, keep: bool, seconds: float, records: int) -> int:
+    """Mirror real traffic between two real Kafka clusters on this machine, prove it equal, and move
+    a consumer group from one to the other.
+
+    Nothing is left behind. Needs Java; the first time it downloads Kafka (60 MB).
+
+    \b
+    Examples:
+      mm2 demo
+      mm2 demo --seconds 60
+      mm2 demo --keep             move nobody; look around afterwards, end with Ctrl-C
+    """
+    java.find_java()
+    kafka_jars.ensure_jars()
+    if _is_default(context, "log_level"):
+        # What passes by itself is no part of the story; what does not is told at the end.
+        logging.getLogger().setLevel(logging.ERROR)
+    now = SystemClock()
+    with (
+        StopSignals(exit_now=flow_display.exit_now) as stop,
+        library_logs.redirect_library_logs() as log_file,
+    ):
+        code = _run_demo(now, stop, keep=keep, seconds=seconds, records=records)
+        log_file.keep = code == exit_codes.FAILED
+    return code
+
+
+def _run_demo(
+    now: SystemClock,
+    stop: StopSignals,
+    *,
+    keep: bool,
+    seconds: float,
+    records: int,
+) -> int:
+    # Here and not above: what is wrong is told before Kafka's and Spark's libraries are loaded.
+    from mm2.sandbox.scenarios.replication_demo import Demo, DemoOptions, StopSignalError
+
+    made = Demo(
+        DemoOptions(seconds=seconds, records=records, moves=not keep),
+        tell=ProgressPrinter(now),
+        now=now,
+        stop_signal=lambda: stop.signal_number,
+    )
+    try:
+        result = made.run()
+        click.echo()
+        for line in format_result(result):
+            terminal.print_line(line)
+        code = exit_codes.DONE if result.good else exit_codes.FAILED
+        return _keep_running(made, now, stop) if keep else code
+    except StopSignalError as stopped:
+        return 128 + stopped.number
+    finally:
+        made.close()
+
+
+def format_result(result: DemoResult) -> Iterator[str]:
+    """What the demo has to show, for stdout."""
+    found = result.comparison
+    yield from str(found).splitlines()
+    yield ""
+    yield (
+        f"records     {found.records:,} ({text_format.format_size(found.size)} of keys and "
+        "values) in "
+        f"{plurals.format_count(len({each.source.topic for each in found.partitions}), 'topic')}"
+    )
+    backlog = result.backlog
+    yield (
+        f"throughput  {text_format.format_megabytes(backlog.size / backlog.seconds)} MB/s, "
+        f"{text_format.format_count(backlog.records / backlog.seconds)} records/s (compressed "
+        "batches; "
+        "both clusters share this machine)"
+    )
+    yield (
+        f"latency     p50 {result.latencies.p50_ms:.1f} ms, p99 {result.latencies.p99_ms:.1f} ms "
+        "from producer to consumer, of a trickle"
+    )
+    yield from (f"stopped     {each}" for each in result.stopped)
+    if found.equal:
+        yield "proof       every record equal: key, value, headers, timestamp, order"
+    else:
+        yield f"proof       DIFFERENT in {plurals.format_count(len(found.differing), 'partition')}"
+    if result.moved is not None:
+        yield from _format_move(result.moved)
+
+
+def _format_move(moved: DemoFailoverResult) -> Iterator[str]:
+    yield (
+        f"failover    {plurals.format_count(moved.before, 'record')} processed on {moved.origin}, "
+        f"{moved.after:,} on {moved.destination}, {text_format.format_duration(moved.seconds)} "
+        "in all"
+    )
+    if moved.exact:
+        yield f"            each of the {moved.sent:,} records sent was processed once"
+    else:
+        yield (
+            f"            WRONG: of {moved.sent:,} records {moved.missing:,} were not processed, "
+            f"{moved.read_again:,} were processed again"
+        )
+
+
+class _StartedNode:
+    """The mirror as the loop of `mm2 run` wants it; who started it stops it."""
+
+    def __init__(self, made: Mm2Node) -> None:
+        self.engine = made.engine
+        self.statuses = made.statuses
+        self._made = made
+
+    @property
+    def ended(self) -> bool:
+        return self._made.ended
+
+    @property
+    def crashed(self) -> str:
+        return self._made.crashed
+
+    def start(self) -> None:
+        """It has been."""
+
+    def stop(self) -> None:
+        """Later."""
+
+
+def _keep_running(made: Demo, now: SystemClock, stop: StopSignals) -> int:
+    """Show the mirror as `mm2 run` does, until a signal comes."""
+    from mm2.node.telemetry import NodeTelemetry
+    from mm2.status import retention_watch  # not above: they load Kafka's library
+    from mm2.status.retention_watch import RetentionWatch
+
+    made.keep_trickling()
+    watch = RetentionWatch(
+        made.mirror, open_source=retention_watch.open_retention_reader, clock=now
+    )
+    observed = NodeTelemetry(made.mirror, made.settings, clock=now, watch=watch)
+    exporter, note = run.start_metrics_exporter(
+        made.settings.metrics, observed.source, port=None, beside=observed.served
+    )
+    for line in _list_inspection_commands(made):
+        terminal.print_line(line)
+    around = RunLoopDeps(
+        clock=now,
+        display=flow_display.choose_display(table_wanted=True),
+        metrics=observed.metrics,
+        stop_signal=lambda: stop.signal_number,
+        wait=run.make_signal_wait(stop, observed.beats.beat),
+        notes=(f"mm2 {version.VERSION}{note}", "Ctrl-C ends the mirror and both clusters"),
+    )
+    try:
+        ending = RunLoop(_StartedNode(made.mirror), StopCondition(), around).run()
+    finally:
+        if exporter is not None:
+            exporter.stop()
+    for line in ending.errors:
+        terminal.print_line(f"mm2: {line}", err=True)
+    return ending.code
+
+
+def _list_inspection_commands(made: Demo) -> Iterator[str]:
+    jars = shlex.quote(f"{kafka_jars.ensure_jars()}/*")
+    yield ""
+    yield "Everything goes on until Ctrl-C, with 50 records/s to the topic trickle."
+    for name, each in made.clusters.items():
+        yield f"  {name:<10}{each.bootstrap}"
+    yield f"  settings  {made.settings_file}, shown by: mm2 config show {made.settings_file}"
+    yield "  read      the mirror of a topic, with Kafka's own consumer:"
+    yield (
+        f"    java -cp {jars} org.apache.kafka.tools.consumer.ConsoleConsumer --bootstrap-server "
+        f"{made.clusters['west'].bootstrap} --topic east.trickle"
+    )
+    yield ""
+
+
+def _is_default(context: click.Context, option: str) -> bool:
+    parent = context.parent
+    return parent is None or parent.get_parameter_source(option) is (
+        click.core.ParameterSource.DEFAULT
+    )

@@ -1,0 +1,364 @@
+"""`mm2 docs`: the reference of configuration keys, metrics and exit codes as Markdown.
+
+Generated from the declarations alone: the metrics, the options of the configuration's sections
+and their help. `deploy/guides/` holds the result; a test compares it.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+
+from connect_runtime.base.metrics import Metric
+from connect_runtime.config import worker_keys
+from connect_runtime.protocol import security_settings
+from connect_runtime.worker import metrics_registry
+from mm2 import exit_codes
+from mm2.config import (
+    client_keys,
+    config_loader,
+    endpoints_section,
+    engine_config,
+    flow_keys,
+    hooks_section,
+    key_help,
+    mm2_property_keys,
+    spark_section,
+)
+from mm2.config.section_reader import ConfigOption
+from mm2.connectors import connector_metrics
+from mm2.metrics import declarations
+
+_MINIMAL_FILE = """
+clusters: {a: {bootstrap.servers: 'a:1'}, b: {bootstrap.servers: 'b:1'}}
+flows: [{from: a, to: b}]
+"""
+
+# Metrics
+
+_METRICS_INTRO = """# Metrics
+
+This page is made by `mm2 docs metrics` of the declarations in the program.
+
+`mm2 run` serves them to Prometheus at `http://127.0.0.1:9464/metrics` (`metrics.host`,
+`metrics.port`). When the port is in use nothing is started, and the exit code is 2: probes and
+Prometheus would ask another process. With `metrics: {required: false}` mm2 runs all the same, has
+neither metrics nor `/health` there, and logs a warning.
+
+A figure that nobody can know is left out, never 0: alerts have to look for what is absent, too.
+Where several nodes share a flow each shows what it runs itself.
+
+## mm2's own
+
+`flow` is `<source>-><target>`, `topic` a topic's name on the source.
+"""
+_BUCKETS_SENTENCE = "The histogram's buckets end at {bounds} seconds."
+_BY_PARTITION_SENTENCE = "With `metrics: {by: partition}` there are also:"
+_WORKER_METRICS_INTRO = """## Of each flow's Connect worker
+
+Kafka Connect's own, by the names that Strimzi's rules for the JMX exporter give them, with the
+label `flow`.
+"""
+_JAVA_METRICS_INTRO = """## By MirrorMaker 2's names
+
+`/metrics/java` serves what dashboards and alerts made for MirrorMaker 2 ask for, and nothing of the
+above but what is Connect's. It has a dozen series and more for each partition, and `topic` there is
+the topic's name on the target. `metric.names.formats` of a flow chooses between `legacy` and `new`.
+
+| names | where they come from |
+|---|---|
+| `kafka_connect_mirror_mirrorsourceconnector_…`, `…mirrorcheckpointconnector_…` | `legacy`, as \
+Strimzi spells it |
+| `kafka_connect_mirror_source_connector_…`, `…checkpoint_connector_…` | the same, as other \
+exporters' rules spell it |
+| `kafka_connect_plugins_…` | `new` (KIP-1280), with `connector` and `task` |
+| `kafka_connect_connect_worker_metrics_…`, `kafka_connect_worker_metrics_…` and the like | \
+Connect's own, with the group's whole name, or without `connect-` |
+| `kafka_consumer_fetch_manager_records_lag`, \
+`kafka_consumer_consumer_fetch_manager_metrics_records_lag` | the lag of the consumer that \
+MirrorMaker 2 would have |
+"""
+_HEALTH_INTRO = """## Health
+
+On the same port, and on the REST servers of `mm2 run`: 200 where it is well, 503 where not, with a
+JSON body that says why. `?flow=east->west` asks of one flow.
+
+| path | well means |
+|---|---|
+| `/health/live` | the main loop comes round: for a liveness probe |
+| `/health/ready` | each flow's worker has joined its group, its connectors are configured as the \
+file says, and the tasks that this node was given have started: their copies run, and not all have \
+failed (or an operator has stopped the flow). A task that restarts stays ready: for a readiness \
+probe |
+| `/health/replicating` | every flow is healthy: the verdict that `mm2 status`, `mm2_flow_healthy` \
+and the status page give, too. Both clusters answer, no task has failed and no partition has \
+stopped, no partition waits for longer than 10 seconds, nothing is about to be deleted \
+unreplicated, and the target has acknowledged a batch (a heartbeat's, too) within \
+`health.replicating.within.seconds`, or all of the source was known to be replicated then. A flow \
+that is paused, stopped, starting or without topics is not healthy; one that other nodes replicate \
+is. For alerts, not for probes |"""
+
+
+def render_metrics_page() -> str:
+    """Every metric that `mm2 run` serves, and where."""
+    return "\n".join(_metrics_lines()) + "\n"
+
+
+def _metrics_lines() -> Iterator[str]:
+    bounds = ", ".join(f"{each:g}" for each in declarations.REPLICATION_LATENCY.bounds)
+    yield _METRICS_INTRO
+    yield from _render_metric_table(declarations.ALL_METRICS)
+    yield from ("", _BUCKETS_SENTENCE.format(bounds=bounds), "", _BY_PARTITION_SENTENCE, "")
+    yield from _render_metric_table(declarations.PARTITION_METRICS)
+    yield from ("", _WORKER_METRICS_INTRO)
+    groups = [
+        each for each in metrics_registry.ALL_GROUPS if each is not metrics_registry.SINK_TASK
+    ]
+    of_worker = [
+        each for group in groups for each in metrics_registry.declare_metrics(group).values()
+    ]
+    yield from _render_metric_table(of_worker, more=("flow",))
+    yield from ("", _JAVA_METRICS_INTRO)
+    for group in (connector_metrics.SOURCE_METRICS, connector_metrics.CHECKPOINT_METRICS):
+        labels = ", ".join(f"`{each}`" for each in group.tags)
+        yield from (f"Of `{group.name}`, with the labels {labels}:", "")
+        yield from _render_table(
+            ("attribute", "meaning"),
+            ((f"`{name.replace('-', '_')}`", text) for name, text in group.attributes.items()),
+        )
+        yield ""
+    yield _HEALTH_INTRO
+
+
+def _render_metric_table(found: Sequence[Metric], more: tuple[str, ...] = ()) -> Iterator[str]:
+    return _render_table(
+        ("metric", "kind", "unit", "labels", "meaning"),
+        (
+            (
+                f"`{each.name}`",
+                each.kind.value,
+                each.unit,
+                ", ".join(f"`{label}`" for label in (*each.labels, *more)),
+                each.help,
+            )
+            for each in found
+        ),
+    )
+
+
+# Configuration
+
+
+def render_configuration_page() -> str:
+    """Every key of `clusters.yaml`."""
+    return "\n".join(_configuration_lines()) + "\n"
+
+
+_CONFIGURATION_INTRO = """# Configuration
+
+This page is made by `mm2 docs configuration` of the declarations in the program. `mm2 config check`
+reports every mistake of a file at once. `mm2 config show` prints the effective configuration: what
+workers and connectors are given, each value with its origin (a line of the file, `default` of mm2,
+or `MM2 default`).
+
+Values may hold `${env:NAME}`, `${file:path:key}` and `${dir:path:file}`; what comes from there is
+never shown. Relative paths start at the file's folder. In `mm2.properties` keys of the sections
+`spark`, `metrics`, `health` and `drill` begin with `mm2.`: `mm2.metrics.port`; all others are
+MirrorMaker 2's.
+
+The defaults below are those of `clusters.yaml`. In `mm2.properties` these are MirrorMaker 2's:
+{java}.
+"""
+_FLOWS_INTRO = """`flows` is a list, an item for each pair from and to; `defaults` holds for all of them.
+Properties of single clients go in with `source.consumer.`, `producer.override.`, `source.admin.`
+and `target.admin.`."""
+_REST_INTRO = "The server by which the nodes of a flow's group reach each other: Connect's keys."
+_WORKER_INTRO = """The Connect worker that each flow has: Connect's keys, and how often what fails is
+started again."""
+_REFUSED_INTRO = """## Refused by name
+
+Keys that MirrorMaker 2, Connect or Kafka's clients know and that cannot be meant here. Any other
+key that is not on this page is refused, too, with the nearest one that is.
+"""
+
+
+def _configuration_lines() -> Iterator[str]:
+    served = _collect_options(endpoints_section)
+    steps = ", ".join(f"`{each}`" for each in hooks_section.HOOK_NAMES)
+    sections = (
+        ("clusters", "A section for each cluster, by its alias.", _render_clusters()),
+        (
+            "flows, defaults",
+            _FLOWS_INTRO,
+            _render_options(_render_flow_options(), key_help.FLOW_HELP),
+        ),
+        ("spark", "Where the copies run.", _render_spark()),
+        ("metrics", "What is served of it.", _render_options(served, key_help.METRICS_HELP)),
+        ("health", "What counts as well.", _render_options(served, key_help.HEALTH_HELP)),
+        ("drill", "Rehearsals.", _render_options(served, key_help.DRILL_HELP)),
+        ("rest", _REST_INTRO, _render_worker_keys(key_help.REST_HELP, endpoints_section.REST_KEYS)),
+        (
+            "worker",
+            _WORKER_INTRO,
+            _render_worker_keys(key_help.WORKER_HELP, endpoints_section.WORKER_KEYS),
+        ),
+        (
+            "hooks",
+            f"A section for each step of a move at which a command is run: {steps}.",
+            _render_options(_collect_options(hooks_section), key_help.HOOKS_HELP),
+        ),
+    )
+    java = {
+        **mm2_property_keys.JAVA_FLOW_DEFAULTS,
+        **mm2_property_keys.JAVA_WORKER_DEFAULTS,
+        **mm2_property_keys.JAVA_REST_DEFAULTS,
+    }
+    told = ", ".join(f"`{key}={value}`" for key, value in java.items())
+    yield _CONFIGURATION_INTRO.replace("{java}", told)
+    for name, text, rows in sections:
+        yield from (f"## {name}", "", text, "")
+        yield from _render_table(("key", "default", "allowed", "meaning"), rows)
+        yield ""
+    yield from _render_refused()
+
+
+def _render_clusters() -> Iterator[tuple[str, ...]]:
+    for name, kind in sorted(client_keys.SUPPORTED_PROPERTIES.items()):
+        default = "required" if name == "bootstrap.servers" else ""
+        yield f"`{name}`", default, kind.allowed, "As Kafka's clients know it."
+    names = ", ".join(f"`{each}`" for each in sorted(security_settings.SUPPORTED_KEYS))
+    yield names, "", "", "Security, as Kafka's clients know it."
+    yield (
+        "`consumer.…`, `producer.…`, `admin.…`",
+        "",
+        "any of the above",
+        "For one kind of client alone.",
+    )
+
+
+def _render_flow_options() -> dict[str, ConfigOption[Any]]:
+    found = _collect_options(flow_keys)
+    both = (*flow_keys.CONNECTOR_OPTIONS, *flow_keys.CLASS_OPTIONS)
+    found |= {each.name: each for each in both}
+    exclusive = flow_keys.target_topics_option(flow_keys.DEFAULT_POLICY)
+    return found | {exclusive.name: exclusive}
+
+
+def _collect_options(module: object) -> dict[str, ConfigOption[Any]]:
+    """Options that a reader declares, by their names."""
+    found = (each for each in vars(module).values() if isinstance(each, ConfigOption))
+    return {each.name: each for each in found}
+
+
+def _render_options(
+    found: Mapping[str, ConfigOption[Any]], told: Mapping[str, str]
+) -> Iterator[tuple[str, ...]]:
+    required = {flow_keys.SOURCE.name, flow_keys.TARGET.name, "command"}
+    for name, meaning in told.items():
+        option = found[name]
+        default = "required" if name in required else _format_default(option.default)
+        if option in flow_keys.FACTOR_OPTIONS:
+            default = f"as `{flow_keys.REPLICATION_FACTOR.name}`"
+        yield f"`{name}`", default, _format_code(option.kind.allowed), meaning
+
+
+def _render_spark() -> Iterator[tuple[str, ...]]:
+    found = _collect_options(spark_section)
+    for kind, names in (
+        (engine_config.HOST, engine_config.DRIVER_HOSTS),
+        (engine_config.PORT, engine_config.DRIVER_PORTS),
+    ):
+        found |= {name: ConfigOption(name=name, kind=kind, default=None) for name in names}
+    told = {name: text for name, text in key_help.SPARK_HELP.items() if name != "conf"}
+    yield from _render_options(found, told)
+    yield "`conf`", "", "a section of `spark.…` keys", key_help.SPARK_HELP["conf"]
+
+
+def _render_worker_keys(told: Mapping[str, str], names: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    """Their defaults in YAML, where these are ours; else Connect's."""
+    folder = pathlib.Path("/")
+    least = config_loader.parse(
+        _MINIMAL_FILE, file="least", folder=folder, environment={}
+    ).flat.props
+    declared = {**worker_keys.COMMON.keys, **worker_keys.DISTRIBUTED.keys}
+    assert set(names) == set(told)
+    for name, meaning in told.items():
+        ours = least.get(f"b.{name}", least.get(name))
+        key = declared.get(name)
+        usual = key.default if key is not None and key.has_default else None
+        usual = (
+            mm2_property_keys.ALL_OVERRIDES if name == mm2_property_keys.OVERRIDE_POLICY else usual
+        )
+        default = ours if ours is not None else usual
+        yield (
+            f"`{name}`",
+            _format_default(_format_plain_value(default)),
+            "as in Kafka Connect",
+            meaning,
+        )
+
+
+def _format_plain_value(value: object) -> str | tuple[str, ...] | None:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return tuple(map(str, value))
+    return None if value is None else str(value)
+
+
+def _render_refused() -> Iterator[str]:
+    yield _REFUSED_INTRO
+    families = {f"{name}…": why for name, why in flow_keys.REFUSED_PREFIXES.items()}
+    for where, found in (
+        ("flow", {**flow_keys.REFUSED_KEYS, **families}),
+        ("cluster", client_keys.REFUSED_PROPERTIES),
+    ):
+        rows = ((f"`{name}`", _format_code(why)) for name, why in sorted(found.items()))
+        yield from _render_table((f"key of a {where}", "why"), rows)
+        yield ""
+
+
+# Tables
+
+
+def _format_default(default: str | tuple[str, ...] | None) -> str:
+    if default is None:
+        return ""
+    if isinstance(default, tuple):
+        return ", ".join(f"`{each}`" for each in default) or "none"
+    return f"`{default}`" if default else "empty"
+
+
+def _format_code(text: str) -> str:
+    """Expressions in a text must not be taken for Markdown."""
+    return text.replace("*", r"\*").replace("<", r"\<")
+
+
+def _render_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield "| " + " | ".join(head) + " |"
+    yield "|" + "---|" * len(head)
+    for cells in rows:
+        yield "| " + " | ".join(each.replace("|", r"\|") for each in cells) + " |"
+
+
+@click.command("docs")
+@click.argument("what", type=click.Choice(["configuration", "exit-codes", "metrics"]))
+def command(*, what: str) -> None:
+    """Print a page of the reference as Markdown: every configuration key, exit code or metric.
+
+    \b
+    Examples:
+      mm2 docs configuration
+      mm2 docs exit-codes
+      mm2 docs metrics
+    """
+
+    pages = {
+        "configuration": render_configuration_page,
+        "exit-codes": exit_codes.render_reference_page,
+        "metrics": render_metrics_page,
+    }
+    click.echo(pages[what](), nl=False)

@@ -1,0 +1,245 @@
+"""`mm2 receipts`: lists incident records (losses, skips, duplicates) and operators' actions.
+
+The records are stored on each flow's target cluster; the flows need not run.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Sequence
+from concurrent import futures
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from connect_runtime.base.errors import ConnectError, RetriableError
+from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.threads import ThreadPool
+from mm2 import exit_codes, text_format
+from mm2.cli import flow_reports, terminal
+from mm2.cli.flow_reports import ReportQuery
+from mm2.formats import incident_records
+from mm2.formats.incident_records import Incident, IncidentKind, OffsetRange
+from mm2.topics.flow_config import Flow
+
+if TYPE_CHECKING:
+    from mm2.clusters.incident_log import UnreadableIncident
+    from mm2.config.mm2_settings import Mm2Settings
+
+
+JSON_VERSION = 1
+_KIND_NAMES = [each.value for each in IncidentKind]
+_OPERATOR_ACTION = IncidentKind.OPERATOR_ACTION
+_COLUMNS = ("AT", "FLOW", "TOPIC", "PARTITION", "KIND", "SOURCE", "MIRROR", "DETAIL")
+_TIMEOUT_SLACK_S = 2.0
+"""How much later than asked a client may report that time is up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentQueryResult:
+    """The receipts of one flow, and the records that are none; `error`: why they could not be
+    read."""
+
+    flow: Flow
+    receipts: Sequence[Incident] = ()
+    unreadable: Sequence[UnreadableIncident] = ()
+    error: ConnectError | None = None
+
+
+@click.command("receipts")
+@flow_reports.cluster_query_options(timeout_s=10.0)
+@click.option("--topic", metavar="TOPIC", help="Only this topic of the source.")
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice(_KIND_NAMES),
+    metavar="KIND",
+    help=f"Only this kind; repeatable: {', '.join(_KIND_NAMES)}.",
+)
+@click.option(
+    "--exit-code",
+    is_flag=True,
+    help=f"Exit with 1 if any receipt or unreadable record is listed; {_OPERATOR_ACTION.value} "
+    "counts only "
+    "if --kind names it.",
+)
+def command(
+    *,
+    asked: ReportQuery,
+    topic: str | None,
+    kinds: tuple[str, ...],
+    exit_code: bool,
+) -> int:
+    """List the receipts of all flows, oldest first.
+
+    A receipt is a durable record on the target cluster that records were lost or skipped, or may be
+    duplicated. SOURCE and MIRROR are the offset ranges [from,to) concerned.
+
+    Receipts of kind operator-action record who paused, resumed, stopped, restarted, throttled,
+    reloaded or reconfigured a flow or topic. Only the latest of each such action is kept.
+
+    A record that this release cannot read is listed as "unreadable", whatever --topic and --kind
+    select: it may report a loss. A newer release may be able to read it.
+
+    The flows need not run: all targets are read in parallel. A target that cannot be read is
+    reported on stderr.
+
+    \b
+    Examples:
+      mm2 receipts
+      mm2 receipts --topic orders --kind source-gone
+      mm2 receipts --kind operator-action
+      mm2 receipts --json --exit-code
+    """
+    settings, wanted = flow_reports.load_selected_flows(asked)
+    # Here and not above: wrong input is told before Kafka's library is loaded.
+    from mm2.cli import library_logs
+
+    with library_logs.redirect_library_logs():
+        answers = _read_all(settings, wanted, timeout_s=asked.timeout_s)
+    found = sorted(
+        (
+            (each.flow.name, one)
+            for each in answers
+            for one in each.receipts
+            if (topic is None or one.topic == topic) and (not kinds or one.kind.value in kinds)
+        ),
+        key=lambda each: each[1].at_ms,
+    )
+    if asked.as_json:
+        _print_json(found, answers)
+    else:
+        _print_table(found, answers)
+    for each in answers:
+        if each.error is not None:
+            where = f"the receipts of {each.flow.name} on {each.flow.target}"
+            reason = str(each.error).removeprefix(f"{each.flow.target}: ")
+            terminal.print_line(f"mm2: cannot read {where}: {reason}", err=True)
+    counted = any(each.unreadable for each in answers) or any(
+        one.kind is not _OPERATOR_ACTION or _OPERATOR_ACTION.value in kinds for _, one in found
+    )
+    of_found = exit_codes.FAILED if counted and exit_code else exit_codes.DONE
+    return exit_codes.worst_of(
+        [of_found if each.error is None else exit_codes.UNREACHABLE for each in answers]
+    )
+
+
+def _read_all(
+    settings: Mm2Settings, wanted: Sequence[Flow], *, timeout_s: float
+) -> list[IncidentQueryResult]:
+    """All targets at the same time, within `timeout_s`; half of it is for waiting until they
+    answer."""
+    from mm2.clusters import cluster_clients, incident_log, reachability_probe
+    from mm2.clusters.flow_pair import FlowPair
+
+    clock = SystemClock()
+
+    def read(flow: Flow) -> IncidentQueryResult:
+        try:
+            reachability_probe.require_clusters(
+                [cluster_clients.build_target_access(settings, flow)],
+                timeout_s=timeout_s / 2,
+                tell=lambda line: terminal.print_line(line, err=True),
+                clock=clock,
+            )
+            with FlowPair(settings, flow, purpose="receipts", clock=clock) as both:
+                found = incident_log.read_incidents(both.target, flow.source, timeout_s=timeout_s)
+        except ConnectError as error:
+            return IncidentQueryResult(flow=flow, error=error)
+        return IncidentQueryResult(flow=flow, receipts=found.stated, unreadable=found.unreadable)
+
+    threads = ThreadPool("receipts", threads_max=len(wanted), waiting_max=len(wanted))
+    calls = [(flow, threads.submit(functools.partial(read, flow))) for flow in wanted]
+    futures.wait([call for _, call in calls], timeout=timeout_s + _TIMEOUT_SLACK_S)
+    late = RetriableError(f"no answer within {timeout_s:g} s")
+    return [
+        call.result() if call.done() else IncidentQueryResult(flow=flow, error=late)
+        for flow, call in calls
+    ]
+
+
+def _print_table(
+    found: Sequence[tuple[str, Incident]], answers: Sequence[IncidentQueryResult]
+) -> None:
+    read = [each.flow.name for each in answers if each.error is None]
+    rows = [_format_row(name, one) for name, one in found]
+    rows += [
+        _format_unreadable_row(each.flow.name, one) for each in answers for one in each.unreadable
+    ]
+    if rows:
+        for line in text_format.format_columns(_COLUMNS, rows):
+            terminal.print_line(line)
+    elif len(read) == len(answers):
+        terminal.print_line("no receipts")
+    elif read:
+        terminal.print_line(f"no receipts of {', '.join(read)}")
+
+
+def _print_json(
+    found: Sequence[tuple[str, Incident]], answers: Sequence[IncidentQueryResult]
+) -> None:
+    failed = [
+        {"flow": each.flow.name, "cluster": each.flow.target, "error": str(each.error)}
+        for each in answers
+        if each.error is not None
+    ]
+    told = [_incident_as_json(name, one) for name, one in found]
+    unreadable = [
+        {
+            "flow": each.flow.name,
+            "cluster": each.flow.target,
+            "topic": one.topic,
+            "offset": one.offset,
+            "error": one.reason,
+        }
+        for each in answers
+        for one in each.unreadable
+    ]
+    whole = {
+        "version": JSON_VERSION,
+        "receipts": told,
+        "unreadable": unreadable,
+        "errors": failed,
+    }
+    click.echo(json.dumps(whole, indent=2))
+
+
+def _format_row(flow: str, one: Incident) -> tuple[str, ...]:
+    from mm2.status import status_tables
+
+    return (
+        status_tables.format_utc(one.at_ms),
+        flow,
+        one.topic or "-",
+        "-" if one.partition == incident_records.NO_PARTITION else str(one.partition),
+        one.kind.value,
+        _format_range(one.source),
+        _format_range(one.target),
+        one.detail,
+    )
+
+
+def _format_unreadable_row(flow: str, one: UnreadableIncident) -> tuple[str, ...]:
+    where = f"offset {one.offset} of {one.topic}: {one.reason}"
+    return ("-", flow, "-", "-", "unreadable", "-", "-", where)
+
+
+def _format_range(offsets: OffsetRange | None) -> str:
+    return "-" if offsets is None else f"[{offsets[0]},{offsets[1]})"
+
+
+def _incident_as_json(flow: str, one: Incident) -> dict[str, Any]:
+    return {
+        "flow": flow,
+        "topic": one.topic or None,
+        "partition": None if one.partition == incident_records.NO_PARTITION else one.partition,
+        "kind": one.kind.value,
+        "source": one.source,
+        "target": one.target,
+        "at_ms": one.at_ms,
+        "detail": one.detail,
+        "id": one.id,
+    }

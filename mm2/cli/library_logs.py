@@ -1,0 +1,99 @@
+"""Redirects the log of librdkafka and py4j to a temporary file while flows run.
+
+The file is in a private folder (mode 0700) and is removed at the end, unless it is to be kept,
+as after a crash or at log level debug.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import pathlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import click
+
+from connect_runtime.app.log_format import TextFormatter
+from connect_runtime.base.errors import ConnectError
+from mm2.copier import run_directory
+
+NOISY_LOGGERS = ("librdkafka", "py4j")
+MAX_KEPT_LOGS = 5
+"""As many logs of runs that failed; each run removes the older ones."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class LibraryLogFile:
+    """`keep`, set before the end: the file stays when there is anything in it."""
+
+    path: pathlib.Path
+    keep: bool = False
+
+
+@contextlib.contextmanager
+def redirect_library_logs() -> Iterator[LibraryLogFile]:
+    """In a temporary folder of our own, mode 0700. It is removed at the end unless it is to be
+    kept, as after a crash or where debug messages are logged; then until `MAX_KEPT_LOGS` newer ones
+    are."""
+    folder = run_directory.create("mm2-log-", kept=MAX_KEPT_LOGS)
+    made = LibraryLogFile(folder.path / "libraries.log")
+    attach_library_log(made.path)
+    quiet = _RootLogFilter()
+    handlers = list(logging.getLogger().handlers)
+    for handler in handlers:
+        handler.addFilter(quiet)
+    crashed = True
+    try:
+        yield made
+        crashed = False
+    except (ConnectError, click.ClickException, click.Abort, KeyboardInterrupt):
+        crashed = False
+        raise
+    finally:
+        for handler in handlers:
+            handler.removeFilter(quiet)
+        _detach_library_log()
+        kept = made.keep or crashed or logging.getLogger().isEnabledFor(logging.DEBUG)
+        if kept and made.path.stat().st_size:
+            _log.info("the log of the Kafka and Spark libraries is in %s", made.path)
+            folder.leave()
+        else:
+            folder.remove()
+
+
+def attach_library_log(file: pathlib.Path) -> None:
+    """From now on what `NOISY_LOGGERS` say goes to `file` alone, warnings and errors too.
+
+    Raises `OSError` when the file cannot be opened.
+    """
+    handler = logging.FileHandler(file, encoding="utf-8")
+    handler.setFormatter(TextFormatter())
+    for name in NOISY_LOGGERS:
+        logger = logging.getLogger(name)
+        for old in list(logger.handlers):
+            logger.removeHandler(old)
+            old.close()
+        logger.addHandler(handler)
+        logger.propagate = False
+
+
+class _RootLogFilter(logging.Filter):
+    """py4j logs some of its failures, with their traces, as nobody: on the root logger."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name != "root":
+            return True
+        logging.getLogger(NOISY_LOGGERS[0]).handle(record)
+        return False
+
+
+def _detach_library_log() -> None:
+    for name in NOISY_LOGGERS:
+        logger = logging.getLogger(name)
+        logger.propagate = True
+        for handler in list(logger.handlers):
+            logger.removeHandler(handler)
+            handler.close()

@@ -1,0 +1,253 @@
+"""The command `mm2`: finds the subcommand, configures logging, turns errors into exit codes.
+
+Subcommands are imported when they are called: `mm2 --version` and shell completion stay fast,
+and a command that needs no Kafka client works where none is installed. A subcommand returns
+its exit code, or None for 0.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+import click
+
+from connect_runtime.app import log_format as app_log_format
+from connect_runtime.base.errors import ConnectError
+from connect_runtime.system import process_lifecycle
+from mm2 import exit_codes, version
+from mm2.cli import terminal
+
+
+@dataclass(frozen=True, slots=True)
+class Subcommand:
+    """Where a subcommand lives; `summary` is its line in `mm2 --help`."""
+
+    module: str
+    attribute: str
+    summary: str
+
+
+COMMAND_SECTIONS: Mapping[str, Mapping[str, Subcommand]] = {
+    "Configure": {
+        "config": Subcommand(
+            "mm2.cli.config", "group", "Validate, show or convert a configuration file."
+        ),
+        "check": Subcommand(
+            "mm2.cli.check", "command", "Preflight: network, authentication, ACLs and settings."
+        ),
+        "probe": Subcommand(
+            "mm2.cli.probe", "command", "Test whether delivery can be exactly once."
+        ),
+    },
+    "Run": {
+        "run": Subcommand("mm2.cli.run", "command", "Run the configured flows."),
+        "reload": Subcommand(
+            "mm2.cli.reload", "command", "Apply a changed configuration to a running mm2."
+        ),
+        "pause": Subcommand("mm2.cli.flow_control", "pause", "Pause a flow or one of its topics."),
+        "resume": Subcommand(
+            "mm2.cli.flow_control", "resume", "Resume what was paused or stopped."
+        ),
+        "restart": Subcommand(
+            "mm2.cli.flow_control", "restart", "Restart a flow's connectors and tasks."
+        ),
+        "throttle": Subcommand(
+            "mm2.cli.flow_control", "throttle", "Limit the rate of a flow or topic."
+        ),
+        "topic": Subcommand("mm2.cli.topic", "group", "Reset a halted topic to another position."),
+    },
+    "Observe": {
+        "status": Subcommand("mm2.cli.status", "status_command", "Show the status of all flows."),
+        "lag": Subcommand(
+            "mm2.cli.status", "lag_command", "Show replication lag and the time to data loss."
+        ),
+        "why": Subcommand(
+            "mm2.cli.why", "command", "Explain how a topic is replicated, or why not."
+        ),
+        "receipts": Subcommand(
+            "mm2.cli.incidents", "command", "List losses, duplicates and operators' actions."
+        ),
+    },
+    "Fail over": {
+        "failover": Subcommand(
+            "mm2.cli.failover", "failover_command", "Plan or execute a failover of consumer groups."
+        ),
+        "failback": Subcommand(
+            "mm2.cli.failover", "failback_command", "Fail back to the original cluster."
+        ),
+        "drill": Subcommand(
+            "mm2.cli.drill", "command", "Rehearse a failover on local test clusters."
+        ),
+        "offsets": Subcommand(
+            "mm2.cli.offsets", "group", "Translate consumer offsets between clusters."
+        ),
+    },
+    "Learn": {
+        "sandbox": Subcommand("mm2.cli.sandbox", "group", "Run local Kafka clusters for testing."),
+        "demo": Subcommand(
+            "mm2.cli.demo", "command", "Watch replication and failover on local clusters."
+        ),
+        "docs": Subcommand(
+            "mm2.cli.docs", "command", "Print the reference: keys, metrics, exit codes."
+        ),
+        "completion": Subcommand(
+            "mm2.cli.completion", "command", "Print the completion script of a shell."
+        ),
+    },
+}
+"""The commands as `mm2 --help` lists them, by heading and in the order of use."""
+
+SUBCOMMANDS: Mapping[str, Subcommand] = {
+    name: each for section in COMMAND_SECTIONS.values() for name, each in section.items()
+}
+
+
+_VERBOSE_LOGGERS = ("httpx", "connect_runtime")
+"""Loggers that log every request, and all that a Connect worker does, at INFO. They are limited to
+warnings, unless the level is debug."""
+
+
+class LazyCommandGroup(click.Group):
+    """A group whose members are imported only when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(SUBCOMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        found = SUBCOMMANDS.get(cmd_name)
+        if found is None:
+            return None
+        command = getattr(importlib.import_module(found.module), found.attribute)
+        assert isinstance(command, click.Command), found
+        _add_exit_codes(command, cmd_name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            raise click.NoSuchCommand(
+                error.command_name, possibilities=SUBCOMMANDS, ctx=ctx
+            ) from None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = max(map(len, SUBCOMMANDS))
+        for heading, section in COMMAND_SECTIONS.items():
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [(f"{name:<{width}}", each.summary) for name, each in section.items()]
+                )
+
+
+def _add_exit_codes(command: click.Command, name: str) -> None:
+    """At the end of the help of a command, or of each command of a group."""
+    if isinstance(command, click.Group):
+        for each, member in command.commands.items():
+            _add_exit_codes(member, f"{name} {each}")
+    elif name in exit_codes.COMMAND_EXIT_CODES:
+        command.epilog = f"\b\n{exit_codes.format_help(name)}"
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        terminal.print_line(f"mm2 {version.VERSION}")
+        ctx.exit()
+
+
+@click.group(cls=LazyCommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--log-format",
+    type=click.Choice(app_log_format.FORMATS),
+    default=app_log_format.TEXT_FORMAT,
+    show_default=True,
+    help="Format of the log, which goes to stderr.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="Lowest level to log.",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
+def cli(*, log_format: str, log_level: str) -> None:
+    """Replicate topics and consumer group offsets between Apache Kafka clusters.
+
+    Commands read clusters.yaml in the current folder, unless --config FILE or MM2_CONFIG names
+    another file. Exit codes: 0 done, 1 problem, 2 bad input, 3 unknown, 4 unreachable (mm2 docs
+    exit-codes).
+
+    \b
+    Examples:
+      mm2 sandbox up east west          start two local Kafka clusters to try mm2
+      mm2 config check clusters.yaml    list every mistake in the configuration
+      mm2 run clusters.yaml             replicate until stopped
+      mm2 status                        show the status of all flows
+    """
+    app_log_format.configure_logging(
+        log_format, level=logging.getLevelNamesMapping()[log_level.upper()]
+    )
+    if log_level != "debug":
+        quiet = contextlib.ExitStack()
+        for each in map(logging.getLogger, _VERBOSE_LOGGERS):
+            quiet.callback(each.setLevel, each.level)
+            each.setLevel(logging.WARNING)
+        click.get_current_context().call_on_close(quiet.close)
+
+
+def main() -> NoReturn:
+    """The entry point: never returns."""
+    process_lifecycle.skip_test_imports()
+    process_lifecycle.exit_process(run_command(sys.argv[1:]))
+
+
+def run_command(arguments: list[str]) -> int:
+    """Run one command and return its exit code; print an operating error in one line."""
+    try:
+        code = cli.main(args=arguments, prog_name="mm2", standalone_mode=False)
+        with contextlib.suppress(AttributeError):  # started with stdout closed, there is none
+            sys.stdout.flush()
+    except click.ClickException as error:
+        terminal.print_usage_error(error)
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return exit_codes.INTERRUPTED
+    except ConnectError as error:
+        return _report_error(error)
+    except BrokenPipeError:
+        # The reader of stdout is gone: keep Python from reporting that again when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exit_codes.FAILED
+    return code if isinstance(code, int) else exit_codes.DONE
+
+
+def _report_error(error: ConnectError) -> int:
+    from connect_runtime.config.config_errors import SettingsError
+
+    if isinstance(error, SettingsError):
+        terminal.print_lines(str(error), err=True)
+        return exit_codes.BAD_INPUT
+    terminal.print_line(f"mm2: {error}", err=True)
+    from mm2.cli import unreachable_errors  # not above: it loads the codec of Kafka's protocol
+
+    return exit_codes.UNREACHABLE if unreachable_errors.is_unreachable(error) else exit_codes.FAILED
+
+
+if __name__ == "__main__":
+    main()

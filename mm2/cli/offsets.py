@@ -1,0 +1,461 @@
+"""`mm2 offsets translate`, `rebuild`, `skip`: translates offsets and repairs the offset map.
+
+`rebuild` compares both logs to make a lost map again; `skip` removes a map record that cannot
+be read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import random
+import re
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.system.clock import SystemClock
+from mm2 import exit_codes
+from mm2.cli import options, terminal, topic
+from mm2.config import config_loader, engine_config, value_types
+from mm2.config.engine_config import EngineSettings
+from mm2.config.mm2_settings import Mm2Settings
+from mm2.topics import naming
+from mm2.topics.flow_config import Flow
+
+if TYPE_CHECKING:
+    from mm2.client.offset_translator import OffsetTranslator
+    from mm2.client.translation_outcomes import Place
+    from mm2.clusters.flow_pair import FlowPair
+    from mm2.connectors.flow_ledger import FlowLedger
+    from mm2.repair.flow_offset_translation import TranslationResult
+    from mm2.repair.offset_map_rebuild import RebuildContext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareOptions:
+    """In which way logs are compared, as it was asked on the command line."""
+
+    engine: EngineSettings
+    timeout_s: float
+    memory_gb: float
+    all_differ: bool
+
+
+@click.command("rebuild")
+@click.option("--topic", "topics", multiple=True, metavar="T", help="Only this; repeatable.")
+@click.option("--flow", metavar="FLOW", help="Of this flow.  [default: the only one of the file]")
+@options.config_option("Where the flow is configured.")
+@click.option("--dry-run", is_flag=True, help="Compare the logs, and write nothing.")
+@click.option(
+    "--engine",
+    type=click.Choice([engine_config.SPARK, engine_config.INLINE]),
+    help="Where the logs are compared.  [default: as the file says]",
+)
+@options.timeout_option(3600.0, "How long it may take.")
+@click.option(
+    "--all-differ",
+    is_flag=True,
+    help="No two records of a partition were ever alike in time, key, value and headers: more is "
+    "sure then, of compacted topics above all.",
+)
+@click.option(
+    "--memory-gb",
+    type=click.FloatRange(min=0, min_open=True),
+    default=4.0,
+    show_default=True,
+    metavar="GB",
+    help="What all processes that compare may take together; up to eight share it.",
+)
+@options.json_option
+def rebuild_command(
+    *,
+    topics: tuple[str, ...],
+    flow: str | None,
+    file: pathlib.Path,
+    dry_run: bool,
+    engine: str | None,
+    as_json: bool,
+    **comparing: Any,
+) -> int:
+    """Make the map of offsets anew where it is lost, or before where it begins.
+
+    Both logs are read and compared, record by record. Where nothing is known of a partition that
+    was copied, the flow has to be stopped, and goes on from there when it is started again. What
+    MirrorMaker 2 of Java had copied before a take-over is added while the flow runs. What cannot be
+    told apart gets a bound, never a guess.
+
+    \b
+    Examples:
+      mm2 offsets rebuild
+      mm2 offsets rebuild --flow 'east->west' --topic orders --dry-run
+      mm2 offsets rebuild --engine inline --json
+    """
+    settings = config_loader.load(file, environment=os.environ)
+    chosen = options.find_only_flow(settings, flow, hint="--flow")
+    spark = settings.spark
+    if engine is not None:
+        spark = dataclasses.replace(spark, engine=engine)
+    # Here and not above: wrong input is told before Kafka's library is loaded.
+    from mm2.cli import library_logs
+    from mm2.clusters import cluster_clients
+    from mm2.clusters.flow_pair import FlowPair
+    from mm2.repair import offset_map_rebuild
+    from mm2.repair.offset_map_rebuild import MapRebuild
+
+    clock = SystemClock()
+    with (
+        library_logs.redirect_library_logs(),
+        FlowPair(settings, chosen, purpose="rebuild", clock=clock) as both,
+    ):
+        client_id = f"mm2-{chosen.name}-rebuild"
+        ledger = cluster_clients.build_flow_ledger(
+            settings, chosen, client_id=client_id, clock=clock
+        )
+        how = CompareOptions(**comparing, engine=spark)
+        tools = _build_rebuild_tools(settings, both, ledger, how=how, quiet=as_json)
+        run = MapRebuild(tools, writes=not dry_run)
+        try:
+            run.run(topics)
+        finally:
+            ledger.close(1.0)
+    found = list(run.found.values())
+    if as_json:
+        click.echo(json.dumps(offset_map_rebuild.rebuild_to_json(chosen.name, found), indent=2))
+    else:
+        for line in offset_map_rebuild.format_rebuild(found):
+            terminal.print_line(line)
+    return exit_codes.DONE if all(each.is_well for each in found) else exit_codes.FAILED
+
+
+def _build_rebuild_tools(
+    settings: Mm2Settings,
+    both: FlowPair,
+    ledger: FlowLedger,
+    *,
+    how: CompareOptions,
+    quiet: bool,
+) -> RebuildContext:
+    from mm2.clusters import cluster_clients, mirror_state
+    from mm2.copier.blocking_client import BlockingClient
+    from mm2.copier.control_messages import ConfigureCopy
+    from mm2.repair import flow_offset_translation, offset_map_rebuild
+    from mm2.repair.offset_map_rebuild import RebuildContext
+    from mm2.replication import record_transforms
+
+    clock, flow = SystemClock(), both.flow
+    clients = settings.clients_of(flow)
+    client_id = f"mm2-{flow.name}-rebuild"
+    plan = flow_offset_translation.load_flow_plan(settings, flow)
+    wire = cluster_clients.build_connection_settings(
+        clients.producer, flow.target, client_id=client_id
+    )
+    reaching = ConfigureCopy(
+        flow=flow.name,
+        task=0,
+        owner=b"",
+        source=cluster_clients.build_copier_access(
+            clients.consumer, flow.source, client_id=client_id
+        ),
+        target=cluster_clients.build_copier_access(
+            clients.producer, flow.target, client_id=client_id
+        ),
+        partitions=(),
+        budget_bytes=0,
+        transforms=record_transforms.select_transform_keys(plan.source),
+    )
+    return RebuildContext(
+        both=both,
+        ledger=ledger,
+        questions=lambda: BlockingClient(wire, clock=clock, random=random.SystemRandom()),
+        reaching=reaching,
+        worker_props=plan.worker_props,
+        engine=how.engine,
+        opposite=lambda: mirror_state.read_offset_map(
+            both.source, flow.target, offset_map_rebuild.REQUEST_TIMEOUT_S
+        ),
+        clock=clock,
+        pause=threading.Event().wait,
+        tell=lambda line: terminal.print_line(line, err=True) if not quiet else None,
+        timeout_s=how.timeout_s,
+        memory_bytes=int(how.memory_gb * 10**9),
+        all_differ=how.all_differ,
+    )
+
+
+@click.command("skip")
+@click.argument("flow", metavar="FLOW")
+@click.option(
+    "--offset",
+    required=True,
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Offset of the record in the flow's topic mm2-offset-map.<source>.internal.",
+)
+@click.option(
+    "--from",
+    "start",
+    metavar="earliest|latest|TIMESTAMP|offset:N",
+    help="Where the partition begins again; required for the record of an era, and only for that.",
+)
+@options.config_option("Where the flow is configured.")
+@options.json_option
+def skip_command(
+    *, flow: str, offset: int, start: str | None, file: pathlib.Path, as_json: bool
+) -> int:
+    """Skip a record of a flow's offset map that cannot be read.
+
+    Resolves the halt [offset-map-unreadable] if another program wrote the record. If a newer
+    release of mm2 wrote it, run that release instead: skipping discards what the record says.
+
+    The command stores a receipt that names the record, then replaces the record with a tombstone.
+    Halted partitions of a running flow resume at their next retry: within 15 seconds at first,
+    within 10 minutes if they have been halted for long. A readable record is never skipped.
+
+    Without the record of an era, its partition cannot resume where it was: it begins again at the
+    position --from, as with `mm2 topic reset`, and another receipt says so. The record of a
+    producer id is not deleted but written again, so that records it wrote still count as the
+    flow's own.
+
+    \b
+    Examples:
+      mm2 offsets skip 'east->west' --offset 1204
+      mm2 offsets skip 'east->west' --offset 1204 --from earliest
+    """
+    position = None if start is None else topic.parse_position(start)
+    settings = config_loader.load(file, environment=os.environ)
+    chosen = options.find_flow(settings, flow, hint="FLOW")
+    # Here and not above: wrong input is told before Kafka's library is loaded.
+    from mm2.cli import library_logs
+    from mm2.clusters import cluster_clients
+    from mm2.repair import offset_map_record_skip
+    from mm2.repair.offset_map_record_skip import NothingToSkipError
+
+    clock = SystemClock()
+    with library_logs.redirect_library_logs():
+        client_id = f"mm2-{chosen.name}-skip"
+        ledger = cluster_clients.build_flow_ledger(
+            settings, chosen, client_id=client_id, clock=clock
+        )
+        try:
+            found = offset_map_record_skip.skip_record(
+                ledger, chosen, offset, position=position, clock=clock
+            )
+        except NothingToSkipError as error:
+            raise click.UsageError(str(error)) from error
+        finally:
+            ledger.close(1.0)
+    map_topic = naming.offset_map_topic(chosen.source)
+    named = found.partition
+    concerned = "all partitions" if named is None else f"all partitions of topic {named.topic}"
+    again = "" if position is None else f"; {named} begins again from {position}"
+    if as_json:
+        said = {
+            "flow": chosen.name,
+            "topic": map_topic,
+            "offset": offset,
+            "reason": found.why,
+            "partition": None if named is None else str(named),
+            "from": position,
+        }
+        click.echo(json.dumps(said, indent=2))
+    else:
+        terminal.print_line(
+            f"{map_topic} of cluster {chosen.target}: skipped the record at offset {offset} "
+            f"({found.why}), which halted {concerned} of {chosen.name}{again}; mm2 receipts lists "
+            "it"
+        )
+    return exit_codes.DONE
+
+
+_OFFSET_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranslateQuery:
+    """What was asked on the command line."""
+
+    groups: tuple[str, ...]
+    topic: str | None
+    partitions: tuple[int, ...]
+    offset: int | None
+    timestamp_ms: int | None
+    back: bool
+    flow: str | None
+    file: pathlib.Path
+    as_json: bool
+    as_csv: bool
+
+
+@click.group("offsets")
+def group() -> None:
+    """What offsets of one cluster are on the other."""
+
+
+def _parse_timestamp(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
+    if text is None:
+        return None
+    if re.fullmatch("[0-9]{1,15}", text) and int(text) <= value_types.MAX_TIMESTAMP_MS:
+        return int(text)
+    kind = value_types.start_position()
+    try:
+        found = kind.parse((text,)).timestamp_ms
+    except ValueError:
+        found = None
+    if found is None:
+        raise click.BadParameter(
+            f"{text!r}; say a time such as 2026-01-31T08:00:00Z, or milliseconds since 1970"
+        )
+    return int(found)
+
+
+@group.command("translate")
+@click.option("--group", "groups", multiple=True, metavar="G", help="This group; repeatable.")
+@click.option("--topic", metavar="T", help="This topic, by its name on the cluster that is left.")
+@options.partitions_option("P", "This partition of it; repeatable.")
+@click.option(
+    "--offset",
+    type=click.IntRange(min=0, max=_OFFSET_MAX),
+    metavar="N",
+    help="The offset that a consumer would go on from.",
+)
+@click.option(
+    "--timestamp",
+    "timestamp_ms",
+    callback=_parse_timestamp,
+    metavar="TIME",
+    help="Or a time such as 2026-01-31T08:00:00Z, or milliseconds since 1970.",
+)
+@click.option("--back", is_flag=True, help="From the flow's target to its source.")
+@click.option("--flow", metavar="FLOW", help="Of this flow.  [default: the only one of the file]")
+@options.config_option("Where the flow is configured.")
+@options.json_option
+@click.option("--csv", "as_csv", is_flag=True, help="Print what kafka-consumer-groups reads.")
+def translate(**given: Any) -> int:
+    """Say where consumers of one cluster go on on the other.
+
+    Of a group: every position that it has committed, or, where its cluster does not answer, what
+    its last checkpoints say. --csv prints the file that kafka-consumer-groups --reset-offsets
+    --from-file takes. BASIS names what OFFSET is: "committed", "checkpoint" with its age, the
+    offset "as given", or the offset of a time.
+
+    \b
+    exact      nothing is read again, and nothing is missed
+    earlier    up to READ-AGAIN records are read again; after a checkpoint how many is unknown
+    not ready  not copied yet, or not yet written down: ask again, or go on where copying has got to
+    too old    before all that is known of the mirror
+    unknown    nothing is known of it
+    beyond the log end  there is no such offset on the cluster that is left
+
+    \b
+    Examples:
+      mm2 offsets translate --group billing
+      mm2 offsets translate --group billing --csv > billing.csv
+      mm2 offsets translate --topic orders --partition 3 --offset 4711 --flow 'east->west'
+      mm2 offsets translate --topic orders --partition 0 --timestamp 2026-01-31T08:00:00Z
+      mm2 offsets translate --group billing --back --json
+    """
+    question = TranslateQuery(**given)
+    _check_query(question)
+    settings = config_loader.load(question.file, environment=os.environ)
+    flow = options.find_only_flow(settings, question.flow, hint="--flow")
+    # Here and not above: wrong input is told before Kafka's library is loaded.
+    from mm2.cli import library_logs
+    from mm2.client.offset_translator import OffsetTranslator
+    from mm2.repair import flow_offset_translation
+
+    clock = SystemClock()
+    with library_logs.redirect_library_logs():
+        link = flow_offset_translation.build_flow_link(
+            settings, flow, purpose="offsets", clock=clock
+        )
+        with OffsetTranslator(link, clock=clock) as translator:
+            answer = _translate_query(question, flow, translator, at_ms=clock.wall_ms())
+    _print_translation(question, answer)
+    return exit_codes.DONE if answer.whole else exit_codes.FAILED
+
+
+def _check_query(question: TranslateQuery) -> None:
+    place = question.offset is not None, question.timestamp_ms is not None
+    if bool(question.groups) == (question.topic is not None):
+        raise click.UsageError("say either --group, or --topic with --partition")
+    if question.groups and (question.partitions or any(place)):
+        raise click.UsageError("--partition, --offset and --timestamp go with --topic")
+    if question.topic is not None and (not question.partitions or sum(place) != 1):
+        raise click.UsageError("--topic goes with --partition, and --offset or --timestamp")
+    if question.as_json and question.as_csv:
+        raise click.UsageError("say either --json or --csv")
+
+
+def _translate_query(
+    question: TranslateQuery,
+    flow: Flow,
+    translator: OffsetTranslator,
+    *,
+    at_ms: int,
+) -> TranslationResult:
+    from mm2.repair.flow_offset_translation import TranslationResult
+
+    groups, places = None, []
+    if question.groups:
+        of_group = translator.translate_group_back if question.back else translator.translate_group
+        groups = tuple(map(of_group, question.groups))
+    else:
+        places = [
+            _translate_partition(question, translator, number) for number in question.partitions
+        ]
+    return TranslationResult(
+        at_ms=at_ms,
+        flow=flow.name,
+        origin=flow.target if question.back else flow.source,
+        destination=flow.source if question.back else flow.target,
+        groups=groups,
+        places=tuple(places),
+        silent=translator.silent,
+    )
+
+
+def _translate_partition(
+    question: TranslateQuery, translator: OffsetTranslator, partition: int
+) -> Place:
+    from mm2.client.translation_outcomes import Basis, Place
+
+    topic, back = question.topic, question.back
+    assert topic is not None
+    if question.timestamp_ms is not None:
+        at_time = translator.translate_timestamp_back if back else translator.translate_timestamp
+        return at_time(topic, partition, question.timestamp_ms)
+    assert question.offset is not None
+    at_offset = translator.translate_back if back else translator.translate
+    return Place(
+        partition=TopicPartition(topic, partition),
+        offset=question.offset,
+        outcome=at_offset(topic, partition, question.offset),
+        basis=Basis.OFFSET,
+    )
+
+
+def _print_translation(question: TranslateQuery, answer: TranslationResult) -> None:
+    from mm2.repair import flow_offset_translation
+
+    if question.as_json:
+        click.echo(json.dumps(flow_offset_translation.translation_to_json(answer), indent=2))
+    elif question.as_csv:
+        click.echo(flow_offset_translation.translation_to_csv(answer), nl=False)
+        for line in (
+            *flow_offset_translation.list_omitted(answer),
+            *flow_offset_translation.format_notes(answer),
+        ):
+            terminal.print_line(line, err=True)
+    else:
+        for line in flow_offset_translation.format_translation(answer):
+            terminal.print_line(line)
+
+
+group.add_command(rebuild_command)
+group.add_command(skip_command)

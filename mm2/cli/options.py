@@ -1,0 +1,191 @@
+"""Options and arguments that several commands share: configuration file, flow, timeout, JSON.
+
+The configuration file is `--config FILE`, else the variable `MM2_CONFIG`, else clusters.yaml
+in the current folder. Commands without other arguments also take it as `[FILE]`.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from connect_runtime.config import config_errors
+from mm2 import exit_codes
+from mm2.config import value_types
+from mm2.config.mm2_settings import Mm2Settings
+from mm2.topics.flow_config import Flow
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_POSITIVE = click.FloatRange(min=0, min_open=True)
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+
+
+def seconds_option(
+    name: str,
+    field: str,
+    default_s: float,
+    *,
+    text: str,
+    allowed: click.FloatRange = _POSITIVE,
+) -> Callable[[F], F]:
+    """`text` says what lasts so long."""
+    return click.option(
+        name,
+        field,
+        type=allowed,
+        default=default_s,
+        show_default=True,
+        metavar="SECONDS",
+        help=text,
+    )
+
+
+def timeout_option(default_s: float, text: str) -> Callable[[F], F]:
+    """`--timeout`, as `timeout_s`."""
+    return seconds_option("--timeout", "timeout_s", default_s, text=text)
+
+
+def partitions_option(metavar: str, text: str) -> Callable[[F], F]:
+    """`--partition`, as often as there are some; `partitions_option`."""
+    return click.option(
+        "--partition",
+        "partitions",
+        type=click.IntRange(min=0),
+        multiple=True,
+        metavar=metavar,
+        help=text,
+    )
+
+
+CONFIG_VARIABLE = "MM2_CONFIG"
+DEFAULT_CONFIG_FILE = pathlib.Path("clusters.yaml")
+_FILE_TYPE = click.Path(path_type=pathlib.Path, dir_okay=False)
+_FALLBACK_HELP = f"[env var: {CONFIG_VARIABLE}; default: {DEFAULT_CONFIG_FILE}]"
+
+
+class ConfigFileNotFoundError(click.ClickException):
+    """No file was named, and the one that `MM2_CONFIG` or the default names does not exist."""
+
+    exit_code = exit_codes.BAD_INPUT
+
+
+def config_argument(function: F) -> F:
+    """`[FILE]` or `--config FILE`, passed on as `file`."""
+
+    @click.argument("positional", metavar="[FILE]", type=_FILE_TYPE, required=False)
+    @_build_config_option("The configuration; the same as FILE.")
+    @functools.wraps(function)
+    def with_file(
+        *, positional: pathlib.Path | None, config: pathlib.Path | None, **others: Any
+    ) -> Any:
+        return function(file=choose_config_file(positional, config), **others)
+
+    return with_file  # type: ignore[return-value]
+
+
+def config_option(text: str) -> Callable[[F], F]:
+    """`--config FILE` of commands with other arguments, passed on as `file`; `text` is its help."""
+
+    def decorate(function: F) -> F:
+        @_build_config_option(text)
+        @functools.wraps(function)
+        def with_file(*, config: pathlib.Path | None, **others: Any) -> Any:
+            return function(file=choose_config_file(None, config), **others)
+
+        return with_file  # type: ignore[return-value]
+
+    return decorate
+
+
+def config_option_only(function: F) -> F:
+    """`--config FILE`, passed on as `config`: for a command that finds FILE among its arguments,
+    and calls `choose_config_file`."""
+    return _build_config_option("The configuration; the same as FILE.")(function)
+
+
+def _build_config_option(text: str) -> Callable[[F], F]:
+    return click.option(
+        "-c", "--config", type=_FILE_TYPE, metavar="FILE", help=f"{text}  {_FALLBACK_HELP}"
+    )
+
+
+def choose_config_file(
+    positional: pathlib.Path | None,
+    config: pathlib.Path | None,
+    *,
+    environment: Mapping[str, str] = os.environ,
+) -> pathlib.Path:
+    """The file to use. Raises `click.UsageError` for two different files, and
+    `ConfigFileNotFoundError`."""
+    if positional is not None and config is not None and positional.resolve() != config.resolve():
+        raise click.UsageError(
+            f"FILE is {positional}, --config is {config}: name the configuration once"
+        )
+    named = positional or config
+    variable = environment.get(CONFIG_VARIABLE)
+    if named is not None:
+        # Commands that messages print leave the default out: here it would not be this file.
+        hidden = (
+            variable
+            and named == DEFAULT_CONFIG_FILE
+            and pathlib.Path(variable).resolve() != named.resolve()
+        )
+        return named.absolute() if hidden else named
+    if variable:
+        if not pathlib.Path(variable).exists():
+            raise ConfigFileNotFoundError(
+                f"no configuration: {CONFIG_VARIABLE} names {variable}, which does not exist; "
+                f"pass --config FILE or set {CONFIG_VARIABLE}"
+            )
+        return pathlib.Path(variable)
+    if not DEFAULT_CONFIG_FILE.exists():
+        raise ConfigFileNotFoundError(
+            f"no configuration: {DEFAULT_CONFIG_FILE} is not in {pathlib.Path.cwd()}; "
+            f"pass --config FILE or set {CONFIG_VARIABLE}"
+        )
+    return DEFAULT_CONFIG_FILE
+
+
+def find_flow(settings: Mm2Settings, name: str, *, hint: str) -> Flow:
+    """Raises `click.BadParameter` (`hint` names the parameter) when there is no such flow."""
+    known = {flow.name: flow for flow in settings.flows}
+    if name in known:
+        return known[name]
+    nearest = config_errors.find_nearest_name(name, known)
+    meant = "" if nearest is None else f"; did you mean '{nearest}'?"
+    raise click.BadParameter(
+        f"{settings.file} has no flow '{name}'; flows: {', '.join(known)}{meant}", param_hint=hint
+    )
+
+
+def find_only_flow(settings: Mm2Settings, name: str | None, *, hint: str) -> Flow:
+    """As `find_flow`; without a name the only flow of the file. Raises `click.UsageError` where
+    there are several."""
+    if name is not None:
+        return find_flow(settings, name, hint=hint)
+    if len(settings.flows) == 1:
+        return settings.flows[0]
+    known = ", ".join(f"'{flow.name}'" for flow in settings.flows)
+    raise click.UsageError(f"{settings.file} has several flows: say {hint}, one of {known}")
+
+
+class ByteRateType(click.ParamType):  # type: ignore[type-arg]  # no generic before click 8.3
+    """Bytes per second as a whole number."""
+
+    name = "BYTES/s"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        kind = value_types.byte_rate()
+        try:
+            return kind.parse((str(value),))
+        except ValueError:
+            self.fail(f"{value!r} is not allowed; allowed: {kind.allowed}", param, ctx)

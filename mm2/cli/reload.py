@@ -1,0 +1,64 @@
+"""`mm2 reload`: makes a running `mm2 run` read its configuration again."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import click
+
+from mm2 import exit_codes
+from mm2.cli import options, terminal
+from mm2.status import process_socket
+from mm2.status.process_socket import ProcessSocketError, ReloadRequest
+
+_JSON_VERSION = 1
+
+
+@click.command("reload")
+@options.config_argument
+@click.option("--dry-run", is_flag=True, help="Only say what would change.")
+@options.json_option
+@options.timeout_option(60.0, "How long to wait for the answer.")
+def command(*, file: pathlib.Path, dry_run: bool, as_json: bool, timeout_s: float) -> int:
+    """Let the process that runs FILE (default: clusters.yaml) read it again.
+
+    Prints what differs. Flows whose settings are the same are not touched; a wrong file changes
+    nothing. SIGHUP to the process does the same.
+
+    Where several nodes share a flow, one of them leads, and writes what its file says of topics and
+    the like: the others say which one, if their file says otherwise.
+
+    \b
+    Examples:
+      mm2 reload clusters.yaml
+      mm2 reload clusters.yaml --dry-run
+      kill -HUP 4711                the id of a process of mm2 run
+    """
+    try:
+        answers = process_socket.query_processes(
+            file,
+            ReloadRequest(dry_run=dry_run),
+            where=process_socket.find_socket_folder(),
+            timeout_s=timeout_s,
+        )
+    except ProcessSocketError as error:
+        if as_json:
+            click.echo(json.dumps({**_json_header(file), "error": str(error)}, indent=2))
+        else:
+            terminal.print_line(f"mm2: {error}", err=True)
+        return exit_codes.UNREACHABLE
+    if as_json:
+        processes = [{"pid": pid, **answer.detail} for pid, answer in answers.items()]
+        click.echo(json.dumps({**_json_header(file), "processes": processes}, indent=2))
+        return exit_codes.worst_of([answer.code for answer in answers.values()])
+    for pid, answer in answers.items():
+        for line in answer.lines:
+            told = f"{pid}: {line}" if len(answers) > 1 else line
+            terminal.print_line(told, err=answer.code != 0)
+    return exit_codes.worst_of([answer.code for answer in answers.values()])
+
+
+def _json_header(file: pathlib.Path) -> dict[str, Any]:
+    return {"version": _JSON_VERSION, "file": str(file)}

@@ -1,0 +1,381 @@
+"""`mm2 run`: starts the flows of a configuration, displays them and stops them in order.
+
+SIGHUP and `mm2 reload` make the process read its file again. Kafka's and Spark's libraries are
+loaded only after the input was checked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import functools
+import logging
+import os
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from connect_runtime.app import log_format
+from connect_runtime.base import terminal_escape
+from connect_runtime.base.request_origin import AllowedHosts
+from connect_runtime.config import config_errors
+from connect_runtime.config.config_errors import ConfigProblem, SettingsError
+from connect_runtime.metrics_server.exporter import ExporterError, MetricsExporter, MetricsSource
+from connect_runtime.rest.mounted_pages import PageRenderer, PagesByPath
+from connect_runtime.system import clock, java
+from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.signals import ReloadSignal, SignalFlag, StopSignals
+from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from mm2 import exit_codes, version
+from mm2.cli import library_logs, options, terminal
+from mm2.cli.options import ByteRateType
+from mm2.config import config_loader
+from mm2.config.mm2_settings import MetricsEndpointSettings, Mm2Settings
+from mm2.node import flow_display
+from mm2.node.config_reload import ConfigReloader, ReloadableNode
+from mm2.node.run_loop import ExitReason, RunLoop, RunLoopDeps, RunResult, StopCondition
+from mm2.status import process_socket
+from mm2.status.process_socket import ProcessSocket, ProcessSocketError
+
+if TYPE_CHECKING:
+    from mm2.clusters.reachability_monitor import ReachabilityMonitor
+    from mm2.status.retention_watch import RetentionWatch
+
+
+_SIGNAL_POLL_INTERVAL_S = 0.05
+_WATCHER_STOP_TIMEOUT_S = 0.2
+"""Who waits for a source that does not answer is left to itself."""
+
+_LOOPBACK_HOSTS = AllowedHosts()
+_log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RunSelection:
+    """Which flows of the file, and how they are run: see `flow_plan.Choice`."""
+
+    names: tuple[str, ...]
+    near: tuple[str, ...]
+    throttle: int | None
+    java_stopped: bool
+
+
+def _run_selection_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Options of a command that is given `chosen`."""
+
+    @click.option(
+        "--flow", "names", multiple=True, metavar="NAME", help="Only this flow; repeatable."
+    )
+    @click.option(
+        "--clusters",
+        "near",
+        multiple=True,
+        metavar="ALIAS",
+        help="Only flows to this cluster, which is near; repeatable.",
+    )
+    @click.option(
+        "--throttle", type=ByteRateType(), help="Limit each flow to this rate, such as 20MB."
+    )
+    @click.option(
+        "--java-stopped-cleanly",
+        "java_stopped",
+        is_flag=True,
+        help="Skip waiting for in-flight writes of Java MirrorMaker 2. Use only if all its "
+        "processes have exited.",
+    )
+    @functools.wraps(function)
+    def with_chosen(
+        *,
+        names: tuple[str, ...],
+        near: tuple[str, ...],
+        throttle: int | None,
+        java_stopped: bool,
+        **others: object,
+    ) -> int:
+        chosen = RunSelection(names=names, near=near, throttle=throttle, java_stopped=java_stopped)
+        return function(chosen=chosen, **others)
+
+    return with_chosen
+
+
+@click.command("run")
+@options.config_argument
+@_run_selection_options
+@click.option("--until-caught-up", is_flag=True, help="End when all that is there now is copied.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Give --until-caught-up up after so long.",
+)
+@click.option("--no-table", is_flag=True, help="Log lines, on a terminal too.")
+@click.option(
+    "--metrics-port", type=click.IntRange(0, 65_535), help="Instead of the file's; 0: any free one."
+)
+def command(
+    *,
+    file: pathlib.Path,
+    chosen: RunSelection,
+    until_caught_up: bool,
+    timeout_s: float | None,
+    no_table: bool,
+    metrics_port: int | None,
+) -> int:
+    """Mirror what FILE says (default: clusters.yaml) until stopped.
+
+    FILE may also be one of MirrorMaker 2: its name ends in .properties. SIGHUP or mm2 reload makes
+    a running mm2 read it again.
+
+    Ctrl-C or SIGTERM stops in order, a second one at once.
+
+    \b
+    Examples:
+      mm2 run clusters.yaml
+      mm2 run clusters.yaml --flow 'east->west' --throttle 20MB
+      mm2 run clusters.yaml --until-caught-up --timeout 600
+    """
+    if timeout_s is not None and not until_caught_up:
+        raise click.UsageError("--timeout goes with --until-caught-up")
+    with (
+        config_errors.add_consequence("nothing was started"),
+        StopSignals(exit_now=flow_display.exit_now) as stop,
+        ReloadSignal() as again,
+    ):
+        settings = _select_flows(config_loader.load(file, environment=os.environ), chosen.names)
+        for line in settings.warning_lines():
+            _log.warning("%s", line)
+        if settings.spark.engine == "spark":
+            java.find_java()
+        goal = StopCondition(until_caught_up=until_caught_up, timeout_s=timeout_s)
+        with library_logs.redirect_library_logs() as log_file:
+            ending = _run_flows(
+                settings,
+                goal,
+                stop,
+                reloading=_ReloadSetup(file=file, names=chosen.names, asked=again.asked),
+                chosen=chosen,
+                table=not no_table,
+                metrics_port=metrics_port,
+            )
+            log_file.keep = ending.why is ExitReason.CRASHED
+    for line in ending.errors:
+        terminal.print_line(f"mm2: {line}", err=True)
+    for line in ending.results:
+        terminal.print_line(line)
+    return ending.code
+
+
+def _run_flows(
+    settings: Mm2Settings,
+    goal: StopCondition,
+    stop: StopSignals,
+    *,
+    reloading: _ReloadSetup,
+    chosen: RunSelection,
+    table: bool,
+    metrics_port: int | None,
+) -> RunResult:
+    # Here and not above: wrong input is told before Kafka's and Spark's libraries are loaded.
+    from mm2.clusters.reachability_monitor import ReachabilityMonitor
+    from mm2.config import flow_plan
+    from mm2.config.flow_plan import FlowSelection
+    from mm2.node.node import Mm2Node
+    from mm2.node.telemetry import NodeTelemetry
+    from mm2.status import retention_watch
+    from mm2.status.retention_watch import RetentionWatch
+    from mm2.ui.status_page import StatusPage
+
+    choice = FlowSelection(
+        near=chosen.near,
+        names=chosen.names,
+        throttle=chosen.throttle or 0,
+        java_stopped=chosen.java_stopped,
+    )
+    served: dict[str, PageRenderer] = {}
+    made = Mm2Node(settings, choice=choice, environment=os.environ, served=served)
+    clusters = ReachabilityMonitor(made, clock=SystemClock())
+    made.unreachable = clusters.reason
+    watch = RetentionWatch(
+        made,
+        open_source=retention_watch.open_retention_reader,
+        clock=SystemClock(),
+        unreachable=clusters.unreachable,
+    )
+    observed = NodeTelemetry(made, settings, clock=SystemClock(), watch=watch)
+    page = StatusPage(made, watch)
+    served.update({**observed.served, **page.served})
+    exporter, note = start_metrics_exporter(
+        settings.metrics,
+        observed.source,
+        port=metrics_port,
+        beside=served,
+        hosts=flow_plan.resolve_page_hosts(settings, environment=os.environ),
+    )
+    if settings.spark.engine == "spark":
+        _log.info("starting Spark at %s", settings.spark.master)
+    around = RunLoopDeps(
+        clock=SystemClock(),
+        display=flow_display.choose_display(
+            table_wanted=table, figures=exporter is None or _log_format() != log_format.JSON_FORMAT
+        ),
+        metrics=observed.metrics,
+        stop_signal=lambda: stop.signal_number,
+        wait=make_signal_wait(stop, observed.beats.beat),
+        notes=(f"mm2 {version.VERSION}{note}",),
+        unreachable=observed.unreachable,
+    )
+    try:
+        with reloading.begun(made, watch, clusters), page.watched():
+            return RunLoop(made, goal, around).run()
+    finally:
+        if exporter is not None:
+            exporter.stop()
+
+
+def _log_format() -> str:
+    """As `mm2 --log-format` says."""
+    context = click.get_current_context(silent=True)
+    return "" if context is None else str(context.find_root().params.get("log_format", ""))
+
+
+def make_signal_wait(stop: StopSignals, beat: Callable[[], object]) -> Callable[[float], object]:
+    """For the main loop: to wait so many seconds, or until a signal comes; every time it comes
+    round, `beat` is told."""
+
+    def wait(timeout_s: float) -> None:
+        beat()
+        clock.wait_until(
+            lambda: stop.signal_number is not None,
+            timeout_s=timeout_s,
+            interval_s=_SIGNAL_POLL_INTERVAL_S,
+        )
+
+    return wait
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _ReloadSetup:
+    """How the file is read again; `asked` is set by SIGHUP."""
+
+    file: pathlib.Path
+    names: tuple[str, ...]
+    asked: SignalFlag
+
+    @contextlib.contextmanager
+    def begun(
+        self,
+        running: ReloadableNode,
+        watch: RetentionWatch,
+        clusters: ReachabilityMonitor,
+    ) -> Iterator[None]:
+        """While entered, SIGHUP and commands are answered, sources and clusters are watched."""
+        socket = None
+        try:
+            socket = ProcessSocket(self.file, where=process_socket.find_socket_folder())
+        except ProcessSocketError as error:
+            _log.warning("%s; mm2 reload will not find this process, SIGHUP works", error)
+        made = ConfigReloader(
+            running,
+            self.load,
+            hang_up=self.asked,
+            socket=socket,
+            reports=watch.reports,
+            now=SystemClock(),
+        )
+        owned = ThreadGroup(on_unasked_end=_log_reload_died)
+        owned.start("reload", made.run)
+        watching = ThreadGroup(on_unasked_end=_log_watcher_died)
+        watching.start("losses", watch.run)
+        watching.start("clusters", clusters.run)
+        try:
+            yield
+        finally:
+            owned.stop_all(1.0)
+            watching.stop_all(_WATCHER_STOP_TIMEOUT_S)
+            if socket is not None:
+                socket.close()
+
+    def load(self) -> Mm2Settings:
+        """Raises `SettingsError`, also where the file no longer has a flow of `--flow`."""
+        found = config_loader.load(self.file, environment=os.environ)
+        try:
+            return _select_flows(found, self.names)
+        except click.ClickException as error:
+            problem = ConfigProblem(line=0, key="", text=error.format_message())
+            raise SettingsError(str(self.file), [problem]) from error
+
+
+def _log_watcher_died(end: ThreadDied) -> None:
+    _log.error("%s are no longer watched: %r; start mm2 run again", end.name, end.error)
+
+
+def _log_reload_died(end: ThreadDied) -> None:
+    _log.error("reloading does not work any more: %r; start mm2 run again", end.error)
+
+
+def _select_flows(settings: Mm2Settings, names: tuple[str, ...]) -> Mm2Settings:
+    """The settings with only these flows; all of them when none is named."""
+    if not names:
+        return settings
+    chosen = {name: options.find_flow(settings, name, hint="--flow") for name in names}
+    return dataclasses.replace(settings, flows=tuple(chosen.values()))
+
+
+def start_metrics_exporter(
+    settings: MetricsEndpointSettings,
+    source: MetricsSource,
+    *,
+    port: int | None,
+    beside: PagesByPath | None = None,
+    hosts: AllowedHosts = _LOOPBACK_HOSTS,
+) -> tuple[MetricsExporter | None, str]:
+    """The exporter, None when there is none, and what to say about it in the table. It has the
+    pages `beside`, too, those for people under the names of `hosts`. Raises `MetricsPortError`
+    where metrics are required and cannot be served.
+    """
+    if not settings.enabled and port is None:
+        return None, ""
+    exporter = MetricsExporter(
+        source,
+        host=settings.host,
+        port=settings.port if port is None else port,
+        beside=beside or {},
+        hosts=hosts,
+    )
+    try:
+        exporter.start()
+    except ExporterError as error:
+        if settings.required:
+            raise MetricsPortError(_describe_port_error(error)) from error
+        _log.warning(
+            "%s: metrics, /health and the status page are not served; requests to this port may "
+            "reach another process. Replication continues (metrics.required: false)",
+            error,
+        )
+        return None, ", metrics and /health are not served"
+    _log.info("metrics are at %s", exporter.url)
+    return exporter, f", metrics at {exporter.url}"
+
+
+class MetricsPortError(click.ClickException):
+    """Metrics and `/health` cannot be served where they should be, so nothing is started: probes
+    and Prometheus would ask whichever other process has the port."""
+
+    exit_code = exit_codes.BAD_INPUT
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(terminal_escape.escape(f"mm2: {self.format_message()}"), err=True, file=file)
+
+
+def _describe_port_error(error: ExporterError) -> str:
+    in_use = isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE
+    who = "another mm2 run on this machine may have it (ss -ltnp shows the process); " * in_use
+    return (
+        f"{error}; nothing was started: {who}set metrics.port (mm2.metrics.port in a properties "
+        "file) or --metrics-port to a free port, 0 for any, or metrics.required: false to run "
+        "without metrics and /health"
+    )

@@ -1,0 +1,412 @@
+"""`mm2 sandbox`: starts, uses, inspects and removes real Kafka clusters on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mm2 import exit_codes
+from mm2.cli import terminal
+from mm2.sandbox import kafka_releases, kafka_tools, sandbox_lifecycle, shell_variables
+from mm2.sandbox.sandbox_errors import SandboxError, UnknownClusterError
+from mm2.sandbox.sandbox_state import SandboxFolder, SandboxRequest, SandboxState
+
+if TYPE_CHECKING:
+    from mm2.sandbox.server_health import ServerHealth
+
+
+JSON_VERSION = 1
+
+_folder_option = click.option(
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    help="Folder of the sandbox.  [default: sandbox in the cache folder]",
+)
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group("sandbox")
+def group() -> None:
+    """Real Kafka clusters on this machine: start, use, inspect and remove them.
+
+    \b
+    Examples:
+      mm2 sandbox up east west
+      eval "$(mm2 sandbox env)"; echo $EAST
+      mm2 sandbox kafka topics --cluster east --create --topic orders
+      mm2 sandbox status
+      mm2 sandbox up east --brokers 3 --set message.max.bytes=8000000
+      mm2 sandbox up old --kafka-version 2.8
+      mm2 sandbox up east west --secure --json > clusters.json
+      mm2 sandbox logs east --tail 50
+      mm2 sandbox down
+    """
+
+
+@group.command("up")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option("--brokers", type=click.Choice(["1", "3"]), default="1", help="Brokers per cluster.")
+@click.option(
+    "--kafka-version",
+    default=kafka_releases.NEWEST_RELEASE.short_version,
+    show_default=True,
+    metavar="|".join(release.short_version for release in kafka_releases.ALL_RELEASES),
+    help="Kafka of the brokers; old ones come with a ZooKeeper where they need it.",
+)
+@click.option("--secure", is_flag=True, help="TLS, SCRAM passwords and ACLs.")
+@click.option(
+    "--in-containers",
+    is_flag=True,
+    help="Run Apache's images in Docker, not Java programs of this machine.",
+)
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="A broker setting; repeatable."
+)
+@_json_option
+@_folder_option
+def up(
+    *,
+    names: tuple[str, ...],
+    brokers: str,
+    kafka_version: str,
+    secure: bool,
+    in_containers: bool,
+    settings: tuple[str, ...],
+    as_json: bool,
+    folder: Path | None,
+) -> int:
+    """Start clusters and return when they serve.
+
+    A port that another process uses is reported, and a free one is used instead. With --json it
+    prints the client properties of each cluster, and the state of each broker.
+    """
+    request = SandboxRequest(
+        names=names,
+        brokers=int(brokers),
+        secure=secure,
+        settings=dict(_parse_setting(word) for word in settings),
+        kafka_version=kafka_version,
+        in_containers=in_containers,
+    )
+    try:
+        request.check()
+    except SandboxError as error:
+        raise click.UsageError(str(error)) from error
+    with _readable_errors():
+        said, started = sandbox_lifecycle.start_sandbox(
+            _resolve_folder(folder), request, report=_print_to_stderr
+        )
+    if not started:
+        _print_to_stderr("already up")
+    for line in sandbox_lifecycle.describe_ports_in_use(said):
+        _print_to_stderr(line)
+    servers = _check_health(said)
+    if as_json:
+        _print_json(said, servers)
+    else:
+        _print_clusters(said, servers, every_broker=False)
+        _print_next_commands(folder, said)
+    return _check_servers(servers, folder)
+
+
+@group.command("down")
+@_json_option
+@_folder_option
+def down(*, as_json: bool, folder: Path | None) -> int:
+    """Stop the clusters and remove their data."""
+    with _readable_errors():
+        was_up = sandbox_lifecycle.stop_sandbox(_resolve_folder(folder))
+    if as_json:
+        click.echo(json.dumps({"version": JSON_VERSION, "was_up": was_up}))
+    else:
+        _print_to_stderr("down" if was_up else "nothing was up")
+    return exit_codes.DONE
+
+
+@group.command("status")
+@_json_option
+@_folder_option
+def status(*, as_json: bool, folder: Path | None) -> int:
+    """Show the clusters, and whether each broker serves.
+
+    Each broker is asked for metadata. It is `up`, `dead` (its process has ended) or `not answering`
+    (within 10 s). With --json the client properties of each cluster are printed as well.
+    """
+    with _readable_errors():
+        said = sandbox_lifecycle.read_status(_resolve_folder(folder))
+    if said is None or said.phase != "ready":
+        if as_json:
+            _print_json(said, [])
+        _print_to_stderr(
+            f"no sandbox is up in {_resolve_folder(folder)}"
+            if said is None
+            else f"the sandbox is {said.phase}"
+        )
+        return exit_codes.FAILED
+    servers = _check_health(said)
+    if as_json:
+        _print_json(said, servers)
+    else:
+        _print_clusters(said, servers, every_broker=True)
+    return _check_servers(servers, folder)
+
+
+@group.command("env")
+@click.option(
+    "--shell",
+    type=click.Choice(shell_variables.SHELLS),
+    default="sh",
+    show_default=True,
+    help="Syntax of the lines; sh is for bash and zsh as well.",
+)
+@_json_option
+@_folder_option
+def env(*, shell: str, as_json: bool, folder: Path | None) -> int:
+    """Print shell variables with the addresses of the clusters.
+
+    For a cluster `east`: EAST, its bootstrap servers, and EAST_CONFIG, its client properties file
+    (for `--command-config` of Kafka's tools; TLS and passwords of a secure cluster are in it). For
+    a cluster `my-cluster`: MY_CLUSTER and MY_CLUSTER_CONFIG.
+
+    \b
+    Examples:
+      eval "$(mm2 sandbox env)"                     bash, zsh, sh
+      mm2 sandbox env --shell fish | source         fish
+      kafka-topics.sh --bootstrap-server $EAST --command-config $EAST_CONFIG --list
+    """
+    with _readable_errors():
+        said = sandbox_lifecycle.read_ready_state(_resolve_folder(folder))
+    found = sandbox_lifecycle.make_shell_variables(_resolve_folder(folder), said)
+    if as_json:
+        click.echo(json.dumps({"version": JSON_VERSION, "variables": found}, indent=2))
+    else:
+        click.echo(shell_variables.render_exports(found, shell=shell), nl=False)
+    return exit_codes.DONE
+
+
+class _KafkaCommand(click.Command):
+    """The options of a tool go to it as they are, `--help` too, wherever ours stand."""
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return ["TOOL", "[--cluster NAME]", "[--dir DIR]", "[ARGS]..."]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or args[0] in ctx.help_option_names:
+            return super().parse_args(ctx, args)
+        folder, cluster = _extract_option(args, "--dir"), _extract_option(args, "--cluster")
+        if not args:
+            raise click.MissingParameter(ctx=ctx, param=self.params[0])
+        try:
+            tool = kafka_tools.find_tool(args[0])
+        except SandboxError as error:
+            raise click.UsageError(str(error), ctx) from error
+        ctx.params = {
+            "tool": tool,
+            "arguments": tuple(args[1:]),
+            "folder": None if folder is None else Path(folder),
+            "cluster": cluster,
+        }
+        ctx.set_parameter_source("tool", click.core.ParameterSource.COMMANDLINE)
+        return []
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Tools"):
+            formatter.write_dl([(name, each.summary) for name, each in kafka_tools.TOOLS.items()])
+        super().format_options(ctx, formatter)
+
+
+def _complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in kafka_tools.TOOLS if name.startswith(incomplete)]
+
+
+@group.command("kafka", cls=_KafkaCommand, no_args_is_help=True)
+@click.argument("tool", shell_complete=_complete_tool)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.option("--cluster", metavar="NAME", help="Cluster to use; needed where there are several.")
+@_folder_option
+def kafka(
+    *, tool: str, arguments: tuple[str, ...], cluster: str | None, folder: Path | None
+) -> None:
+    """Run one of Kafka's own command-line tools against a cluster of the sandbox.
+
+    TOOL is the name of Kafka's script without `kafka-` and `.sh`. ARGS are its own;
+    `--bootstrap-server` is filled in, and for a secure cluster `--command-config`. stdin and stdout
+    are the tool's, and so is the status it ends with.
+
+    \b
+    Examples:
+      mm2 sandbox kafka topics --cluster east --create --topic orders --partitions 2
+      seq 1 1000 | mm2 sandbox kafka console-producer --cluster east --topic orders
+      mm2 sandbox kafka consumer-groups --cluster west --describe --all-groups
+      mm2 sandbox kafka topics --help
+    """
+    try:
+        argv = sandbox_lifecycle.make_kafka_command(
+            _resolve_folder(folder), tool, arguments, cluster=cluster
+        )
+    except UnknownClusterError as error:
+        raise click.UsageError(str(error)) from error
+    except SandboxError as error:
+        raise click.ClickException(str(error)) from error
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(argv[0], argv)  # noqa: S606 - this process becomes the tool; no shell is wanted
+
+
+@group.command("logs")
+@click.argument("name", required=False)
+@click.option("--tail", type=click.IntRange(min=1), default=None, help="Only the last N lines.")
+@_folder_option
+def logs(*, name: str | None, tail: int | None, folder: Path | None) -> None:
+    """Print the logs of brokers and their ZooKeepers, of all clusters or of NAME."""
+    home = SandboxFolder(_resolve_folder(folder).absolute())
+    paths = sorted(
+        path
+        for pattern in ("broker-*/broker.log", "zookeeper/zookeeper.log")
+        for path in home.clusters.glob(f"{name or '*'}/{pattern}")
+    )
+    if not paths:
+        known = ", ".join(sorted(path.name for path in home.clusters.glob("*"))) or "none"
+        raise click.ClickException(f"no logs of {name or 'any cluster'}; clusters: {known}")
+    for path in paths:
+        terminal.print_line(f"==> {path.parts[-3]} {path.parts[-2]}: {path}")
+        with path.open(errors="replace") as log:
+            for line in deque(log, maxlen=tail):
+                terminal.print_line(line.removesuffix("\n"))
+
+
+def _check_health(said: SandboxState) -> list[ServerHealth]:
+    from mm2.sandbox import (
+        server_health,  # with the Kafka library, which other commands need not load
+    )
+
+    return server_health.check_servers(said)
+
+
+def _print_clusters(
+    said: SandboxState, servers: Sequence[ServerHealth], *, every_broker: bool
+) -> None:
+    for cluster in said.clusters:
+        version = f"Kafka {cluster.kafka_version}"
+        version += " with ZooKeeper" if cluster.zookeeper else ""
+        version += ", TLS and SCRAM" if cluster.secure else ""
+        terminal.print_line(f"{cluster.name}: {cluster.bootstrap}  ({version})")
+        for server in servers:
+            if server.cluster == cluster.name and (every_broker or not server.is_up):
+                address = f" at {server.address}" if server.address else ""
+                terminal.print_line(f"  {server.name}{address}: {server.describe()}")
+
+
+def _print_next_commands(folder: Path | None, said: SandboxState) -> None:
+    where = _folder_argument(folder)
+    first = said.clusters[0].name
+    names = ", ".join(shell_variables.make_variable_name(each.name) for each in said.clusters)
+    terminal.print_lines(
+        f"\nAddresses as shell variables ({names}):\n"
+        f'  eval "$(mm2 sandbox env{where})"\n'
+        "Kafka's own tools:\n"
+        f"  mm2 sandbox kafka topics{where} --cluster {first} --list\n"
+        "Whether the brokers serve; client properties with --json:\n"
+        f"  mm2 sandbox status{where}\n"
+        "Stop the clusters and remove their data:\n"
+        f"  mm2 sandbox down{where}"
+    )
+
+
+def _print_json(said: SandboxState | None, servers: Sequence[ServerHealth]) -> None:
+    """`clusters` are Java client properties by name, as `clusters:` of a configuration has them."""
+    clusters = () if said is None else said.clusters
+    ports = {
+        (cluster.name, f"broker {broker.node_id}"): broker.preferred_port
+        for cluster in clusters
+        for broker in cluster.brokers
+    }
+    brokers = {
+        cluster.name: [
+            {
+                "name": server.name,
+                "address": server.address,
+                "preferred_port": ports.get((server.cluster, server.name)),
+                "health": server.health,
+                "pid": server.pid,
+                "log": server.log,
+            }
+            for server in servers
+            if server.cluster == cluster.name
+        ]
+        for cluster in clusters
+    }
+    told = {
+        "version": JSON_VERSION,
+        "phase": "down" if said is None else said.phase,
+        "clusters": {cluster.name: dict(cluster.properties) for cluster in clusters},
+        "servers": brokers,
+    }
+    click.echo(json.dumps(told, indent=2))
+
+
+def _check_servers(servers: Sequence[ServerHealth], folder: Path | None) -> int:
+    """The exit code; says how to start anew where a server does not serve."""
+    down = [f"{server.name} of {server.cluster}" for server in servers if not server.is_up]
+    if not down:
+        return exit_codes.DONE
+    _print_to_stderr(
+        f"not up: {', '.join(down)}; a broker is not restarted: mm2 sandbox down"
+        f"{_folder_argument(folder)}, then mm2 sandbox up, starts anew without the data"
+    )
+    return exit_codes.FAILED
+
+
+def _folder_argument(folder: Path | None) -> str:
+    return f" --dir {shlex.quote(str(folder))}" if folder else ""
+
+
+def _extract_option(args: list[str], name: str) -> str | None:
+    """Remove the first `NAME VALUE` or `NAME=VALUE` from the arguments and return its value.
+
+    A word that begins with a dash is no value: `kafka-acls.sh` has a flag `--cluster` of its own.
+    """
+    for at, word in enumerate(args):
+        if word.startswith(f"{name}="):
+            del args[at]
+            return word.partition("=")[2]
+        if word == name and at + 1 < len(args) and not args[at + 1].startswith("-"):
+            value = args[at + 1]
+            del args[at : at + 2]
+            return value
+    return None
+
+
+def _parse_setting(word: str) -> tuple[str, str]:
+    key, equals, value = word.partition("=")
+    if not equals or not key:
+        raise click.BadParameter(f"{word!r} is not KEY=VALUE", param_hint="--set")
+    return key, value
+
+
+def _resolve_folder(folder: Path | None) -> Path:
+    return folder or sandbox_lifecycle.find_default_folder()
+
+
+def _print_to_stderr(line: str) -> None:
+    terminal.print_line(line, err=True)
+
+
+@contextmanager
+def _readable_errors() -> Iterator[None]:
+    """The message, not a traceback; exit code 1."""
+    try:
+        yield
+    except SandboxError as error:
+        raise click.ClickException(str(error)) from error

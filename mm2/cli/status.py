@@ -1,0 +1,148 @@
+"""`mm2 status` and `mm2 lag`: health of the flows, and how far each topic is behind."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from mm2 import exit_codes
+from mm2.cli import flow_reports, terminal
+from mm2.cli.flow_reports import ReportQuery
+
+
+@click.command("status")
+@flow_reports.report_query_options
+def status_command(*, asked: ReportQuery) -> int:
+    """Show the status of the flows of FILE (default: clusters.yaml).
+
+    For each flow: its state, whether it is healthy and if not why, where it runs, its topics with
+    their lag, stopped partitions with the command that resolves each, what the source deletes
+    before it is replicated, warnings and the last errors. A process that runs FILE on this machine
+    is asked; where there is none, or it does not have all of a flow, the clusters are: the flow's
+    offset map and Connect group on the target, the logs of the source.
+
+    \b
+    Examples:
+      mm2 status
+      watch mm2 status clusters.yaml --flow 'east->west'
+      mm2 status --clusters --json
+    """
+    found = flow_reports.collect_reports(asked)
+    from mm2.status import replication_health, status_document, status_tables
+
+    within_s = found.within_s
+    if asked.as_json:
+        flows = [
+            status_document.report_to_json(each)
+            | replication_health.health_to_json(each, within_s=within_s)
+            for each in found.flows
+        ]
+        told = {
+            "version": status_document.STATUS_JSON_VERSION,
+            "flows": flows,
+            "notes": list(found.notes),
+        }
+        click.echo(json.dumps(told, indent=2))
+    else:
+        for line in status_tables.render_status(found):
+            terminal.print_line(line)
+    return replication_health.find_exit_code(found.flows, within_s=within_s)
+
+
+@click.command("lag")
+@flow_reports.report_query_options
+@click.option("--topic", metavar="TOPIC", help="Only this topic of the source, or its mirror.")
+@click.option("--partitions", is_flag=True, help="Each partition, too.")
+@click.option(
+    "--max-records", type=click.IntRange(min=0), metavar="N", help="Fail if a flow lags by more."
+)
+@click.option(
+    "--max-seconds", type=click.FloatRange(min=0), metavar="S", help="Fail if a flow lags by more."
+)
+def lag_command(
+    *,
+    asked: ReportQuery,
+    topic: str | None,
+    partitions: bool,
+    max_records: int | None,
+    max_seconds: float | None,
+) -> int:
+    """Say how far the flows of FILE (default: clusters.yaml) are behind, topic by topic.
+
+    LAG is the source's last stable offset minus the next offset to copy: an upper bound where the
+    log has gaps. LAG-TIME is the age of the oldest record not yet copied, 0 if there is none.
+    LOST-IN is when the source deletes that one, if nothing is copied until then. `>` stands before
+    sums of which a part is unknown. Who is asked: see mm2 status.
+
+    \b
+    Examples:
+      mm2 lag
+      mm2 lag clusters.yaml --topic orders --partitions
+      mm2 lag --max-seconds 60 --json
+    """
+    found = flow_reports.collect_reports(asked)
+    from mm2.status import status_document, status_tables
+
+    if topic is not None:
+        found = status_tables.select_topic(found, topic)
+        if not any(each.partitions for each in found.flows):
+            raise click.BadParameter(f"no flow has anything of {topic!r}", param_hint="--topic")
+    if asked.as_json:
+        told = {
+            "version": status_document.STATUS_JSON_VERSION,
+            "flows": [_flow_lag_as_json(each) for each in found.flows],
+            "notes": list(found.notes),
+        }
+        click.echo(json.dumps(told, indent=2))
+    else:
+        for line in status_tables.render_lag(found, partitions=partitions or topic is not None):
+            terminal.print_line(line)
+    return exit_codes.worst_of(
+        [
+            _lag_exit_code(each, max_records=max_records, max_seconds=max_seconds)
+            for each in found.flows
+        ]
+    )
+
+
+def _flow_lag_as_json(report: Any) -> dict[str, Any]:
+    from mm2.status import status_document
+
+    whole = status_document.report_to_json(report)
+    of_flow = status_document.sum_lag(report.partitions, report.at_ms)
+    names = ("flow", "seen_by", "at_ms", "state")
+    topics = []
+    for name, parts in status_document.group_by_topic(report.partitions).items():
+        of_all = status_document.sum_lag(parts, report.at_ms)
+        topics.append(
+            {"topic": name, "mirror": parts[0].mirror, **status_document.lag_to_json(of_all)}
+        )
+    return {
+        **{name: whole[name] for name in names},
+        **status_document.lag_to_json(of_flow),
+        "topics": topics,
+        "partitions": whole["partitions"],
+    }
+
+
+def _lag_exit_code(report: Any, *, max_records: int | None, max_seconds: float | None) -> int:
+    """While a cluster is unreachable nothing is replicated: that is a problem, not just unknown."""
+    from mm2.status import status_document
+    from mm2.status.status_document import ReportedFlowState
+
+    if report.state is ReportedFlowState.UNKNOWN:
+        return exit_codes.UNREACHABLE
+    if any(not each.broker for each in report.unreachable):
+        return exit_codes.FAILED
+    if not report.partitions or report.elsewhere:
+        return exit_codes.UNKNOWN
+    found = status_document.sum_lag(report.partitions, report.at_ms)
+    records, ms = found.records or 0, found.ms or 0
+    if max_records is not None and records > max_records:
+        return exit_codes.FAILED
+    if max_seconds is not None and ms > max_seconds * 1000:
+        return exit_codes.FAILED
+    known = found.complete and (found.dated or max_seconds is None)
+    return exit_codes.DONE if known else exit_codes.UNKNOWN

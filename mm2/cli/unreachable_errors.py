@@ -1,0 +1,32 @@
+"""Tells errors of an unreachable cluster or process from refusals and failures.
+
+`main` imports it only after an error: it loads the codec of the Kafka protocol.
+"""
+
+from __future__ import annotations
+
+from connect_runtime.base.errors import ConnectError
+from connect_runtime.kafka.client_errors import UnreachableError
+from connect_runtime.protocol.request_errors import (
+    ConnectionFailed,
+    FailureLayer,
+    RequestTimedOut,
+    UnknownBroker,
+)
+from mm2.status.process_socket import ProcessSocketError
+
+_NO_ANSWER_ERRORS = (
+    UnreachableError,
+    RequestTimedOut,
+    UnknownBroker,
+    ProcessSocketError,
+)
+_UNREACHED_LAYERS = (FailureLayer.DNS, FailureLayer.NETWORK)
+
+
+def is_unreachable(error: ConnectError) -> bool:
+    """Did neither a broker nor a process answer? A refused login, certificate or listener is an
+    answer."""
+    if isinstance(error, ConnectionFailed):
+        return error.layer in _UNREACHED_LAYERS
+    return isinstance(error, _NO_ANSWER_ERRORS)

@@ -1,0 +1,12 @@
+"""What both clusters of a flow look like from outside, whether or not a process runs the flow.
+
+Commands, status, repair and failover use this package to collect facts from the clusters: which
+partitions are mirrored and how far, where consumer groups are, what the Connect group is doing.
+
+- `FlowPair` (`flow_pair`) connects to both clusters of a flow.
+- `MirrorState` (`mirror_state`) and `GroupPositions` (`group_state`) are what was collected.
+- `ClusterPairSnapshot` (`pair_snapshot`) is everything that the plan of a failover reads.
+
+`pair_snapshot`, `fencing_results` and `reread_estimate` are pure; the other files connect to
+clusters. May import everything up to `mm2.connectors`; must not import `mm2.failover`.
+"""

@@ -1,0 +1,76 @@
+"""Reads the Connect group of a flow from its config and status topics on the target cluster.
+
+No worker has to be running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from connect_runtime.base.timing import Clock, Deadline
+from connect_runtime.storage import status_records
+from connect_runtime.storage.cluster_config_state import ClusterConfigState
+from connect_runtime.storage.config_topic import ConfigTopicFold
+from connect_runtime.storage.status_records import StatusSubject
+from connect_runtime.storage.status_topic import StatusSnapshot, StatusTopicFold
+from mm2.clusters.flow_pair import FlowSide
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectGroupSnapshot:
+    """`hosts` has one for each member of the group: none, and nobody runs the flow, whatever the
+    statuses say; None: the cluster does not tell. `changed_ms`: when a connector's or task's status
+    was written, or its target state, by the record's key."""
+
+    config: ClusterConfigState
+    statuses: StatusSnapshot
+    hosts: tuple[str, ...] | None
+    changed_ms: Mapping[str, int] = field(default_factory=dict)
+
+
+def read_connect_group(
+    side: FlowSide, props: Mapping[str, str], *, clock: Clock, timeout_s: float
+) -> ConnectGroupSnapshot:
+    """`props` are the worker's. Raises `RetriableError` and `FatalError`."""
+    end = Deadline.after(timeout_s, now_s=clock.now_s())
+
+    def left_s() -> float:
+        return end.left_s(clock.now_s())
+
+    changed_ms: dict[str, int] = {}
+    configs, statuses = ConfigTopicFold(), StatusTopicFold()
+    topics = [props["config.storage.topic"], props["status.storage.topic"]]
+    # Whoever reads a topic waits for it: those that are not there are not read.
+    listed = side.topics.list_topics(left_s()).intersection(topics)
+    found = side.admin.describe_topics(listed, left_s())
+    if (failure := found.first_failure()) is not None:
+        raise failure
+    described = found.done
+    folds: list[ConfigTopicFold | StatusTopicFold] = [configs, statuses]
+    for topic, fold in zip(topics, folds, strict=True):
+        if topic not in described:
+            continue
+        partitions = described[topic].partitions
+        for record in side.topics.read_topic(topic, left_s(), partitions=partitions):
+            fold.apply(record.key, record.value, offset=record.offset)
+            if record.key is not None:
+                changed_ms[record.key.decode("utf-8", "replace")] = record.time_ms
+    configs.finish_replay()
+    group = props["group.id"]
+    return ConnectGroupSnapshot(
+        config=configs.snapshot(),
+        statuses=statuses.snapshot(),
+        hosts=side.groups.members([group], left_s()).done.get(group),
+        changed_ms=changed_ms,
+    )
+
+
+def build_status_key(subject: StatusSubject) -> str:
+    """Of a connector's or task's status in `ConnectGroupSnapshot.changed_ms`."""
+    prefix = (
+        status_records.CONNECTOR_KEY_PREFIX
+        if isinstance(subject, str)
+        else status_records.TASK_KEY_PREFIX
+    )
+    return f"{prefix}{subject}"

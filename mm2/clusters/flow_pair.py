@@ -1,0 +1,81 @@
+"""Connects to both clusters of one flow: `FlowPair`, and the protocols that its users need."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from connect_runtime.base.timing import Clock
+from mm2.clusters import cluster_clients
+from mm2.config.mm2_settings import ClusterSettings, Mm2Settings
+from mm2.kafka.client_interfaces import Admin, ClusterClients
+from mm2.kafka.kafka_cluster import KafkaCluster
+from mm2.kafka.offset_map_reader import OffsetMapReader
+from mm2.topics.flow_config import Flow
+
+
+class FlowSide(ClusterClients, Protocol):
+    """What is asked of one cluster of a flow; `alias` is its name in the file."""
+
+    @property
+    def alias(self) -> str: ...
+
+    @property
+    def admin(self) -> Admin: ...
+
+    def map_reader(self, source_alias: str) -> OffsetMapReader:
+        """Of the flow from `source_alias` to this cluster. Whoever asks for it closes it."""
+
+
+class FlowClusters(Protocol):
+    """Source and target of a flow. One thread at a time."""
+
+    @property
+    def flow(self) -> Flow: ...
+
+    @property
+    def source(self) -> FlowSide: ...
+
+    @property
+    def target(self) -> FlowSide: ...
+
+
+class FlowPair:
+    """Implements `FlowClusters`; use it in `with`."""
+
+    def __init__(
+        self,
+        settings: Mm2Settings,
+        flow: Flow,
+        *,
+        purpose: str,
+        clock: Clock,
+    ) -> None:
+        """`purpose` is the end of our `client.id`. Nothing is asked of the clusters yet."""
+        clients = settings.clients_of(flow)
+        client_id = f"mm2-{flow.name}-{purpose}"
+
+        def side(
+            administering: ClusterSettings,
+            reading: ClusterSettings,
+            alias: str,
+        ) -> KafkaCluster:
+            return KafkaCluster(
+                cluster_clients.build_client_access(administering, alias),
+                cluster_clients.build_client_access(reading, alias),
+                client_id=client_id,
+                clock=clock,
+            )
+
+        self.flow = flow
+        self.source = side(clients.source_admin, clients.consumer, flow.source)
+        self.target = side(clients.target_admin, settings.clusters[flow.target], flow.target)
+
+    def __enter__(self) -> FlowPair:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.source.close()
+        self.target.close()

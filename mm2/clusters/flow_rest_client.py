@@ -1,0 +1,163 @@
+"""REST client for operators' actions on a running flow, over loopback.
+
+Any node that runs the flow will do: what the group's leader must write is forwarded to it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from connect_runtime.base.errors import FatalError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.herder import peer_requests
+from connect_runtime.herder.peer_requests import PeerRefusedError, PeerRequest, PeerUnavailableError
+from connect_runtime.rest.rest_client import RestClient
+from connect_runtime.system import clock
+from mm2.config import dedicated_mode, operator_overrides
+from mm2.topics import assignment
+
+SOURCE_CONNECTOR = next(iter(dedicated_mode.CONNECTORS))
+RESPONSE_TIMEOUT_S = 95.0
+"""A little longer than a worker waits before it turns a request away."""
+
+
+CONFLICT_TIMEOUT_S = 20.0
+"""How long a request is repeated that a worker turns away because its group just changes."""
+CONFLICT_RETRY_DELAY_S = 0.5
+_CONFLICT = 409
+
+
+class FlowRestError(FatalError):
+    """The worker refused, or did not answer; the message says what and why."""
+
+
+class NoSuchTopicError(FatalError):
+    """No task of the flow copies the topic."""
+
+
+class FlowRestClient:
+    """One flow of one process. Every method raises `FlowRestError`."""
+
+    def __init__(self, flow: str, *, url: str, user: str, password: str) -> None:
+        """`url` is that of the flow: `http://127.0.0.1:port/source/target`."""
+        self._flow = flow
+        self._url = url
+        self._peers = RestClient(timeout_s=RESPONSE_TIMEOUT_S)
+        pair = base64.b64encode(f"{user}:{password}".encode()).decode()
+        self._authorization = f"Basic {pair}"
+
+    def pause(self) -> None:
+        """All of the flow's topics; checkpoints and heartbeats go on."""
+        self._ask("PUT", _build_path("pause"))
+
+    def resume(self) -> None:
+        """All that was paused, or stopped."""
+        for name in self._ask("GET", "/connectors"):
+            self._ask("PUT", peer_requests.build_connector_path(str(name), "resume"))
+
+    def pause_topic(self, topic: str) -> None:
+        """Raises `NoSuchTopicError`, too."""
+        self._tasks_of(topic)
+        config = self._config()
+        self._change(config, operator_overrides.pause_topic(config, topic))
+
+    def resume_topic(self, topic: str) -> None:
+        config = self._config()
+        self._change(config, operator_overrides.resume_topic(config, topic))
+
+    def throttle(self, limit: str | None, *, topic: str | None) -> None:
+        """As `operator_overrides.set_throttle`; raises `NoSuchTopicError`, too."""
+        if topic is not None and limit is not None:
+            self._tasks_of(topic)
+        config = self._config()
+        self._change(config, operator_overrides.set_throttle(config, limit, topic=topic))
+
+    def restart(self) -> list[str]:
+        """All its connectors with their tasks; returns their names."""
+        names = [str(each) for each in self._ask("GET", "/connectors")]
+        for name in names:
+            flags = {"includeTasks": "true", "onlyFailed": "false"}
+            self._ask("POST", peer_requests.build_connector_path(name, "restart"), query=flags)
+        return names
+
+    def restart_topic(self, topic: str) -> list[int]:
+        """The tasks that copy it; returns their numbers. Raises `NoSuchTopicError`, too."""
+        return self._restarted(self._tasks_of(topic))
+
+    def restart_partitions(self, partitions: Collection[TopicPartition]) -> list[int]:
+        """The tasks that have any of these; returns their numbers."""
+        wanted = set(partitions)
+        return self._restarted(self._tasks_with(lambda where: where in wanted))
+
+    def _restarted(self, tasks: list[int]) -> list[int]:
+        for number in tasks:
+            self._ask("POST", _build_path("tasks", str(number), "restart"))
+        return tasks
+
+    def _tasks_of(self, topic: str) -> list[int]:
+        found = self._tasks_with(lambda where: where.topic == topic)
+        if not found:
+            raise NoSuchTopicError(f"no task of {self._flow} copies a topic {topic!r}")
+        return found
+
+    def _tasks_with(self, matches: Callable[[TopicPartition], bool]) -> list[int]:
+        return [
+            int(each["id"]["task"])
+            for each in self._ask("GET", _build_path("tasks"))
+            if any(map(matches, assignment.parse_partitions(each["config"])))
+        ]
+
+    def _config(self) -> dict[str, str]:
+        found: Mapping[str, str] = self._ask("GET", _build_path("config"))
+        return dict(found)
+
+    def _change(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+        """What else was changed meanwhile stays."""
+        keys = {key for key in (*before, *after) if operator_overrides.is_override_key(key)}
+        patch = {key: after.get(key) for key in keys if before.get(key) != after.get(key)}
+        if patch:
+            self._ask("PATCH", _build_path("config"), patch)
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+    ) -> Any:
+        call = PeerRequest(
+            url=self._url,
+            method=method,
+            path=path,
+            query=query or {},
+            body=None if body is None else json.dumps(body).encode(),
+            authorization=self._authorization,
+        )
+        answer: list[Any] = []
+        refused: list[PeerRefusedError] = []
+
+        def is_answered() -> bool:
+            try:
+                answer.append(self._peers.send_and_wait(call).value)
+            except PeerRefusedError as error:
+                if error.status != _CONFLICT:
+                    raise
+                refused.append(error)
+            return bool(answer)
+
+        try:
+            if not clock.wait_until(
+                is_answered, timeout_s=CONFLICT_TIMEOUT_S, interval_s=CONFLICT_RETRY_DELAY_S
+            ):
+                raise refused[-1]
+        except (PeerRefusedError, PeerUnavailableError) as error:
+            raise FlowRestError(f"{self._flow}: {error}") from error
+        return answer[0]
+
+
+def _build_path(*rest: str) -> str:
+    return peer_requests.build_connector_path(SOURCE_CONNECTOR, *rest)

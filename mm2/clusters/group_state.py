@@ -1,0 +1,408 @@
+"""Consumer groups of a flow on both clusters: state, committed offsets and checkpoints.
+
+A group's position is its committed offset on the source. If that cannot be read, it is the
+furthest of its checkpoints and the position that an earlier snapshot recorded: neither can be
+ahead of what the group has read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from connect_runtime.base import plurals
+from connect_runtime.base.errors import RetriableError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.base.timing import Clock, Deadline
+from connect_runtime.kafka.client_errors import TopicMissingError
+from mm2.clusters import pair_snapshot
+from mm2.clusters.flow_pair import FlowClusters, FlowSide
+from mm2.clusters.pair_snapshot import CheckpointPair, GroupSnapshot, PositionBasis, UnmovedGroup
+from mm2.kafka import checkpoint_reader
+from mm2.kafka.checkpoint_reader import CheckpointWriteTimes
+from mm2.kafka.client_interfaces import PerGroupResult
+from mm2.offsets import group_selection
+from mm2.offsets.checkpoint_rules import (
+    CheckpointTable,
+    CommittedPositions,
+    GroupCheckpoints,
+    OffsetAndMetadata,
+)
+from mm2.offsets.group_offset_sync import GroupState, TargetGroup
+from mm2.offsets.group_selection import ListedGroup
+from mm2.topics import naming
+from mm2.topics.flow_config import Flow
+
+_STREAMS_TOPIC_SUFFIXES = ("-changelog", "-repartition")
+
+
+def is_flow_topic(flow: Flow, topic: str) -> bool:
+    """Does the flow mirror the topic, or did it come from where the flow leads?"""
+    return flow.topics.takes(topic) or flow.policy.topic_source(topic) == flow.target
+
+
+def build_checkpointed_group(
+    flow: Flow,
+    name: str,
+    points: GroupCheckpoints,
+    written_ms: Mapping[TopicPartition, int],
+) -> GroupSnapshot:
+    """A group whose committed offsets cannot be read: its position is that of its checkpoints.
+    `written_ms`: when each was written, by name on the target."""
+    return GroupSnapshot(
+        name=name,
+        origin=PositionBasis.CHECKPOINTED,
+        positions={
+            _to_source_partition(flow, place): OffsetAndMetadata(
+                offset=point.upstream, metadata=point.metadata
+            )
+            for place, point in points.items()
+        },
+        pairs=build_checkpoint_pairs(flow, points),
+        written_ms={
+            _to_source_partition(flow, place): written_ms[place]
+            for place in points
+            if place in written_ms
+        },
+    )
+
+
+def build_checkpoint_pairs(
+    flow: Flow, points: GroupCheckpoints
+) -> Mapping[TopicPartition, CheckpointPair]:
+    """By name on the flow's source."""
+    return {
+        _to_source_partition(flow, place): CheckpointPair(
+            upstream=point.upstream, downstream=point.downstream
+        )
+        for place, point in points.items()
+    }
+
+
+def merge_earlier_positions(group: GroupSnapshot, before: CommittedPositions) -> GroupSnapshot:
+    """What it told itself counts alone; else also where it was `before`."""
+    if group.origin is PositionBasis.COMMITTED:
+        return group
+    positions = pair_snapshot.merge_furthest(group.positions, before)
+    written_ms = {
+        partition: at_ms
+        for partition, at_ms in group.written_ms.items()
+        if positions[partition] == group.positions[partition]
+    }
+    return dataclasses.replace(group, positions=positions, written_ms=written_ms)
+
+
+def find_streams_applications(groups: Collection[str], topics: Iterable[str]) -> frozenset[str]:
+    """Those of `groups` that are the application.id in names of Kafka Streams' internal topics,
+    `APPLICATION-NAME-changelog` or `-repartition`: of several that fit, the longest."""
+    found = set()
+    for topic in topics:
+        if topic.endswith(_STREAMS_TOPIC_SUFFIXES):
+            words = topic.split("-")
+            begins = ("-".join(words[:count]) for count in range(len(words) - 2, 0, -1))
+            found.update(next(([each] for each in begins if each in groups), []))
+    return frozenset(found)
+
+
+def _to_source_partition(flow: Flow, place: TopicPartition) -> TopicPartition:
+    """The name there of what checkpoints call by its name on the target."""
+    topic = naming.topic_on_source(
+        flow.policy, place.topic, source_alias=flow.source, target_alias=flow.target
+    )
+    return TopicPartition(topic, place.partition)
+
+
+_LOG = logging.getLogger(__name__)
+T = TypeVar("T")
+_GroupState = GroupState
+_UNKNOWN_TARGET_GROUP = TargetGroup(state=_GroupState.UNKNOWN)
+_OFFSETS_TOPIC = "__consumer_offsets"
+GROUP_TYPES_TIMEOUT_S = 10.0
+"""So long at most share and streams groups are asked about, and groups that are named are listed
+for their types: no other group waits for that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPositions:
+    """`unlisted`, `unmoved` and `checkpointed_ms` as in `ClusterPairSnapshot`."""
+
+    groups: tuple[GroupSnapshot, ...]
+    unmoved: tuple[UnmovedGroup, ...] = ()
+    unlisted: str = ""
+    checkpointed_ms: int | None = None
+
+
+def collect_group_positions(
+    sides: FlowClusters,
+    *,
+    origin_answers: bool,
+    names: Collection[str] = (),
+    stable: bool = False,
+    before: Mapping[str, CommittedPositions] | None = None,
+    streams: Collection[str] = (),
+    topics: Collection[str] = (),
+    clock: Clock,
+    timeout_s: float,
+) -> GroupPositions:
+    """The flow's groups, or those of `names`: by their own offsets where the source answers for
+    them, else by their checkpoints, or where they were `before`, whichever is further. `stable` as
+    in `groups.Groups.positions`. `streams`: groups that were Kafka Streams applications in an
+    earlier look; `topics`: some of the source, whose names tell of more. Raises `RetriableError`
+    and `FatalError`."""
+    before = before or {}
+    told = _read_checkpoints(sides, names, clock=clock, timeout_s=timeout_s)
+    table = told.table
+    unmoved: list[UnmovedGroup] = []
+    if origin_answers:
+        listed, unlisted = _list_groups(sides.source, names, timeout_s=timeout_s)
+        unmoved = _collect_unmoved_groups(sides, names, listed or (), timeout_s=timeout_s)
+        wanted = _select_groups(sides.flow, names, table, listed)
+        wanted = sorted({*wanted, *before}) if unlisted else wanted
+        found = _collect_committed(
+            sides,
+            [each for each in wanted if each not in {group.name for group in unmoved}],
+            told,
+            names=names,
+            stable=stable,
+            clock=clock,
+            timeout_s=timeout_s,
+        )
+    else:
+        unlisted = "" if before else told.missing
+        known = sorted({*table.groups(), *before})
+        found = [told.group(sides.flow, name) for name in known]
+    found = [merge_earlier_positions(each, before.get(each.name, {})) for each in found]
+    found = _mark_streams_groups(found, streams, topics)
+    return GroupPositions(
+        groups=tuple(_add_target_state(sides.target, found, timeout_s)),
+        unmoved=tuple(unmoved),
+        unlisted=unlisted,
+        checkpointed_ms=told.times.newest_ms,
+    )
+
+
+def _list_groups(
+    side: FlowSide, names: Collection[str], *, timeout_s: float
+) -> tuple[list[ListedGroup] | None, str]:
+    """All groups, None where nobody can list them; and why there may be more, which is no matter
+    where groups are named. Every broker has to answer."""
+    try:
+        listed = side.groups.list_groups(
+            min(timeout_s, GROUP_TYPES_TIMEOUT_S) if names else timeout_s
+        )
+    except RetriableError as error:
+        return None, "" if names else str(error)
+    return listed, "" if names else _explain_incomplete_list(side, timeout_s)
+
+
+def _select_groups(
+    flow: Flow,
+    names: Collection[str],
+    table: CheckpointTable,
+    listed: Collection[ListedGroup] | None,
+) -> list[str]:
+    """Whom to ask about. Of a broker that is known to be away nobody says which groups it has, so
+    those with checkpoints are asked about, too."""
+    if names:
+        return sorted(names)
+    if listed is None:
+        return table.groups()
+    unlisted = set(table.groups()).difference(each.group for each in listed)
+    filtered = group_selection.filter_candidates(flow, listed)
+    for name, why in filtered.unmatched.items():
+        _LOG.warning("group %.80s is left out: %s", name, why)
+    return sorted({*filtered.taken, *unlisted})
+
+
+def _collect_unmoved_groups(
+    sides: FlowClusters,
+    names: Collection[str],
+    listed: Collection[ListedGroup],
+    *,
+    timeout_s: float,
+) -> list[UnmovedGroup]:
+    """Share and streams groups, but for those that read other topics than the flow's alone."""
+    flow, groups = sides.flow, sides.source.groups
+    timeout_s = min(timeout_s, GROUP_TYPES_TIMEOUT_S)
+    types = {each.group: each.unmoved_type for each in listed if each.unmoved_type}
+    taken: Collection[str] = names or group_selection.filter_groups(flow.groups, types).taken
+    kinds = {name: types[name] for name in types if name in taken}
+    share = sorted(name for name, kind in kinds.items() if kind == "share")
+    streams = sorted(name for name, kind in kinds.items() if kind == "streams")
+    shared = _fetch_per_group(lambda: groups.share_partitions(share, timeout_s), share)
+    offsets = _fetch_per_group(lambda: groups.positions(streams, timeout_s), streams)
+    topics: dict[str, set[str]] = {
+        name: {each.topic for each in places}
+        for name, places in (*shared.done.items(), *offsets.done.items())
+    }
+    failed = {**shared.failed, **offsets.failed}
+    found = []
+    for name in (*share, *streams):
+        if name in failed:
+            why = str(failed[name])
+            each = UnmovedGroup(name=name, type=kinds[name], topics=None, unread=why)
+            found.append(each)
+            continue
+        ours = sorted(each for each in topics[name] if is_flow_topic(flow, each))
+        if ours or not topics[name] or name in names:
+            there = {each: _to_target_topic(flow, each) for each in ours}
+            found.append(UnmovedGroup(name=name, type=kinds[name], topics=there))
+    return found
+
+
+def _to_target_topic(flow: Flow, topic: str) -> str:
+    return naming.topic_on_target(
+        flow.policy, topic, source_alias=flow.source, target_alias=flow.target
+    )
+
+
+def _explain_incomplete_list(side: FlowSide, timeout_s: float) -> str:
+    """ "" where all groups have a coordinator, or nobody tells us."""
+    try:
+        found = side.admin.describe_topics([_OFFSETS_TOPIC], timeout_s)
+    except RetriableError as error:
+        return str(error)
+    failure = found.failed.get(_OFFSETS_TOPIC)
+    if isinstance(failure, RetriableError):
+        return str(failure)
+    topic = found.done.get(_OFFSETS_TOPIC)
+    alone = 0 if topic is None else topic.leaders.count(None)
+    if topic is None or not alone:
+        return ""
+    all_of_them = plurals.format_count(topic.partitions, "partition")
+    return f"no broker leads {alone} of the {all_of_them} of {_OFFSETS_TOPIC}"
+
+
+def _collect_committed(
+    sides: FlowClusters,
+    wanted: Collection[str],
+    told: _GroupCheckpoints,
+    *,
+    names: Collection[str],
+    stable: bool,
+    clock: Clock,
+    timeout_s: float,
+) -> list[GroupSnapshot]:
+    """One whose coordinator is away, or that we may not read, stands where its checkpoints say, and
+    is waited for once."""
+    flow, groups = sides.flow, sides.source.groups
+    end = Deadline.after(timeout_s, now_s=clock.now_s())
+    positions = _fetch_per_group(
+        lambda: groups.positions(wanted, timeout_s / 2, stable=stable), wanted
+    )
+    read = sorted(positions.done)
+    states = _fetch_per_group(lambda: groups.states(read, end.left_s(clock.now_s())), read)
+    active = [name for name, state in states.done.items() if state is _GroupState.ACTIVE]
+    assignors = _fetch_per_group(
+        lambda: groups.assignors(active, end.left_s(clock.now_s())), active
+    )
+    found = []
+    for name in wanted:
+        failure = positions.failed.get(name) or states.failed.get(name)
+        if failure is not None:
+            known = told.group(flow, name)
+            refused = not isinstance(failure, RetriableError)
+            found.append(dataclasses.replace(known, unread=str(failure), refused=refused))
+            continue
+        offsets = positions.done[name]
+        if name in names or any(is_flow_topic(flow, each.topic) for each in offsets):
+            found.append(
+                GroupSnapshot(
+                    name=name,
+                    origin=PositionBasis.COMMITTED,
+                    positions=offsets,
+                    state=states.done[name],
+                    is_streams=_is_streams_assignor(assignors.done.get(name, "")),
+                    pairs=build_checkpoint_pairs(flow, told.table.group(name)),
+                )
+            )
+    return found
+
+
+def _is_streams_assignor(assignor: str) -> bool | None:
+    return assignor == group_selection.STREAMS_ASSIGNOR if assignor else None
+
+
+def _mark_streams_groups(
+    found: Collection[GroupSnapshot], streams: Collection[str], topics: Collection[str]
+) -> list[GroupSnapshot]:
+    """Of groups that have no members now, or cannot be described, what was known before counts,
+    and the names of Kafka Streams' internal topics."""
+    every = {*topics, *(place.topic for each in found for place in each.positions)}
+    known = find_streams_applications({each.name for each in found}, every).union(streams)
+    return [
+        dataclasses.replace(each, is_streams=True)
+        if each.is_streams is None and each.name in known
+        else each
+        for each in found
+    ]
+
+
+def _fetch_per_group(
+    ask: Callable[[], PerGroupResult[T]], wanted: Collection[str]
+) -> PerGroupResult[T]:
+    """Where nobody answers for any of them, that is so of each."""
+    try:
+        return ask()
+    except RetriableError as error:
+        return PerGroupResult(done={}, failed=dict.fromkeys(wanted, error))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _GroupCheckpoints:
+    """`missing`: why there are none, "" where there are."""
+
+    table: CheckpointTable
+    times: CheckpointWriteTimes
+    missing: str = ""
+
+    def group(self, flow: Flow, name: str) -> GroupSnapshot:
+        """One whose own offsets cannot be had."""
+        return build_checkpointed_group(flow, name, self.table.group(name), self.times.of(name))
+
+
+def _read_checkpoints(
+    sides: FlowClusters, names: Collection[str], *, clock: Clock, timeout_s: float
+) -> _GroupCheckpoints:
+    flow = sides.flow
+    takes_group = (lambda name: name in names) if names else flow.groups.takes
+    times = CheckpointWriteTimes()
+    try:
+        table = checkpoint_reader.read_checkpoints(
+            sides.target.topics,
+            flow.policy,
+            flow.source,
+            takes_group=takes_group,
+            clock=clock,
+            timeout_s=timeout_s,
+            noted=times.note,
+        )
+    except TopicMissingError:
+        topic = flow.policy.checkpoints_topic(flow.source)
+        return _GroupCheckpoints(
+            table=CheckpointTable(takes_group=takes_group),
+            times=times,
+            missing=f"{flow.source} does not answer, and there is no {topic} on {flow.target}: let "
+            "the flow write checkpoints (emit.checkpoints.enabled, the group filter)",
+        )
+    return _GroupCheckpoints(table=table, times=times)
+
+
+def _add_target_state(
+    side: FlowSide, found: Collection[GroupSnapshot], timeout_s: float
+) -> Iterator[GroupSnapshot]:
+    """With how each stands there, or why nobody can look."""
+    states = side.groups.states([each.name for each in found], timeout_s)
+    idle = [name for name, state in states.done.items() if state is _GroupState.EMPTY]
+    positions = side.groups.positions(idle, timeout_s)
+    failed = {**states.failed, **positions.failed}
+    for each in found:
+        failure, state = failed.get(each.name), states.done.get(each.name, _GroupState.UNKNOWN)
+        if failure is not None:
+            yield dataclasses.replace(each, there=_UNKNOWN_TARGET_GROUP, there_unread=str(failure))
+            continue
+        there = TargetGroup(state=state, positions=positions.done.get(each.name, {}))
+        yield dataclasses.replace(each, there=there)

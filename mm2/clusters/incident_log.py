@@ -1,0 +1,54 @@
+"""Reads the incident records of a flow from their topic on the target cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mm2.clusters.flow_pair import FlowSide
+from mm2.formats import incident_records
+from mm2.formats.incident_records import Incident, MalformedIncidentError
+from mm2.topics import naming
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableIncident:
+    """A record of the topic that is no receipt that this release can read. It may state a loss."""
+
+    topic: str
+    offset: int
+    reason: str
+
+
+@dataclass(slots=True, kw_only=True)
+class IncidentLog:
+    """`stated` oldest first; of a statement that was made again the last. `unreadable` as the topic
+    has them."""
+
+    stated: list[Incident] = field(default_factory=list)
+    unreadable: list[UnreadableIncident] = field(default_factory=list)
+
+
+def read_incidents(side: FlowSide, source: str, *, timeout_s: float) -> IncidentLog:
+    """Those of the flow from `source`. Raises `RetriableError` and `FatalError` if the target
+    cannot be read."""
+    topic = naming.incidents_topic(source)
+    found: dict[bytes, Incident | UnreadableIncident] = {}
+    if topic not in side.topics.list_topics(timeout_s):  # whoever reads one waits for it
+        return IncidentLog()
+    for record in side.topics.read_topic(topic, timeout_s):
+        if record.key is None:
+            continue
+        found.pop(record.key, None)
+        if record.value is None:
+            continue
+        try:
+            found[record.key] = incident_records.decode(record.key, record.value)
+        except MalformedIncidentError as error:
+            found[record.key] = UnreadableIncident(
+                topic=topic, offset=record.offset, reason=str(error)
+            )
+    stated = [each for each in found.values() if isinstance(each, Incident)]
+    return IncidentLog(
+        stated=sorted(stated, key=lambda each: each.at_ms),
+        unreadable=[each for each in found.values() if isinstance(each, UnreadableIncident)],
+    )

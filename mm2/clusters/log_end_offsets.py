@@ -1,0 +1,93 @@
+"""Fetches the first and the end offsets of partitions, one leader at a time.
+
+Each leader gets its share of the timeout, so a broker that does not answer delays only its own
+partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from connect_runtime.base.errors import ConnectError, RetriableError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.base.timing import Clock, Deadline
+from connect_runtime.kafka.client_errors import TopicMissingError
+from mm2.clusters.flow_pair import FlowSide
+from mm2.kafka.client_interfaces import PerPartitionResult, PerTopicResult, TopicDescription
+from mm2.offsets.log_bounds import LogBounds
+
+DescribedTopics = PerTopicResult[TopicDescription]
+PartitionLeaders = Mapping[TopicPartition, int | ConnectError]
+"""By partition the broker that leads it, or why there is none to be asked."""
+NO_LEADER = "no broker leads it"
+
+
+class NoLeaderError(RetriableError):
+    """There is nobody who could be asked, and not one who does not answer."""
+
+
+def list_partitions(topics: DescribedTopics) -> Iterator[TopicPartition]:
+    """All partitions of those that were described."""
+    for name, topic in topics.done.items():
+        for number in range(topic.partitions):
+            yield TopicPartition(name, number)
+
+
+def find_leaders(
+    partitions: Collection[TopicPartition], topics: DescribedTopics
+) -> PartitionLeaders:
+    """By what was told of their topics."""
+    return {each: _find_leader(each, topics) for each in partitions}
+
+
+def fetch_log_ends(
+    side: FlowSide,
+    led: PartitionLeaders,
+    *,
+    end: Deadline,
+    clock: Clock,
+    raises: bool = False,
+) -> PerPartitionResult[LogBounds]:
+    """A leader that is away takes its share of the time that is left. `raises`: `RetriableError`
+    where none of them answers."""
+    done: dict[TopicPartition, LogBounds] = {}
+    failed: dict[TopicPartition, ConnectError] = {}
+    asked: dict[int, list[TopicPartition]] = {}
+    for each, leader in sorted(led.items(), key=lambda item: item[0]):
+        if isinstance(leader, int):
+            asked.setdefault(leader, []).append(each)
+        else:
+            failed[each] = leader
+    silent: list[RetriableError] = []
+    for number, mine in enumerate(asked.values()):
+        share_s = end.left_s(clock.now_s()) / (len(asked) - number)
+        try:
+            answer = side.logs.ends(mine, share_s)
+        except RetriableError as error:
+            silent.append(error)
+            failed |= dict.fromkeys(mine, error)
+        else:
+            done |= answer.done
+            failed |= answer.failed
+    if raises and silent and len(silent) == len(asked):
+        raise silent[0]
+    return PerPartitionResult(done=done, failed=failed)
+
+
+def list_unanswered(found: PerPartitionResult[LogBounds]) -> dict[TopicPartition, str]:
+    """Those that may be there all the same, and why nobody can say."""
+    return {
+        each: str(error)
+        for each, error in found.failed.items()
+        if not isinstance(error, TopicMissingError)
+    }
+
+
+def _find_leader(partition: TopicPartition, topics: DescribedTopics) -> int | ConnectError:
+    topic = topics.done.get(partition.topic)
+    if topic is None:
+        return topics.failed[partition.topic]
+    if partition.partition >= topic.partitions:
+        return TopicMissingError(f"there is no {partition}")
+    leader = topic.leaders[partition.partition]
+    return NoLeaderError(NO_LEADER) if leader is None else leader

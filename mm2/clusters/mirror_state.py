@@ -1,0 +1,360 @@
+"""What a flow has mirrored and how far, collected from its two clusters.
+
+How far each partition was replicated is read from the flow's offset map on the target cluster;
+if the source does not answer, nothing else is known. The offset map is no longer valid for a
+partition if its topic or mirror topic was recreated, or if MirrorMaker 2 has replicated it
+since: then the newest offset sync contradicts the offset map.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from connect_runtime.base.errors import ConnectError, RetriableError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.base.timing import Clock, Deadline
+from connect_runtime.kafka.client_errors import TopicMissingError
+from mm2.clusters import fencing_results, incident_log, log_end_offsets
+from mm2.clusters.flow_pair import FlowClusters, FlowSide
+from mm2.clusters.log_end_offsets import DescribedTopics
+from mm2.clusters.pair_snapshot import MirroredPartition
+from mm2.formats import mm2_records, offset_map_records
+from mm2.formats.incident_records import IncidentKind
+from mm2.formats.mm2_records import OffsetSync
+from mm2.kafka import state_topic_reader
+from mm2.kafka.client_interfaces import PerTopicResult
+from mm2.offsets import translation
+from mm2.offsets.log_bounds import LogBounds
+from mm2.offsets.offset_map import OffsetMap, PartitionMap
+from mm2.topics import naming
+from mm2.topics.flow_config import Flow
+
+OffsetSyncsByPartition = Mapping[TopicPartition, tuple[OffsetSync, ...]]
+"""By the partition's name on the flow's source, as they were written."""
+
+
+def read_offset_syncs(side: FlowSide, topic: str, timeout_s: float) -> OffsetSyncsByPartition:
+    """All that the topic still holds; what cannot be read is passed over, as by Java's readers.
+    Raises `RetriableError` and `FatalError`."""
+    found: dict[TopicPartition, tuple[OffsetSync, ...]] = {}
+
+    def note(key: bytes, value: bytes | None) -> None:
+        if value is not None:
+            sync = mm2_records.decode_offset_sync(key, value)
+            found[sync.partition] = (*found.get(sync.partition, ()), sync)
+
+    if topic in side.topics.list_topics(timeout_s):  # whoever reads what is not there waits for it
+        state_topic_reader.apply_records(side.topics.read_topic(topic, timeout_s), note)
+    return found
+
+
+SYNC_CONTRADICTS_MAP = (
+    "its newest offset sync says other than its map: MirrorMaker 2 has copied it since"
+)
+
+
+def describe_recreation(
+    known: PartitionMap, *, source: uuid.UUID | None, target: uuid.UUID | None
+) -> str:
+    """Are both topics, by their ids now, those that were copied last? "" where they are, or nobody
+    tells: brokers before 2.8 do not."""
+    eras = known.eras
+    if not eras:
+        return ""
+    newest = eras[max(eras)]
+    for now, was, which in (
+        (source, newest.source_topic_id, "the topic"),
+        (target, newest.target_topic_id, "its mirror"),
+    ):
+        if now is not None and was != offset_map_records.NO_TOPIC_ID and now.bytes != was:
+            return f"{which} was made anew, and what is known of it is of the one before"
+    return ""
+
+
+def mark_contradicted(
+    mirrored: Collection[MirroredPartition],
+    known: OffsetMap,
+    syncs: Mapping[TopicPartition, Sequence[OffsetSync]],
+) -> tuple[MirroredPartition, ...]:
+    """`syncs` by name on the flow's source, as they were written."""
+    return tuple(
+        dataclasses.replace(each, stopped=each.stopped or SYNC_CONTRADICTS_MAP)
+        if (told := syncs.get(each.partition))
+        and not translation.agrees_with_sync(known.partition(each.partition), told[-1])
+        else each
+        for each in mirrored
+    )
+
+
+TimestampsMs = Mapping[TopicPartition, int]
+"""UTC milliseconds."""
+_LogEnds = Mapping[TopicPartition, LogBounds]
+_Reasons = Mapping[TopicPartition, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorObservations:
+    """What was told. `here`, `unknown` and `waiting_ms` go by partition on the source, `there`,
+    `unheard` and `newest_ms` by that of its mirror; topics by their names on either side. Fields as
+    in `MirroredPartition`; where the source was not asked, it is empty."""
+
+    known: OffsetMap
+    here: _LogEnds = field(default_factory=dict)
+    there: _LogEnds = field(default_factory=dict)
+    unknown: _Reasons = field(default_factory=dict)
+    unheard: _Reasons = field(default_factory=dict)
+    waiting_ms: TimestampsMs = field(default_factory=dict)
+    newest_ms: TimestampsMs = field(default_factory=dict)
+    source_ids: Mapping[str, uuid.UUID | None] = field(default_factory=dict)
+    target_ids: Mapping[str, uuid.UUID | None] = field(default_factory=dict)
+
+    def mirrored(self, partition: TopicPartition, mirror: TopicPartition) -> MirroredPartition:
+        known, there = self.known.partition(partition), self.there.get(mirror)
+        return MirroredPartition(
+            partition=partition,
+            mirror=mirror,
+            copied_to=known.copied_to,
+            tail=_count_unrecorded(known, there),
+            here=self.here.get(partition),
+            there=there,
+            waiting_since_ms=self.waiting_ms.get(partition),
+            newest_ms=self.newest_ms.get(mirror),
+            stopped=describe_recreation(
+                known,
+                source=self.source_ids.get(partition.topic),
+                target=self.target_ids.get(mirror.topic),
+            ),
+            unknown=self.unknown.get(partition, ""),
+            unheard=self.unheard.get(mirror, ""),
+        )
+
+
+def find_unreplicated_offsets(known: OffsetMap, here: _LogEnds) -> dict[TopicPartition, int]:
+    """The first offset that is not copied yet and still there, of partitions that have one."""
+    found = {
+        each: max(known.partition(each).copied_to or 0, ends.start) for each, ends in here.items()
+    }
+    return {each: at for each, at in found.items() if at < here[each].end}
+
+
+def explain_exclusion(flow: Flow, topic: str, *, missing: bool) -> str:
+    """Why the flow mirrors a topic no more, "" for what it mirrors, and for heartbeats. `missing`:
+    the source has it no more."""
+    if naming.is_heartbeats_topic(flow.policy, topic):
+        return ""
+    if missing:
+        return f"there is no such topic on {flow.source} any more"
+    return flow.why_not(topic)
+
+
+def _count_unrecorded(known: PartitionMap, there: LogBounds | None) -> int:
+    """By offsets, behind what the flow has recorded, whoever may read it by now."""
+    anchor = known.anchor
+    if anchor is None or there is None:
+        return 0
+    return max(0, there.high_watermark - max(anchor.segment.target_next, there.start))
+
+
+MIN_SOURCE_TIMEOUT_S = 10.0
+_SOURCE_TIMEOUT_DIVISOR = 6
+TIMESTAMP_TIMEOUT_S = 5.0
+"""Records' times are worth no longer a wait: without them a lag has no age."""
+
+_SourceEnds = Mapping[TopicPartition, LogBounds]
+_LOSS_KINDS = frozenset({IncidentKind.SOURCE_GONE, IncidentKind.NEW_ERA_REQUESTED})
+
+
+def compute_source_timeout_s(timeout_s: float) -> float:
+    """A source that has not answered for so long, of a look that may last `timeout_s`, is taken for
+    lost."""
+    return min(timeout_s, max(MIN_SOURCE_TIMEOUT_S, timeout_s / _SOURCE_TIMEOUT_DIVISOR))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorState:
+    """`mirrored` is what the flow mirrors now, heartbeats left out: they lose nothing. `left_out`
+    are topics that it mirrored once, and why it does no more. `silent` says why the source did not
+    answer, "" where it did; `untold` are topics whose partitions it does not tell, and why.
+    `losses` counts receipts."""
+
+    known: OffsetMap = field(repr=False)
+    mirrored: tuple[MirroredPartition, ...]
+    silent: str
+    losses: int
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    untold: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SourceState:
+    """What the source says of the flow's topics. `missing`: those that it has no more; `failed`:
+    why it does not answer for a partition, `untold`: for a topic."""
+
+    topics: DescribedTopics = field(default_factory=lambda: PerTopicResult(done={}, failed={}))
+    ends: _SourceEnds = field(default_factory=dict)
+    missing: frozenset[str] = frozenset()
+    failed: Mapping[TopicPartition, ConnectError] = field(default_factory=dict)
+    untold: Mapping[str, ConnectError] = field(default_factory=dict)
+
+
+_SOURCE_NOT_QUERIED = _SourceState()
+
+
+def collect_mirror_state(
+    sides: FlowClusters,
+    *,
+    clock: Clock,
+    timeout_s: float,
+    known: OffsetMap | None = None,
+    lost: str = "",
+) -> MirrorState:
+    """`known`: the flow's map, where it was read already; `lost`: why the source is not asked.
+
+    Raises `RetriableError` or `FatalError` where the target does not answer, or one of them
+    refuses us.
+    """
+    end = Deadline.after(timeout_s, now_s=clock.now_s())
+    flow = sides.flow
+    if known is None:
+        known = read_offset_map(sides.target, flow.source, timeout_s)
+    losses = _count_losses(sides.target, flow.source, end.left_s(clock.now_s()))
+    begun = fencing_results.list_replicated_partitions(known)
+    silent, source = lost, _SOURCE_NOT_QUERIED
+    if not lost:
+        try:
+            within_s = min(compute_source_timeout_s(timeout_s), end.left_s(clock.now_s()))
+            topics = {each.topic for each in begun}
+            source = _collect_source(sides, topics, clock=clock, timeout_s=within_s)
+        except RetriableError as error:
+            silent = str(error)
+    left_out = _find_excluded_topics(flow, begun, source)
+    partitions = sorted(
+        each
+        for each in begun.union(log_end_offsets.list_partitions(source.topics))
+        if each.topic not in left_out and not naming.is_heartbeats_topic(flow.policy, each.topic)
+    )
+    return MirrorState(
+        known=known,
+        mirrored=_collect_partitions(
+            sides, partitions, known, source=source, left=end, clock=clock
+        ),
+        silent=silent,
+        losses=losses,
+        left_out=left_out,
+        untold={name: str(why) for name, why in source.untold.items()},
+    )
+
+
+def _find_excluded_topics(
+    flow: Flow, begun: Collection[TopicPartition], source: _SourceState
+) -> Mapping[str, str]:
+    why = {
+        topic: explain_exclusion(flow, topic, missing=topic in source.missing)
+        for topic in {each.topic for each in begun}
+    }
+    return {topic: found for topic, found in why.items() if found}
+
+
+def _collect_partitions(
+    sides: FlowClusters,
+    partitions: Sequence[TopicPartition],
+    known: OffsetMap,
+    *,
+    source: _SourceState,
+    left: Deadline,
+    clock: Clock,
+) -> tuple[MirroredPartition, ...]:
+    mirror = {each: _to_mirror_partition(sides.flow, each) for each in partitions}
+    targets = sides.target.admin.describe_topics(
+        {each.topic for each in mirror.values()}, left.left_s(clock.now_s())
+    )
+    led = log_end_offsets.find_leaders(mirror.values(), targets)
+    ends = log_end_offsets.fetch_log_ends(sides.target, led, end=left, clock=clock)
+    untold = {mirror[each] for each in mirror.keys() - source.ends}
+    newest_ms = sides.target.logs.newest_ms(
+        {each: ends.done[each] for each in untold if each in ends.done},
+        min(TIMESTAMP_TIMEOUT_S, left.left_s(clock.now_s())),
+    )
+    looked = MirrorObservations(
+        known=known,
+        here=source.ends,
+        there=ends.done,
+        unknown={each: str(why) for each, why in source.failed.items()},
+        unheard=log_end_offsets.list_unanswered(ends),
+        waiting_ms=_fetch_waiting_timestamps(
+            sides.source, find_unreplicated_offsets(known, source.ends)
+        ),
+        newest_ms=newest_ms,
+        source_ids=_get_topic_ids(source.topics),
+        target_ids=_get_topic_ids(targets),
+    )
+    return tuple(looked.mirrored(each, mirror[each]) for each in partitions)
+
+
+def read_offset_map(side: FlowSide, source_alias: str, timeout_s: float) -> OffsetMap:
+    """The whole map of the flow from `source_alias`; empty where there is none.
+
+    Raises `RetriableError` and `FatalError`, also where another release wrote it.
+    """
+    topic = naming.offset_map_topic(source_alias)
+    if topic not in side.topics.list_topics(timeout_s):  # whoever reads one waits for it
+        return OffsetMap()
+    with contextlib.closing(side.map_reader(source_alias)) as reader:
+        return reader.read(timeout_s)
+
+
+def _count_losses(side: FlowSide, source_alias: str, timeout_s: float) -> int:
+    """How many receipts state a loss, or may: those that cannot be read are counted, too."""
+    found = incident_log.read_incidents(side, source_alias, timeout_s=timeout_s)
+    return sum(each.kind in _LOSS_KINDS for each in found.stated) + len(found.unreadable)
+
+
+def _collect_source(
+    sides: FlowClusters,
+    known: Collection[str],
+    *,
+    clock: Clock,
+    timeout_s: float,
+) -> _SourceState:
+    """Of what the flow mirrors, or has mirrored. What of it does not answer has failed, as long as
+    anything does."""
+    end = Deadline.after(timeout_s, now_s=clock.now_s())
+    side = sides.source
+    listed = side.admin.list_topics(timeout_s)
+    wanted = {each for each in listed if sides.flow.should_replicate_topic(each)}
+    described = side.admin.describe_topics(wanted, end.left_s(clock.now_s()))
+    led = log_end_offsets.find_leaders(list(log_end_offsets.list_partitions(described)), described)
+    ends = log_end_offsets.fetch_log_ends(side, led, end=end, clock=clock, raises=True)
+    return _SourceState(
+        topics=described,
+        ends=ends.done,
+        missing=frozenset(known) - listed,
+        failed=ends.failed,
+        untold={
+            name: error
+            for name, error in described.failed.items()
+            if not isinstance(error, TopicMissingError)
+        },
+    )
+
+
+def _to_mirror_partition(flow: Flow, partition: TopicPartition) -> TopicPartition:
+    return TopicPartition(flow.remote_topic(partition.topic), partition.partition)
+
+
+def _get_topic_ids(topics: DescribedTopics) -> Mapping[str, uuid.UUID | None]:
+    return {name: topic.topic_id for name, topic in topics.done.items()}
+
+
+def _fetch_waiting_timestamps(side: FlowSide, begins: Mapping[TopicPartition, int]) -> TimestampsMs:
+    """Times of the oldest records not yet copied."""
+    if not begins:
+        return {}
+    try:
+        return side.logs.times_ms(begins, TIMESTAMP_TIMEOUT_S)
+    except RetriableError:
+        return {}

@@ -1,0 +1,315 @@
+"""Monitors, while `mm2 run` runs, whether the clusters of its flows answer.
+
+Uses connections of its own, so that the result depends neither on copy processes nor on the
+Connect worker, which stops its tasks when its group is gone. Every broker is polled. A cluster
+is unreachable once none of its brokers has answered for `unreachable.after.seconds` (the
+smallest value of the flows that share the connections), or at once if none ever did and
+connecting fails.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import random
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Protocol
+
+from connect_runtime.base.errors import ConnectError
+from connect_runtime.base.timing import Clock
+from connect_runtime.network.cluster_connections import ClusterConnections
+from connect_runtime.network.transport import Poller
+from mm2 import reachability
+from mm2.clusters import cluster_clients, reachability_probe
+from mm2.config.mm2_settings import ClusterSettings, Mm2Settings
+from mm2.copier.leader_availability import LeaderMonitor
+from mm2.reachability import ClusterSide, UnreachableCluster
+from mm2.topics.flow_config import Flow
+
+CLIENT_ID = "mm2-cluster-watch"
+CHECK_INTERVAL_S = 0.5
+RETRY_DELAY_S = 5.0
+MAX_CLOCK_DRIFT_MS = 1_000
+MAX_POLL_S = 0.2
+"""How late `run` may notice that it is to stop, or that a check is due."""
+
+_NO_ANSWER = "no answer"
+
+_log = logging.getLogger(__name__)
+
+
+class MonitoredNode(Protocol):
+    """Whose clusters are watched: `mm2.node.node.Mm2Node`."""
+
+    @property
+    def settings(self) -> Mm2Settings: ...
+
+
+_ConnectionKey = tuple[str, str]
+"""The cluster's alias and, "" for none, the flow whose own client properties reach it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LostEntry:
+    """As in `UnreachableCluster`, whatever part the cluster plays in a flow."""
+
+    reason: str
+    since_ms: int
+    broker: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class _MonitoredCluster:
+    """One cluster and what it answered."""
+
+    alias: str
+    settings: ClusterSettings
+    bootstrap: Sequence[str]
+    connections: ClusterConnections
+    watch: LeaderMonitor
+    began_s: float
+    began_ms: int
+    last_answer_s: float = -inf
+    lost: tuple[_LostEntry, ...] = ()
+
+    def check(self, now_s: float, wall_ms: int) -> None:
+        """Update `lost` from what has been answered until now."""
+        brokers = self.connections.view.brokers
+        silent = self.watch.check(brokers.keys(), now_s)
+        answers = [self.connections.answered_s(node_id) for node_id in brokers]
+        self.last_answer_s = max([self.last_answer_s, *answers])
+        before, self.lost = self.lost, ()
+        if self.last_answer_s == -inf:
+            self.lost = self._never_answered(now_s)
+        elif silent.keys() == set(brokers):
+            since_ms = wall_ms - round((now_s - self.last_answer_s) * 1000)
+            reason = self._trouble() or _NO_ANSWER
+            self.lost = (
+                _LostEntry(reason=reason, since_ms=_keep_first_moment(before, "", since_ms)),
+            )
+        else:
+            for node_id, last_s in sorted(silent.items()):
+                name = self._name(node_id)
+                since_ms = _keep_first_moment(
+                    before, name, wall_ms - round((now_s - last_s) * 1000)
+                )
+                reason = self._trouble(node_id) or _NO_ANSWER
+                self.lost = (*self.lost, _LostEntry(reason=reason, since_ms=since_ms, broker=name))
+
+    def broker_names(self) -> set[str]:
+        """Of the brokers in the cluster's metadata."""
+        return {self._name(node_id) for node_id in self.connections.view.brokers}
+
+    def _name(self, node_id: int) -> str:
+        broker = self.connections.view.brokers[node_id]
+        return f"{node_id} ({broker.host}:{broker.port})"
+
+    def _never_answered(self, now_s: float) -> tuple[_LostEntry, ...]:
+        troubles = self.connections.troubles()
+        found = reachability_probe.find_first_failure(troubles, self.bootstrap)
+        if found is None and now_s - self.began_s <= reachability_probe.ANSWER_TIMEOUT_S:
+            return ()
+        found = found or next(iter(troubles.values()), None)
+        if found is None:
+            reason = reachability_probe.describe_no_answer(self.bootstrap)
+        else:
+            reason = reachability_probe.describe_connect_failure(found, self.bootstrap)
+        reason = f"{reason}; {reachability_probe.DIAGNOSE_COMMAND}"
+        return (_LostEntry(reason=reason, since_ms=self.began_ms),)
+
+    def _trouble(self, node_id: int | None = None) -> str:
+        """Why the broker cannot be reached, None: why any cannot."""
+        if node_id is not None:
+            found = self.connections.trouble(node_id)
+        else:
+            found = next(iter(self.connections.troubles().values()), None)
+        return (
+            ""
+            if found is None
+            else reachability_probe.describe_connect_failure(found, self.bootstrap)
+        )
+
+
+def _keep_first_moment(before: tuple[_LostEntry, ...], broker: str, since_ms: int) -> int:
+    """The moment that was known already, while a silence lasts: the two clocks drift apart."""
+    known = next((each.since_ms for each in before if each.broker == broker), since_ms)
+    return known if abs(known - since_ms) < MAX_CLOCK_DRIFT_MS else since_ms
+
+
+class ReachabilityMonitor:
+    """`run` is its thread's body; `unreachable` may be asked by any thread."""
+
+    def __init__(self, running: MonitoredNode, *, clock: Clock) -> None:
+        self._running = running
+        self._clock = clock
+        self._random = random.Random()  # noqa: S311 - jitter, not secrets
+        self._watched: dict[_ConnectionKey, _MonitoredCluster] = {}
+        self._unusable: dict[_ConnectionKey, tuple[ClusterSettings, _LostEntry]] = {}
+        """Clusters to which no connection can be made with these settings."""
+        self._unreachable: Mapping[str, tuple[UnreachableCluster, ...]] = {}
+
+    def unreachable(self, flow: Flow) -> tuple[UnreachableCluster, ...]:
+        """What of the flow's source and target does not answer; the source first."""
+        return self._unreachable.get(flow.name, ())
+
+    def reason(self, flow: str) -> str:
+        """Why a whole cluster of the flow of that name does not answer; "" while both do."""
+        found = [each for each in self._running.settings.flows if each.name == flow]
+        lost = (each for of in found for each in self.unreachable(of) if not each.broker)
+        return "; ".join(each.describe() for each in lost)
+
+    def run(self, stop: threading.Event) -> None:
+        """An error of ours is logged, and what was known stays, until the watch begins again."""
+        while True:
+            try:
+                self._watch(stop)
+            except Exception:  # noqa: BLE001 - blind, it would report dead clusters as reachable
+                _log.exception(
+                    "watching the clusters failed; trying again in %.0f s", RETRY_DELAY_S
+                )
+                if not stop.wait(RETRY_DELAY_S):
+                    continue
+            self._unreachable = {}
+            return
+
+    def _watch(self, stop: threading.Event) -> None:
+        selector = Poller()
+        next_check_s = 0.0
+        try:
+            while not stop.is_set():
+                now_s = self._clock.now_s()
+                if now_s >= next_check_s:
+                    next_check_s = now_s + CHECK_INTERVAL_S
+                    settings = self._running.settings
+                    self._follow_settings(settings, selector)
+                    self._check(settings)
+                waits = [each.connections.tick(now_s) for each in self._watched.values()]
+                selector.poll(max(0.0, min([MAX_POLL_S, *waits])))
+        finally:
+            for each in self._watched.values():
+                each.connections.close()
+            self._watched.clear()
+            selector.close()
+
+    def _check(self, settings: Mm2Settings) -> None:
+        now_s, wall_ms = self._clock.now_s(), self._clock.wall_ms()
+        for each in self._watched.values():
+            before = each.lost
+            each.check(now_s, wall_ms)
+            _log_change(each, before)
+        lost = {
+            **{key: each.lost for key, each in self._watched.items()},
+            **{key: (lost,) for key, (_, lost) in self._unusable.items()},
+        }
+        self._unreachable = {
+            flow.name: tuple(
+                UnreachableCluster(
+                    side=side,
+                    cluster=_cluster_alias(flow, side),
+                    reason=each.reason,
+                    since_ms=each.since_ms,
+                    broker=each.broker,
+                )
+                for side in ClusterSide
+                for each in lost.get(_connection_key(settings, flow, side), ())
+            )
+            for flow in settings.flows
+        }
+
+    def _follow_settings(self, settings: Mm2Settings, selector: Poller) -> None:
+        """Connect to clusters that are new in the settings, or reached otherwise; leave others."""
+        wanted, after_s = {}, dict[_ConnectionKey, int]()
+        for flow in settings.flows:
+            for side in ClusterSide:
+                key = _connection_key(settings, flow, side)
+                wanted[key] = _cluster_alias(flow, side), _cluster_settings(settings, flow, side)
+                after_s[key] = min(
+                    flow.unreachable_after_s, after_s.get(key, reachability.MAX_UNREACHABLE_AFTER_S)
+                )
+        for key, each in list(self._watched.items()):
+            if key not in wanted or wanted[key][1] != each.settings:
+                each.connections.close()
+                del self._watched[key]
+        self._unusable = {
+            key: known
+            for key, known in self._unusable.items()
+            if key in wanted and wanted[key][1] == known[0]
+        }
+        for key, (alias, reached) in wanted.items():
+            if key in self._watched:
+                self._watched[key].watch.unreachable_after_s = after_s[key]
+            if key in self._watched or key in self._unusable:
+                continue
+            try:
+                self._watched[key] = self._connect(alias, reached, selector, after_s[key])
+            except ConnectError as error:
+                cause = reachability_probe.describe_connect_failure(
+                    error, reached.bootstrap_servers
+                )
+                lost = _LostEntry(reason=cause, since_ms=self._clock.wall_ms())
+                self._unusable[key] = reached, lost
+                _log.warning("%s cannot be reached: %s", alias, cause)
+
+    def _connect(
+        self,
+        alias: str,
+        reached: ClusterSettings,
+        selector: Poller,
+        unreachable_after_s: int,
+    ) -> _MonitoredCluster:
+        options = cluster_clients.build_connection_settings(reached, alias, client_id=CLIENT_ID)
+        made = ClusterConnections(
+            dataclasses.replace(options, quiet=True),
+            poller=selector,
+            clock=self._clock,
+            random=self._random,
+        )
+        made.refresh_metadata()
+        return _MonitoredCluster(
+            alias=alias,
+            settings=reached,
+            bootstrap=options.bootstrap,
+            connections=made,
+            watch=LeaderMonitor(made, unreachable_after_s=unreachable_after_s),
+            began_s=self._clock.now_s(),
+            began_ms=self._clock.wall_ms(),
+        )
+
+
+def _cluster_alias(flow: Flow, side: ClusterSide) -> str:
+    return flow.source if side is ClusterSide.SOURCE else flow.target
+
+
+def _cluster_settings(settings: Mm2Settings, flow: Flow, side: ClusterSide) -> ClusterSettings:
+    """As the copies reach it."""
+    clients = settings.clients_of(flow)
+    return clients.consumer if side is ClusterSide.SOURCE else clients.producer
+
+
+def _connection_key(settings: Mm2Settings, flow: Flow, side: ClusterSide) -> _ConnectionKey:
+    """Flows share the connections to what they reach alike."""
+    alias = _cluster_alias(flow, side)
+    own = _cluster_settings(settings, flow, side) != settings.clusters[alias]
+    return alias, f"{flow.name} {side.value}" if own else ""
+
+
+def _log_change(each: _MonitoredCluster, before: tuple[_LostEntry, ...]) -> None:
+    """One line for each cluster or broker that is lost, and for each that is back, or gone."""
+    known, now = ({lost.broker for lost in found} for found in (before, each.lost))
+    over = known - now if "" not in now else set[str]()
+    for lost in each.lost:
+        if lost.broker not in known:
+            what = f"{each.alias} broker {lost.broker}" if lost.broker else each.alias
+            since = reachability.format_utc_time(lost.since_ms)
+            reason = f": {lost.reason}" if lost.reason else ""
+            _log.warning("%s unreachable since %s%s", what, since, reason)
+    for broker in sorted(over):
+        if not broker:
+            _log.info("%s answers again", each.alias)
+        elif broker in each.broker_names():
+            _log.info("%s broker %s answers again", each.alias, broker)
+        else:
+            _log.info("%s broker %s is no longer in the cluster's metadata", each.alias, broker)

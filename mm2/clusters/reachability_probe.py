@@ -1,0 +1,282 @@
+"""Finds out within seconds why a cluster cannot be reached, and waits for clusters to answer.
+
+The Kafka library retries silently and names a cause only at a request's timeout, a minute
+later. Here each cluster is asked for its metadata over connections of our own, which report
+the cause of every failed attempt at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+
+from connect_runtime.base.errors import ConnectError, FatalError
+from connect_runtime.base.timing import Clock
+from connect_runtime.kafka.client_errors import UnreachableError
+from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.network.calls import ClientResponse
+from connect_runtime.network.cluster_connections import ClusterConnections
+from connect_runtime.network.transport import Poller
+from connect_runtime.protocol import request_builders
+from connect_runtime.protocol.request_builders import AnyNodeTarget
+from connect_runtime.protocol.request_errors import (
+    AuthenticationFailed,
+    ConnectionFailed,
+    FailureLayer,
+    RequestTimedOut,
+)
+
+ANSWER_TIMEOUT_S = 4.0
+"""A broker that has not answered by then is reported as silent. It is still asked."""
+RETRY_DELAY_S = 1.0
+RECHECK_DELAY_S = 3.0
+DIAGNOSE_COMMAND = "diagnose with: mm2 check"
+_CONNECT_STAGES = (" while connecting", " while opening")
+
+
+class MetadataProbe:
+    """Asks one cluster for its metadata, again and again; one thread.
+
+    The second question goes to a broker's advertised address, so that a listener which cannot be
+    reached from here is found, too. `trouble`: why there is no answer, None while there is one, or
+    the first attempt is under way. Raises `ConnectError` for settings that cannot be honoured.
+    """
+
+    def __init__(self, access: KafkaClusterAccess, *, clock: Clock, random: Random) -> None:
+        self.answered = False
+        self.trouble: ConnectError | None = None
+        self._bootstrap = access.bootstrap
+        self._clock = clock
+        self._asked = False
+        self._ask_at_s = -math.inf
+        self._poller = Poller()
+        options = dataclasses.replace(
+            access.connection("mm2-reach"),
+            connect_timeout_s=ANSWER_TIMEOUT_S,
+            request_timeout_s=ANSWER_TIMEOUT_S,
+            quiet=True,
+        )
+        try:
+            self._connections = ClusterConnections(
+                options, poller=self._poller, clock=clock, random=random
+            )
+        except ValueError as error:
+            self._poller.close()
+            raise FatalError(f"bootstrap.servers: {error}") from error
+        except BaseException:
+            self._poller.close()
+            raise
+
+    def tick(self) -> None:
+        """Move what can move, without waiting."""
+        now_s = self._clock.now_s()
+        if not self._asked and now_s >= self._ask_at_s:
+            self._asked = True
+            self._connections.call(
+                AnyNodeTarget(),
+                request_builders.request_metadata(()),
+                done=self._replied,
+                timeout_s=ANSWER_TIMEOUT_S,
+            )
+        self._connections.tick(now_s)
+        self._poller.poll(0.0)
+        if self._asked and not self._connections.view.brokers:
+            trouble = find_first_failure(self._connections.troubles(), self._bootstrap)
+            if trouble is not None:
+                self._failed(trouble)
+
+    def close(self) -> None:
+        self._connections.close()
+        self._poller.close()
+
+    def _replied(self, reply: ClientResponse) -> None:
+        self._asked = False
+        now_s = self._clock.now_s()
+        if reply.failure is None:
+            self.answered, self.trouble = True, None
+            self._ask_at_s = now_s + RECHECK_DELAY_S
+        else:
+            troubles = self._connections.troubles()
+            self._failed(find_first_failure(troubles, self._bootstrap) or reply.failure)
+            self._ask_at_s = now_s + RETRY_DELAY_S
+
+    def _failed(self, failure: ConnectError) -> None:
+        self.answered, self.trouble = False, failure
+
+
+def describe_connect_failure(failure: ConnectError, bootstrap: Sequence[str]) -> str:
+    """`connection refused (127.0.0.1:9092), retrying`."""
+    address = ""
+    match failure:
+        case ConnectionFailed():
+            text, address = failure.cause, failure.address
+        case AuthenticationFailed():
+            text, address = failure.problem, failure.address
+        case RequestTimedOut():
+            return describe_no_answer(bootstrap)
+        case _:
+            text = str(failure)
+    for stage in _CONNECT_STAGES:
+        text = text.replace(stage, "")
+    if text.endswith(" in time"):
+        return describe_no_answer(bootstrap)
+    if text[:2].istitle():
+        text = text[0].lower() + text[1:]
+    where = address if address and address not in bootstrap else ",".join(bootstrap)
+    retrying = "" if isinstance(failure, FatalError) else ", retrying"
+    return f"{text} ({where}){retrying}"
+
+
+def describe_no_answer(bootstrap: Sequence[str]) -> str:
+    """Of a cluster that accepts connections, or swallows them, and never answers."""
+    return f"no answer within {ANSWER_TIMEOUT_S:g} s ({','.join(bootstrap)}), retrying"
+
+
+def find_first_failure(
+    troubles: Mapping[str, ConnectError], bootstrap: Sequence[str]
+) -> ConnectError | None:
+    """Why no broker can be reached; None while an address is still being tried. Until the first
+    answer `troubles` are by bootstrap address, then by broker."""
+    if any(each in bootstrap for each in troubles):
+        return troubles[bootstrap[0]] if all(each in troubles for each in bootstrap) else None
+    return next(iter(troubles.values()), None)
+
+
+REFUSAL_GIVE_UP_S = 4.0
+"""A cluster whose every address refuses connections, or whose name does not resolve, for so long is
+not waited for any longer."""
+FIRST_LINE_DELAY_S, LINE_INTERVAL_S = 1.5, 5.0
+WAIT_POLL_INTERVAL_S = 0.02
+
+FailuresByCluster = Mapping[str, ConnectError]
+
+
+def wait_for_clusters(
+    accesses: Sequence[KafkaClusterAccess],
+    *,
+    timeout_s: float,
+    tell: Callable[[str], object],
+    clock: Clock,
+) -> FailuresByCluster:
+    """Why clusters do not answer, by `Access.name`; nothing where all did. Returns as soon as that
+    is known of each: it answered, refused us, or could not be reached for `REFUSAL_GIVE_UP_S`; at
+    the latest after `timeout_s`."""
+    waits = [_ClusterWait(each, clock=clock) for each in accesses]
+    began_s = clock.now_s()
+    line_s = began_s + FIRST_LINE_DELAY_S
+    pause = threading.Event()
+    try:
+        while True:
+            now_s = clock.now_s()
+            left_s = began_s + timeout_s - now_s
+            open_ones = [each for each in waits if not each.settled(now_s)]
+            if not open_ones or left_s <= 0.0:
+                break
+            if now_s >= line_s:
+                line_s = now_s + LINE_INTERVAL_S
+                for each in open_ones:
+                    tell(
+                        f"{each.describe()}; waiting up to {min(left_s, each.left_s(now_s)):.0f} s"
+                    )
+            pause.wait(WAIT_POLL_INTERVAL_S)
+        return {each.name: failure for each in waits if (failure := each.failure) is not None}
+    finally:
+        for each in waits:
+            each.close()
+
+
+def require_clusters(
+    accesses: Sequence[KafkaClusterAccess],
+    *,
+    timeout_s: float,
+    tell: Callable[[str], object],
+    clock: Clock,
+) -> None:
+    """Raises `UnreachableError` where a cluster does not answer, `FatalError` where one refuses."""
+    found = wait_for_clusters(accesses, timeout_s=timeout_s, tell=tell, clock=clock)
+    if found:
+        kind = (
+            FatalError
+            if any(isinstance(each, FatalError) for each in found.values())
+            else UnreachableError
+        )
+        told = [
+            describe_cluster_failure(each, found[each.name])
+            for each in accesses
+            if each.name in found
+        ]
+        raise kind("; ".join([*told, DIAGNOSE_COMMAND]))
+
+
+def describe_cluster_failure(access: KafkaClusterAccess, failure: ConnectError) -> str:
+    """`west: connection refused (127.0.0.1:9092)`."""
+    return f"{access.name}: {describe_cause(access, failure)}"
+
+
+def describe_cause(access: KafkaClusterAccess, failure: ConnectError) -> str:
+    """`connection refused (127.0.0.1:9092)`."""
+    return describe_connect_failure(failure, access.bootstrap).removesuffix(", retrying")
+
+
+class _ClusterWait:
+    """For one cluster."""
+
+    def __init__(self, access: KafkaClusterAccess, *, clock: Clock) -> None:
+        self.name = access.name
+        self.failure: ConnectError | None = None
+        self._access = access
+        self._unreachable_since_s = math.inf
+        self._probe: MetadataProbe | None = None
+        try:
+            self._probe = MetadataProbe(
+                access,
+                clock=clock,
+                random=random.Random(),  # noqa: S311 - spreads retries
+            )
+        except ConnectError as error:
+            self.failure = error
+
+    def settled(self, now_s: float) -> bool:
+        if self._probe is None:
+            return True
+        self._probe.tick()
+        self.failure = self._probe.trouble
+        if self._probe.answered:
+            return True
+        if _is_connection_refused(self.failure):
+            self._unreachable_since_s = min(self._unreachable_since_s, now_s)
+        else:
+            self._unreachable_since_s = math.inf
+        fatal = isinstance(self.failure, FatalError)
+        if fatal or self.left_s(now_s) <= 0.0:
+            self.close()
+            return True
+        return False
+
+    def left_s(self, now_s: float) -> float:
+        """How long it is still waited for, unless it answers."""
+        return max(0.0, self._unreachable_since_s + REFUSAL_GIVE_UP_S - now_s)
+
+    def describe(self) -> str:
+        if self.failure is not None:
+            return describe_cluster_failure(self._access, self.failure)
+        return f"{self.name}: no answer yet ({','.join(self._access.bootstrap)})"
+
+    def close(self) -> None:
+        probe, self._probe = self._probe, None
+        if probe is not None:
+            probe.close()
+
+
+def _is_connection_refused(failure: ConnectError | None) -> bool:
+    """Is there an answer at once that nobody listens there?"""
+    if not isinstance(failure, ConnectionFailed):
+        return False
+    return not failure.cause.endswith("in time while connecting") and failure.layer in (
+        FailureLayer.DNS,
+        FailureLayer.NETWORK,
+    )

@@ -1,0 +1,124 @@
+"""Estimates how many records groups re-read after a move, as the text shown to people.
+
+The plan, the final report, the drill and the status page show the same text. The input is the
+plan's JSON form of the groups, which the journal also stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from connect_runtime.base import plurals
+from mm2.clusters.pair_snapshot import PositionBasis
+from mm2.offsets.group_offset_sync import GroupState
+
+_SECOND_MS, _MINUTE_MS, _HOUR_MS, _DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
+_WHOLE_SECONDS_MS = 10 * _MINUTE_MS
+_UNKNOWN_COUNT = "unknown (at least 0 records)"
+
+
+def are_all_groups_known(
+    groups: Collection[Mapping[str, Any]], findings: Collection[Mapping[str, Any]], *, silent: str
+) -> bool:
+    """Of a plan: does it have all groups, and a position of each? Not where the cluster that is
+    left is silent, does not list all, or does not let a group without checkpoints be read."""
+    unlisted = any(each["code"] == "groups-unlisted" for each in findings)
+    unread = any(each["unread"] and not each["partitions"] for each in groups)
+    return not (silent or unlisted or unread)
+
+
+def bound_rereads(groups: Collection[Mapping[str, Any]], *, all_known: bool) -> int | None:
+    """The bound of all groups that move; None where none can be proven of one of them, or none
+    moves and not all are known."""
+    if not all_known and not _select_moved(groups):
+        return None
+    return _sum_bounds(groups, "read_again_max")
+
+
+def describe_rereads(
+    groups: Collection[Mapping[str, Any]], *, at_ms: int, planned: bool, all_known: bool
+) -> str:
+    """`at most 0 records`, or what is known where positions are those of checkpoints. `at_ms`: when
+    the clusters were looked at. `planned`: the move waits until no group has members. `all_known`:
+    as in `are_all_groups_known`."""
+    if not all_known and not _select_moved(groups):
+        return _UNKNOWN_COUNT
+    known = _describe_known(groups, at_ms=at_ms)
+    active = sum(each["state"] == GroupState.ACTIVE.value for each in _select_moved(groups))
+    if planned or not active:
+        return known
+    still = f"{plurals.format_count(active, 'group')} still {plurals.conjugate(active, 'consume')}"
+    return f"{known}, plus what {still} from now on"
+
+
+def _describe_known(groups: Collection[Mapping[str, Any]], *, at_ms: int) -> str:
+    bound = _sum_bounds(groups, "read_again_max")
+    stale = [
+        each for each in _select_moved(groups) if each["origin"] != PositionBasis.COMMITTED.value
+    ]
+    if not stale:
+        return _UNKNOWN_COUNT if bound is None else f"at most {_format_records(bound)}"
+    why = _describe_stale(stale, at_ms)
+    if bound is not None:
+        return f"unknown, at most {_format_records(bound)} ({why})"
+    known = _sum_bounds(groups, "read_again_known_max")
+    if known is None:
+        return f"unknown (at least 0 records; {why})"
+    since = f"any topic {'it' if len(stale) == 1 else 'they'} began to read since"
+    return f"unknown, at most {_format_records(known)} ({why}), and all of {since}"
+
+
+def _describe_stale(groups: Collection[Mapping[str, Any]], at_ms: int) -> str:
+    """What is known of groups whose committed offsets of now are not."""
+    written = [each["checkpointed_ms"] for each in groups if each["partitions"]]
+    nowhere = len(groups) - len(written)
+    found = []
+    if written:
+        found.append(
+            f"{plurals.format_count(len(written), 'group')} at "
+            f"{_describe_checkpoint_age(written, at_ms)}"
+        )
+    if nowhere:
+        found.append(f"{plurals.format_count(nowhere, 'group')} without a checkpoint")
+    return ", ".join(found)
+
+
+def describe_basis(origin: PositionBasis, written_ms: int | None, *, at_ms: int) -> str:
+    """What a position is from: `committed`, or `checkpoint, 149 s old`."""
+    if origin is not PositionBasis.CHECKPOINTED or written_ms is None or written_ms < 0:
+        return origin.value
+    return f"{origin.value}, {format_age(at_ms - written_ms)} old"
+
+
+def format_age(ms: int) -> str:
+    """`149 s`, `25 min`, `3.4 h`, `2.1 d`."""
+    ms = max(0, ms)
+    if ms < _WHOLE_SECONDS_MS:
+        return f"{ms // _SECOND_MS} s"
+    if ms < 2 * _HOUR_MS:
+        return f"{ms // _MINUTE_MS} min"
+    return f"{ms / _HOUR_MS:.1f} h" if ms < 2 * _DAY_MS else f"{ms / _DAY_MS:.1f} d"
+
+
+def _select_moved(groups: Collection[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Groups that stay as they are read nothing again because of the move."""
+    return [each for each in groups if each["barred"] is None]
+
+
+def _sum_bounds(groups: Collection[Mapping[str, Any]], bound: str) -> int | None:
+    found = [each[bound] for each in _select_moved(groups)]
+    return None if None in found else sum(found)
+
+
+def _format_records(number: int) -> str:
+    return plurals.format_count(number, "record")
+
+
+def _describe_checkpoint_age(written: list[int | None], at_ms: int) -> str:
+    known = [each for each in written if each is not None and each >= 0]
+    one = len(written) == 1
+    if not known:
+        return "its last known offsets" if one else "their last known offsets"
+    oldest = format_age(at_ms - min(known))
+    return f"its last checkpoint, {oldest} old" if one else f"checkpoints up to {oldest} old"

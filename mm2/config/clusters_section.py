@@ -1,0 +1,341 @@
+"""Reads the section `clusters`: an alias for each cluster, with Kafka's client properties.
+
+Plain properties apply to every client of a cluster; `consumer.`, `producer.` and `admin.` in
+front of a name limit it to one kind of client.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from connect_runtime.config import config_errors
+from connect_runtime.config.config_providers import ResolvedText
+from connect_runtime.config.yaml_file import YamlEntry, YamlList, YamlScalar, YamlSection
+from connect_runtime.network import key_stores, tls
+from connect_runtime.protocol import oauthbearer, security_settings
+from connect_runtime.protocol.security_settings import SecuritySettings
+from mm2.config import client_keys, section_reader
+from mm2.config.mm2_settings import ClientProperties, ClientType, ClusterSettings
+from mm2.config.section_reader import AnyValueType, ProblemCollector
+
+# An alias becomes part of topic names, client ids and transactional ids.
+_ALIAS = re.compile(r"[a-zA-Z0-9._-]{1,100}")
+_SERVER = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s,:/\[\]]+):([0-9]{1,5})")
+_BOOTSTRAP_SERVERS = "bootstrap.servers"
+_CERTIFICATE_KEYS = {
+    "ssl.truststore": ("ssl.truststore.certificates", "ssl.truststore.location"),
+    "ssl.keystore": ("ssl.keystore.certificate.chain", "ssl.keystore.location"),
+}
+"""Where certificates come from: of both, the first is what counts."""
+_SENT_SECRETS = {"PLAIN": "the password", "OAUTHBEARER": "tokens"}
+"""By SASL mechanism, what brokers are told as it is."""
+_PEM_ALLOWED = "PEM as openssl writes it, from -----BEGIN to -----END"
+
+Role = ClientType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterProperty:
+    """One property of a cluster: `key` is how the file calls it, `entry` is under its own name."""
+
+    key: str
+    entry: YamlEntry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterEntry:
+    """One cluster as the file has it. `roles` are None where a mistake was noted.
+
+    `line` is that of the cluster itself; `given` are its properties, plain and for each role.
+    """
+
+    line: int
+    plain: ClusterSettings | None
+    roles: Mapping[Role, ClusterSettings | None]
+    given: Mapping[Role | None, tuple[ClusterProperty, ...]]
+    effective: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterEntries:
+    """`found` holds broken clusters too, so that a flow may name them."""
+
+    found: Mapping[str, ClusterEntry]
+
+    @property
+    def usable(self) -> Mapping[str, ClusterSettings]:
+        return {
+            alias: found.plain for alias, found in self.found.items() if found.plain is not None
+        }
+
+    @property
+    def aliases(self) -> frozenset[str]:
+        return frozenset(self.found)
+
+    @property
+    def effective(self) -> Mapping[str, object]:
+        return {
+            alias: found.effective
+            for alias, found in self.found.items()
+            if found.plain is not None and None not in found.roles.values()
+        }
+
+
+@dataclass(slots=True)
+class _ClientPropertiesRead:
+    """What is said of one kind of client, as far as it could be read."""
+
+    texts: dict[str, str] = field(default_factory=dict, repr=False)
+    lines: dict[str, int] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
+    secrets: set[str] = field(default_factory=set)
+    broken: set[str] = field(default_factory=set)
+
+
+def read_clusters(account: ProblemCollector, section: YamlSection) -> ClusterEntries:
+    """Mistakes are noted in `account`."""
+    return ClusterEntries(
+        found={entry.key: _read_cluster(account, entry) for entry in section.entries}
+    )
+
+
+def _read_cluster(account: ProblemCollector, entry: YamlEntry) -> ClusterEntry:
+    path = f"clusters.{entry.key}"
+    unusable = ClusterEntry(line=entry.line, plain=None, roles={}, given={}, effective={})
+    if not _ALIAS.fullmatch(entry.key):
+        allowed = "letters, digits, dots, dashes and underscores, 100 at most"
+        account.note(entry.line, path, "is no usable alias", given=entry.key, allowed=allowed)
+        return unusable
+    section = section_reader.as_section(account, entry, path=path)
+    if section is None:
+        return unusable
+    given = _group_by_role(section, path)
+    line = section.line
+    plain = read_client(account, given[None], path=path, line=line)
+    roles: dict[Role, ClusterSettings | None] = {}
+    shown = {} if plain is None else plain.properties.shown()
+    for role in Role:
+        own = given[role]
+        roles[role] = plain
+        if own and plain is not None:
+            roles[role] = found = read_client(account, (*given[None], *own), path=path, line=line)
+            hidden = {} if found is None else found.properties.shown()
+            names = (each.entry.key for each in own)
+            shown |= {role.prefix + name: hidden[name] for name in names if name in hidden}
+    return ClusterEntry(line=line, plain=plain, roles=roles, given=given, effective=shown)
+
+
+def _group_by_role(
+    section: YamlSection, path: str
+) -> dict[Role | None, tuple[ClusterProperty, ...]]:
+    found: dict[Role | None, list[ClusterProperty]] = {None: [], **{role: [] for role in Role}}
+    for entry in section.entries:
+        role = next((role for role in Role if entry.key.startswith(role.prefix)), None)
+        bare = entry.key.removeprefix(role.prefix) if role else entry.key
+        own = dataclasses.replace(entry, key=bare)
+        found[role].append(ClusterProperty(key=f"{path}.{entry.key}", entry=own))
+    return {role: tuple(given) for role, given in found.items()}
+
+
+def read_client(
+    account: ProblemCollector, given: Sequence[ClusterProperty], *, path: str, line: int
+) -> ClusterSettings | None:
+    """The settings of one kind of client; of equal names the last one counts.
+
+    None after mistakes, which are noted; `path` and `line` are for what is missing.
+    """
+    found = _ClientPropertiesRead()
+    for each in {each.entry.key: each for each in given}.values():
+        _read_property(account, each, found=found)
+    servers = _read_servers(account, path=path, line=line, found=found)
+    security = _read_security(account, path=path, line=line, found=found)
+    if found.broken or servers is None or security is None:
+        return None
+    return ClusterSettings(
+        bootstrap_servers=servers,
+        security=security,
+        properties=ClientProperties(found.texts, secrets=frozenset(found.secrets)),
+    )
+
+
+def _read_property(
+    account: ProblemCollector, given: ClusterProperty, *, found: _ClientPropertiesRead
+) -> None:
+    entry, name, key = given.entry, given.entry.key, given.key
+    found.lines[name] = entry.line
+    found.keys[name] = key
+    reason = _explain_refusal(name)
+    if reason is not None:
+        nearest = None if name in client_keys.KNOWN_PROPERTIES else _find_nearest(name)
+        account.note(entry.line, key, reason, nearest=nearest)
+        found.broken.add(name)
+        return
+    resolved = _resolve_value(account, entry, key=key)
+    if resolved is None:
+        found.broken.add(name)
+        return
+    text = resolved.text.strip()
+    secret = resolved.secret or config_errors.is_sensitive(name)
+    kind = client_keys.SUPPORTED_PROPERTIES.get(name)
+    if kind is not None and not _is_valid(kind, text):
+        shown = config_errors.HIDDEN_VALUE if secret else text
+        account.note(entry.line, key, "is not allowed", given=shown, allowed=kind.allowed)
+        found.broken.add(name)
+        return
+    found.texts[name] = text
+    if secret:
+        found.secrets.add(name)
+
+
+def _explain_refusal(name: str) -> str | None:
+    """Why a property is not taken; None: it is."""
+    if name in client_keys.REFUSED_PROPERTIES:
+        return client_keys.REFUSED_PROPERTIES[name]
+    if name in client_keys.SUPPORTED_PROPERTIES or name.startswith(client_keys.SECURITY_PREFIXES):
+        return None
+    return "is not a known client property"
+
+
+def _find_nearest(name: str) -> str | None:
+    return config_errors.find_nearest_name(name, client_keys.KNOWN_PROPERTIES)
+
+
+def _resolve_value(account: ProblemCollector, entry: YamlEntry, *, key: str) -> ResolvedText | None:
+    node = entry.value
+    if isinstance(node, YamlScalar):
+        return account.resolve(node, key)
+    if isinstance(node, YamlList) and entry.key == _BOOTSTRAP_SERVERS:
+        parts = [account.resolve(item, key) for item in node.items if isinstance(item, YamlScalar)]
+        texts = [part.text for part in parts if part is not None]
+        if len(texts) == len(node.items):
+            secret = any(part.secret for part in parts if part is not None)
+            return ResolvedText(",".join(texts), secret=secret)
+        if len(parts) == len(node.items):
+            return None
+    account.note(entry.line, key, "has to be one value, as in a properties file")
+    return None
+
+
+def _is_valid(kind: AnyValueType, text: str) -> bool:
+    try:
+        kind.parse((text,))
+    except ValueError:
+        return False
+    return True
+
+
+def _read_servers(
+    account: ProblemCollector, *, path: str, line: int, found: _ClientPropertiesRead
+) -> tuple[str, ...] | None:
+    if _BOOTSTRAP_SERVERS not in found.lines:
+        allowed = client_keys.SUPPORTED_PROPERTIES[_BOOTSTRAP_SERVERS].allowed
+        account.note(line, path, f"{_BOOTSTRAP_SERVERS} is missing", allowed=allowed)
+        return None
+    if _BOOTSTRAP_SERVERS not in found.texts:
+        return None
+    servers = tuple(server.strip() for server in found.texts[_BOOTSTRAP_SERVERS].split(","))
+    wrong = [server for server in servers if not _is_server(server)]
+    if not wrong:
+        return servers
+    given = config_errors.HIDDEN_VALUE if _BOOTSTRAP_SERVERS in found.secrets else ", ".join(wrong)
+    account.note(
+        found.lines[_BOOTSTRAP_SERVERS],
+        found.keys[_BOOTSTRAP_SERVERS],
+        "is not allowed",
+        given=given,
+        allowed=client_keys.SUPPORTED_PROPERTIES[_BOOTSTRAP_SERVERS].allowed,
+    )
+    return None
+
+
+def _read_security(
+    account: ProblemCollector, *, path: str, line: int, found: _ClientPropertiesRead
+) -> SecuritySettings | None:
+    """Everything that TLS and SASL need, files read; None after a mistake was noted."""
+    unread = any(name.startswith(client_keys.SECURITY_PREFIXES) for name in found.broken)
+    parsed = security_settings.parse_security(
+        found.texts, files=key_stores.create_store_files(account.folder)
+    )
+    for error in parsed.errors:
+        if unread and error.key in security_settings.SUPPORTED_KEYS:
+            continue  # it may well be right once the unreadable keys are
+        place = found.lines.get(error.key, line)
+        key = found.keys.get(error.key, f"{path}.{error.key}")
+        problem = _hide_secrets(error.problem, found)
+        account.note(place, key, problem, allowed=error.allowed)
+    usable = parsed.security is not None and _check_certificates(
+        account, parsed.security, path=path, line=line, found=found
+    )
+    if parsed.security is not None:
+        _warn_unsafe(account, parsed.security, line=line, found=found)
+    return parsed.security if usable and not unread else None
+
+
+def _warn_unsafe(
+    account: ProblemCollector,
+    security: SecuritySettings,
+    *,
+    line: int,
+    found: _ClientPropertiesRead,
+) -> None:
+    """Of what is allowed and gives a secret, or a connection, to whoever is on the network."""
+    unsafe: dict[str, str] = {}
+    if security.oauth is not None and security.oauth.in_clear:
+        unsafe[oauthbearer.TOKEN_ENDPOINT_KEY] = (
+            "is not https://, so the client secret and the tokens are sent unencrypted: use an "
+            "https:// token endpoint"
+        )
+    if security.protocol == "SASL_PLAINTEXT" and security.mechanism in _SENT_SECRETS:
+        unsafe["security.protocol"] = (
+            f"SASL_PLAINTEXT with {security.mechanism} sends {_SENT_SECRETS[security.mechanism]} "
+            "unencrypted over the network: use SASL_SSL"
+        )
+    if security.uses_tls and not security.check_hostname:
+        unsafe["ssl.endpoint.identification.algorithm"] = (
+            "is empty, so broker host names are not verified: anyone with a certificate from a "
+            "trusted CA can impersonate a broker. Remove this setting; the brokers' certificates "
+            "must contain their host names"
+        )
+    for name, text in unsafe.items():
+        account.warn(found.lines.get(name, line), found.keys.get(name, name), text)
+
+
+def _check_certificates(
+    account: ProblemCollector,
+    security: SecuritySettings,
+    *,
+    path: str,
+    line: int,
+    found: _ClientPropertiesRead,
+) -> bool:
+    """Are all certificates what OpenSSL takes? What is not is noted."""
+    told = [(error.store, error.problem) for error in tls.find_unusable_certificates(security)]
+    if security.oauth is not None:
+        issuer = SecuritySettings(protocol="SSL", ca_pem=security.oauth.ca_pem)
+        told += [
+            ("sasl.jaas.config", f"its option {error}")
+            for error in tls.find_unusable_certificates(issuer)
+        ]
+    for store, problem in told:
+        name = next(
+            (name for name in _CERTIFICATE_KEYS.get(store, ()) if found.texts.get(name)), store
+        )
+        key = found.keys.get(name, f"{path}.{name}")
+        account.note(found.lines.get(name, line), key, problem, allowed=_PEM_ALLOWED)
+    return not told
+
+
+def _hide_secrets(words: str, found: _ClientPropertiesRead) -> str:
+    for name in found.secrets:
+        if found.texts[name]:
+            whole = rf"(?<!\w){re.escape(found.texts[name])}(?!\w)"  # a short one is in many words
+            words = re.sub(whole, config_errors.HIDDEN_VALUE, words, flags=re.IGNORECASE)
+    return words
+
+
+def _is_server(text: str) -> bool:
+    match = _SERVER.fullmatch(text)
+    return match is not None and 0 < int(match.group(2)) < 65_536

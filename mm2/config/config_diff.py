@@ -1,0 +1,250 @@
+"""Compares a changed configuration with the running one and plans what to do.
+
+`plan_changes` decides per flow: start, stop, restart, new topics, or a change while it runs.
+`plan_worker_changes` decides which flows' workers stay: a worker's own settings cannot change
+while it runs. Pure; the node carries the plan out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mm2.config import dedicated_mode, endpoints_section, mm2_property_keys
+from mm2.config.dedicated_mode import SourceAndTarget
+from mm2.config.mm2_settings import Mm2Settings
+from mm2.replication import record_transforms
+from mm2.topics.flow_config import Flow
+
+_START_ONLY_SECTIONS = ("spark", "metrics", "health", "drill", "rest")
+_LIVE_WORKER_KEY = f"worker.{mm2_property_keys.RESTART_MAX}:"
+"""Of a worker this alone is changed as it runs."""
+AT_NEXT_START_TEXT = "takes effect when mm2 run is started again"
+
+
+class FlowStep(enum.Enum):
+    """What is done to a flow; the value says it to people."""
+
+    START = "starts"
+    STOP = "stops"
+    RESTART = "restarts"
+    TOPICS = "changes which topics it replicates"
+    LIVE = "is changed as it runs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowChange:
+    """`reasons` are the settings that differ, as `key: old -> new`."""
+
+    flow: str
+    step: FlowStep
+    reasons: tuple[str, ...] = ()
+
+    def lines(self) -> list[str]:
+        return [f"{self.flow} {self.step.value}", *(f"  {each}" for each in self.reasons)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReloadPlan:
+    """`later` names what differs and cannot be changed in a running process."""
+
+    flows: tuple[FlowChange, ...] = ()
+    later: tuple[str, ...] = ()
+
+    @property
+    def nothing(self) -> bool:
+        return not self.flows and not self.later
+
+    def lines(self) -> list[str]:
+        """For people; one line at least."""
+        if self.nothing:
+            return ["nothing has changed"]
+        told = [line for each in self.flows for line in each.lines()]
+        return [*told, *(f"{each}; {AT_NEXT_START_TEXT}" for each in self.later)]
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "flows": [
+                {
+                    "flow": each.flow,
+                    "step": each.step.name.lower(),
+                    "reasons": list(each.reasons),
+                }
+                for each in self.flows
+            ],
+            "at_next_start": list(self.later),
+        }
+
+
+def plan_changes(old: Mm2Settings, new: Mm2Settings) -> ReloadPlan:
+    """From what runs to what is to run, flows in the new file's order and those that end last."""
+    before = {flow.name: flow for flow in old.flows}
+    after = {flow.name: flow for flow in new.flows}
+    found = [
+        _plan_flow_change(flow, before.get(name), old=old, new=new) for name, flow in after.items()
+    ]
+    gone = [FlowChange(flow=name, step=FlowStep.STOP) for name in before if name not in after]
+    changes = [each for each in found if each is not None]
+    return ReloadPlan(flows=(*changes, *gone), later=tuple(_list_start_only_changes(old, new)))
+
+
+def merge_running_settings(old: Mm2Settings, new: Mm2Settings) -> Mm2Settings:
+    """The new settings, but for what a running process cannot change: that is told again."""
+    same = {
+        name: old.effective.get(name, {}) for name in _START_ONLY_SECTIONS if name in new.effective
+    }
+    same |= {name: old.effective[name] for name in _START_ONLY_SECTIONS if name in old.effective}
+    return dataclasses.replace(
+        new,
+        spark=old.spark,
+        metrics=old.metrics,
+        watch=old.watch,
+        secret_environment=old.secret_environment,
+        effective={**new.effective, **same},
+    )
+
+
+def _plan_flow_change(
+    after: Flow,
+    before: Flow | None,
+    *,
+    old: Mm2Settings,
+    new: Mm2Settings,
+) -> FlowChange | None:
+    if before is None:
+        return FlowChange(flow=after.name, step=FlowStep.START)
+    reasons = [
+        *_format_differences(
+            _find_flow_section(old, after.name), _find_flow_section(new, after.name)
+        )
+    ]
+    workers = [
+        f"worker.{line}"
+        for line in _format_differences(
+            _derive_worker_keys(old, after), _derive_worker_keys(new, after)
+        )
+    ]
+    clients = _diff_clients(old, new, after)
+    told = (*reasons, *clients, *workers)
+    if not told and before == after:
+        return None
+    begun = all(each.startswith(_LIVE_WORKER_KEY) for each in workers)
+    if clients or not begun or any(map(_is_record_setting, reasons)):
+        step = FlowStep.RESTART
+    else:
+        step = _choose_step(before, after)
+    return FlowChange(flow=after.name, step=step, reasons=told)
+
+
+def _derive_worker_keys(found: Mm2Settings, flow: Flow) -> Mapping[str, object]:
+    """Of the flow's worker, what stands in neither connection nor connector; no secret does."""
+    ends = SourceAndTarget(flow.source, flow.target)
+    given = dedicated_mode.derive_worker(found.flat.props, ends)
+    return {key: given[key] for key in endpoints_section.WORKER_KEYS if key in given}
+
+
+def _choose_step(before: Flow, after: Flow) -> FlowStep:
+    """The least that carries a change out."""
+    live = dataclasses.replace(before, budgets=after.budgets, groups=after.groups)
+    if live == after:
+        return FlowStep.LIVE
+    topics = dataclasses.replace(
+        live, topics=after.topics, replicate_heartbeats=after.replicate_heartbeats
+    )
+    return FlowStep.TOPICS if topics == after else FlowStep.RESTART
+
+
+def _is_record_setting(reason: str) -> bool:
+    return reason.startswith((*record_transforms.LIST_KEYS, *record_transforms.KEY_PREFIXES))
+
+
+def _diff_clients(old: Mm2Settings, new: Mm2Settings, flow: Flow) -> list[str]:
+    """What differs in how the flow's clusters are reached."""
+    if _describe_clients(old, flow) == _describe_clients(new, flow):
+        return []
+    told: list[str] = []
+    for alias in (flow.source, flow.target):
+        before, after = (_get_section(each.effective, "clusters", alias) for each in (old, new))
+        told += [f"cluster {alias}: {line}" for line in _format_differences(before, after)]
+    return told or ["secrets, or files that they name, have changed"]
+
+
+def _describe_clients(found: Mm2Settings, flow: Flow) -> tuple[object, ...]:
+    ends = (found.clusters[flow.source], found.clusters[flow.target])
+    clients = found.clients_of(flow)
+    both = (*ends, clients.consumer, clients.producer, clients.source_admin, clients.target_admin)
+    return tuple((each.bootstrap_servers, each.security, dict(each.properties)) for each in both)
+
+
+def _list_start_only_changes(old: Mm2Settings, new: Mm2Settings) -> Iterable[str]:
+    for name, one, other in (
+        ("spark", old.spark, new.spark),
+        ("metrics", old.metrics, new.metrics),
+    ):
+        if one == other:
+            continue
+        before, after = (_get_section(each.effective, name) for each in (old, new))
+        yield from (
+            f"{name}.{line}" for line in _format_differences(before, after) or ["conf: changed"]
+        )
+    for name in ("health", "drill", "rest"):
+        both = (_get_section(each.effective, name) for each in (old, new))
+        yield from (f"{name}.{line}" for line in _format_differences(*both))
+    for variable in sorted(new.secret_environment - old.secret_environment):
+        yield f"environment variable {variable} is a secret now, and Spark has inherited it"
+
+
+def _find_flow_section(found: Mm2Settings, name: str) -> Mapping[str, object]:
+    listed = found.effective.get("flows", [])
+    assert isinstance(listed, list), listed
+    mine = (each for each in listed if f"{each.get('from')}->{each.get('to')}" == name)
+    return next(mine, {})
+
+
+def _get_section(effective: Mapping[str, object], *path: str) -> Mapping[str, object]:
+    found: object = effective
+    for name in path:
+        found = found.get(name, {}) if isinstance(found, Mapping) else {}
+    return found if isinstance(found, Mapping) else {}
+
+
+def _format_differences(before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
+    return [
+        f"{key}: {_format_value(before.get(key))} -> {_format_value(after.get(key))}"
+        for key in dict.fromkeys((*before, *after))
+        if before.get(key) != after.get(key)
+    ]
+
+
+def _format_value(value: object) -> str:
+    if value is None:
+        return "not set"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(str, value)) + "]"
+    return str(value)
+
+
+Props = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerChanges:
+    """Names of flows. Who is both in `ends` and in `begins` has to end first."""
+
+    goes_on: tuple[str, ...] = ()
+    ends: tuple[str, ...] = ()
+    begins: tuple[str, ...] = ()
+
+
+def plan_worker_changes(running: Mapping[str, Props], wanted: Mapping[str, Props]) -> WorkerChanges:
+    """Both have the workers' properties by flow; who has ended by itself is not `running`."""
+    same = {name for name in running if name in wanted and wanted[name] == running[name]}
+    return WorkerChanges(
+        goes_on=tuple(name for name in running if name in same),
+        ends=tuple(name for name in running if name not in same),
+        begins=tuple(name for name in wanted if name not in same),
+    )

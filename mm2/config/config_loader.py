@@ -1,0 +1,474 @@
+"""Loads `clusters.yaml` or `mm2.properties` into checked settings, or reports every problem.
+
+A file whose name ends in `.properties` is MirrorMaker 2's; `mm2_properties` translates it into
+the sections that the readers know. The connectors validate what the file derives for them, as
+on any Connect worker; their problems are reported at the line of the file. A flow with custom
+policy or filter classes is read with shipped classes first and gets its own once the flat
+properties are known, because such a class gets its connector's whole configuration.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import shlex
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from connect_runtime.api.config_def import ConfigValue
+from connect_runtime.api.errors import ConfigError
+from connect_runtime.app.worker_settings import WorkerSettingsSource
+from connect_runtime.config import config_errors, config_providers, properties_file, yaml_file
+from connect_runtime.config.config_errors import ConfigProblem, SettingsError
+from connect_runtime.config.config_providers import (
+    ConfigProvider,
+    ConfigTransformer,
+    ConnectorConfigTransformer,
+)
+from connect_runtime.config.yaml_file import YamlDocument, YamlList, YamlScalar, YamlSection
+from connect_runtime.system import files
+from mm2.config import (
+    clusters_section,
+    cross_checks,
+    dedicated_mode,
+    endpoints_section,
+    flow_keys,
+    flow_plan,
+    flows_section,
+    hooks_section,
+    java_classes,
+    mirror_connector_config,
+    mm2_properties,
+    properties_conversion,
+    section_reader,
+    security_warnings,
+    spark_section,
+)
+from mm2.config.clusters_section import ClusterEntries
+from mm2.config.dedicated_mode import Props, SourceAndTarget
+from mm2.config.flows_section import FlowEntry
+from mm2.config.mm2_settings import FlatProperties, FlowClients, Mm2Settings
+from mm2.config.section_reader import ProblemCollector
+from mm2.replication import record_transforms
+from mm2.topics.filters import TopicOrGroupFilter
+from mm2.topics.flow_config import Flow
+
+_VALIDATORS: Mapping[str, Callable[..., list[ConfigValue]]] = {
+    "MirrorSourceConnector": mirror_connector_config.validate_source,
+    "MirrorHeartbeatConnector": mirror_connector_config.validate_heartbeat,
+    "MirrorCheckpointConnector": mirror_connector_config.validate_checkpoint,
+}
+
+
+def validate_connectors(flat: FlatProperties) -> list[ConfigProblem]:
+    """Of all connectors of all flows that have a worker, each once."""
+    try:
+        resolved = flat.resolve(flat.props)
+    except ConfigError as error:
+        return [ConfigProblem(line=0, key="", text=str(error))]
+    found = (
+        problem
+        for ends in dedicated_mode.list_flows(resolved)
+        for name, config in dedicated_mode.derive_connectors(flat.props, ends).items()
+        if dedicated_mode.can_run(name, config)
+        for problem in _validate_connector(flat, ends, name=name, config=config)
+    )
+    return list(dict.fromkeys(found))
+
+
+def _validate_connector(
+    flat: FlatProperties, ends: SourceAndTarget, *, name: str, config: Mapping[str, str]
+) -> Iterator[ConfigProblem]:
+    try:
+        filled = flat.resolve(config)
+    except ConfigError as error:
+        yield ConfigProblem(line=0, key=str(ends), text=str(error))
+        return
+    for value in _VALIDATORS[name](filled, load=java_classes.import_class):
+        if not value.error_messages:
+            continue
+        line, key = _locate_key(flat, ends, value.name)
+        secret = bool(config_providers.find_provider_names(config.get(value.name, "")))
+        text = "is not allowed" if secret else "; ".join(value.error_messages)
+        yield ConfigProblem(line=line, key=key, text=text)
+
+
+def _locate_key(flat: FlatProperties, ends: SourceAndTarget, key: str) -> tuple[int, str]:
+    """Where the value stands, or would: the most specific place counts."""
+    candidates = [f"{ends}.{key}", key]
+    for side, alias in (("source.", ends.source), ("target.", ends.target)):
+        if key.startswith(side):
+            bare = key.removeprefix(side)
+            candidates += [f"{alias}.{bare}", f"{alias}.{bare.removeprefix('cluster.')}"]
+    if key.startswith(record_transforms.KEY_PREFIXES):  # one that is missing: who asked for it
+        listed = key.partition(".")[0]
+        candidates += [f"{ends}.{listed}", listed]
+    found = next((flat.places[each] for each in candidates if each in flat.places), None)
+    return found or (0, f"{ends}: {key}")
+
+
+_SOURCE, _, _CHECKPOINT = dedicated_mode.CONNECTORS
+
+
+def apply_custom_classes(found: Iterable[FlowEntry], flat: FlatProperties) -> list[FlowEntry]:
+    """The flows with their own classes. `flat` was judged: its connectors can be made."""
+    return [_apply_to_flow(each, flat) if each.custom and each.enabled else each for each in found]
+
+
+def _apply_to_flow(item: FlowEntry, flat: FlatProperties) -> FlowEntry:
+    before = item.flow
+    assert before is not None, "only files without mistakes become properties"
+    ends = SourceAndTarget(before.source, before.target)
+    source = _derive_connector_config(flat, ends, _SOURCE)
+    made = mirror_connector_config.parse_source(source).flow
+    after = dataclasses.replace(
+        before,
+        policy=made.policy,
+        topics=made.topics,
+        properties=made.properties,
+        target_topics=made.target_topics,
+        groups=_build_group_filters(before, _derive_connector_config(flat, ends, _CHECKPOINT)),
+    )
+    shown = {**item.effective, flow_keys.TARGET_TOPICS_NAME: after.target_topics.value}
+    return dataclasses.replace(item, flow=after, effective=shown)
+
+
+def _build_group_filters(before: Flow, config: Props) -> TopicOrGroupFilter:
+    if not dedicated_mode.can_run(_CHECKPOINT, config):
+        return before.groups
+    return mirror_connector_config.parse_checkpoint(config).flow.groups
+
+
+def _derive_connector_config(flat: FlatProperties, ends: SourceAndTarget, name: str) -> Props:
+    return flat.resolve(dedicated_mode.derive_connector(flat.props, ends, name))
+
+
+_KNOWN_SECTIONS = (
+    "clusters",
+    "defaults",
+    "flows",
+    "spark",
+    "metrics",
+    endpoints_section.HEALTH_SECTION,
+    "rest",
+    "worker",
+    hooks_section.HOOKS_SECTION,
+    endpoints_section.DRILL_SECTION,
+)
+
+
+def load(path: pathlib.Path, *, environment: Mapping[str, str]) -> Mm2Settings:
+    """Read, fill placeholders, check. Raises `SettingsError` with everything that is wrong.
+
+    Relative paths, in `${file:…}`, `${dir:…}` and locations of PEM files, start at the file's
+    own folder; those in properties files, as in Java, where this process was started.
+    """
+    text = read_text(path)
+    if is_properties(path):
+        found = parse_properties(
+            text, file=str(path), folder=pathlib.Path.cwd(), environment=environment
+        )
+    else:
+        found = parse(text, file=str(path), folder=path.parent, environment=environment)
+    return _check_file_permissions(found, path)
+
+
+def _check_file_permissions(found: Mm2Settings, path: pathlib.Path) -> Mm2Settings:
+    """Refuse commands from a file that other users can change; else warn of such a file. Raises
+    `SettingsError`."""
+    try:
+        if not files.others_can_write(path):
+            return found
+    except OSError:
+        return found  # removed since it was read
+    remedy = f"chmod go-w {shlex.quote(str(path))}"
+    if found.hooks:
+        text = (
+            f"runs commands, but other users can write to this file; to allow hooks, run: {remedy}"
+        )
+        raise SettingsError(str(path), [ConfigProblem(line=0, key="hooks", text=text)])
+    text = f"other users can write to this file and so control mm2; to prevent it, run: {remedy}"
+    warning = ConfigProblem(line=0, key="", text=text)
+    return dataclasses.replace(found, warnings=(warning, *found.warnings))
+
+
+def is_properties(path: pathlib.Path) -> bool:
+    """Is the file of MirrorMaker 2's form, by its name?"""
+    return path.suffix.lower() == ".properties"
+
+
+def read_text(path: pathlib.Path) -> str:
+    """Raises `SettingsError`. Properties are ISO-8859-1, as Kafka's `Utils.loadProps` has them."""
+    if is_properties(path):
+        return properties_file.read_text(path)
+    try:
+        content = files.read_bounded(path, most=properties_file.MAX_FILE_BYTES)
+        return content.decode("utf-8")
+    except OSError as error:
+        raise config_errors.build_unreadable_error(
+            str(path), f"cannot be read: {error.strerror}"
+        ) from None
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise config_errors.build_unreadable_error(
+            str(path), "is not UTF-8 text", line=line
+        ) from None
+
+
+def parse(
+    text: str, *, file: str, folder: pathlib.Path, environment: Mapping[str, str]
+) -> Mm2Settings:
+    """As `load`, of text that is already at hand; `file` is for messages."""
+    document = yaml_file.parse_yaml(text)
+    providers = ConfigTransformer(environment=environment, folder=folder)
+    account = ProblemCollector(folder, providers)
+    for problem in document.problems:
+        account.note(problem.line, "", problem.text)
+    found = _read_root(account, document, file=file)
+    if account.problems or found is None:
+        raise SettingsError(file, account.problems)
+    assert isinstance(document.root, YamlSection), "it was read"
+    flattened = properties_conversion.flatten_file(document.root, folder=folder)
+    if flattened.unsaid:
+        said = [ConfigProblem(line=e.line, key=e.key, text=e.text) for e in flattened.unsaid]
+        raise SettingsError(file, said)
+    pairs = {pair.key: pair for pair in flattened.pairs}
+    flat = FlatProperties(
+        props={key: pair.value for key, pair in pairs.items()},
+        places={key: (pair.line, pair.path) for key, pair in pairs.items()},
+        defaults=frozenset(key for key, pair in pairs.items() if pair.is_default),
+        resolve=_resolve_placeholders(
+            config_providers.BUILT_IN_PROVIDERS, environment=environment, folder=folder
+        ),
+    )
+    about = flow_plan.make_worker_source(file, environment=environment, folder=folder)
+    return _validate_settings(found, account, flat, about=about)
+
+
+def parse_properties(
+    text: str, *, file: str, folder: pathlib.Path, environment: Mapping[str, str]
+) -> Mm2Settings:
+    """As `parse`, of text in MirrorMaker 2's form."""
+    translated = mm2_properties.translate_properties(text)
+    providers = ConfigTransformer(
+        environment=environment, folder=folder, declared=translated.providers
+    )
+    account = ProblemCollector(folder, providers, lenient=True)
+    found = None
+    if translated.document.root is not None:
+        found = _read_root(account, translated.document, file=file)
+    mistakes = [*translated.problems, *map(translated.place, account.problems)]
+    if mistakes or found is None:
+        raise SettingsError(file, mistakes)
+    flat = FlatProperties(
+        props={key: pair.value for key, pair in translated.pairs.items()},
+        places={key: (pair.line, key) for key, pair in translated.pairs.items()},
+        resolve=_resolve_placeholders(translated.providers, environment=environment, folder=folder),
+    )
+    about = flow_plan.make_worker_source(file, environment=environment, folder=folder)
+    judged = _validate_settings(found, account, flat, about=about, place=translated.place)
+    warnings = [*translated.warnings, *judged.warnings]
+    ordered = tuple(sorted(dict.fromkeys(warnings), key=lambda warning: warning.line))
+    return dataclasses.replace(judged, warnings=ordered)
+
+
+def _resolve_placeholders(
+    providers: Mapping[str, ConfigProvider],
+    *,
+    environment: Mapping[str, str],
+    folder: pathlib.Path,
+) -> Callable[[Mapping[str, str]], Mapping[str, str]]:
+    values = ConnectorConfigTransformer(providers=providers, environment=environment, folder=folder)
+
+    def filled(props: Mapping[str, str]) -> Mapping[str, str]:
+        return {key: value or "" for key, value in values(props).items()}
+
+    return filled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SectionsRead:
+    """What the sections say; `flows` have shipped classes in the place of the user's."""
+
+    settings: Mm2Settings
+    flows: Sequence[FlowEntry]
+    aliases: Collection[str]
+
+
+def _validate_settings(
+    read: _SectionsRead,
+    account: ProblemCollector,
+    flat: FlatProperties,
+    *,
+    about: WorkerSettingsSource,
+    place: Callable[[ConfigProblem], ConfigProblem] = lambda problem: problem,
+) -> Mm2Settings:
+    """The settings with these properties, if connectors take what is made of them, and flows with
+    classes of the user's go with the others. `place` says where the file has what is wrong."""
+    mistakes = validate_connectors(flat)
+    mistakes += flow_plan.validate_workers(flat, about)
+    flows = read.flows
+    if not mistakes and any(each.custom for each in flows):
+        flows = apply_custom_classes(flows, flat)
+        cross_checks.check_flows(account, flows, aliases=read.aliases)
+        mistakes = [*map(place, account.problems)]
+    if mistakes:
+        raise SettingsError(read.settings.file, mistakes)
+    found = [*map(place, account.warnings), *security_warnings.find_warnings(flat)]
+    warnings = sorted(found, key=lambda warning: warning.line)
+    return dataclasses.replace(
+        read.settings,
+        **_flow_fields(flows, read.settings.effective),
+        warnings=tuple(warnings),
+        flat=flat,
+    )
+
+
+def _flow_fields(flows: Sequence[FlowEntry], effective: Mapping[str, object]) -> dict[str, Any]:
+    """Fields of the settings."""
+    return {
+        "flows": tuple(item.flow for item in flows if item.flow is not None and item.enabled),
+        "effective": {**effective, "flows": [dict(item.effective) for item in flows]},
+    }
+
+
+def _read_root(
+    account: ProblemCollector, document: YamlDocument, *, file: str
+) -> _SectionsRead | None:
+    root = document.root
+    if not isinstance(root, YamlSection):
+        if not document.problems:
+            account.note(1, "", "has to hold the sections clusters and flows")
+        return None
+    if _is_strimzi_resource(root):
+        text = (
+            "the file is a resource of the Strimzi operator, not a configuration of mm2: write a "
+            "clusters.yaml with the clusters of spec.clusters (alias, bootstrapServers) and a flow "
+            "for each item of spec.mirrors; deploy/clusters.yaml is a sample"
+        )
+        entry = root.get("kind") or root.entries[0]
+        account.note(entry.line, "kind", text)
+        return None
+    _check_sections(account, root)
+    known = clusters_section.read_clusters(account, _get_section(account, root, "clusters"))
+    defaults_entry = root.get("defaults")
+    defaults = (
+        None if defaults_entry is None else flows_section.read_defaults(account, defaults_entry)
+    )
+    flows = _read_flows(account, root, defaults)
+    cross_checks.check_flows(
+        account, [_with_shipped_classes(each) for each in flows], aliases=known.aliases
+    )
+    clients = _read_clients(account, flows, known)
+    spark, spark_shown = spark_section.read_spark(account, _get_section(account, root, "spark"))
+    metrics, metrics_shown = endpoints_section.read_metrics(
+        account, _get_section(account, root, "metrics")
+    )
+    watch, watch_shown = endpoints_section.read_health(
+        account,
+        _get_section(account, root, endpoints_section.HEALTH_SECTION),
+        _get_section(account, root, endpoints_section.DRILL_SECTION),
+    )
+    free = {
+        name: dict(
+            endpoints_section.read_free_keys(
+                account, _get_section(account, root, name), path=name, names=names
+            )
+        )
+        for name, names in (
+            ("rest", endpoints_section.REST_KEYS),
+            ("worker", endpoints_section.WORKER_KEYS),
+        )
+    }
+    hooks, hooks_shown = hooks_section.read_hooks(
+        account, _get_section(account, root, hooks_section.HOOKS_SECTION)
+    )
+    effective = {
+        "clusters": known.effective,
+        "flows": [],
+        "spark": dict(spark_shown),
+        "metrics": dict(metrics_shown),
+        **{name: dict(shown) for name, shown in watch_shown.items() if shown},
+        **{name: shown for name, shown in free.items() if shown},
+        **({hooks_section.HOOKS_SECTION: hooks_shown} if hooks_shown else {}),
+    }
+    found = Mm2Settings(
+        file=file,
+        clusters=known.usable,
+        clients=clients,
+        hooks=hooks,
+        spark=spark,
+        metrics=metrics,
+        watch=watch,
+        secret_environment=account.providers.environment_names,
+        **_flow_fields(flows, effective),
+    )
+    return _SectionsRead(settings=found, flows=flows, aliases=known.aliases)
+
+
+def _with_shipped_classes(item: FlowEntry) -> FlowEntry:
+    """What can be told of it across flows before its classes are made: no more than its ends."""
+    return dataclasses.replace(item, flow=None) if item.custom else item
+
+
+def _is_strimzi_resource(root: YamlSection) -> bool:
+    """Is it a Kubernetes resource of the Strimzi operator, such as `KafkaMirrorMaker2`?"""
+    texts = {
+        entry.key: entry.value.text or ""
+        for entry in root.entries
+        if isinstance(entry.value, YamlScalar)
+    }
+    return texts.get("apiVersion", "").startswith("kafka.strimzi.io/")
+
+
+def _check_sections(account: ProblemCollector, root: YamlSection) -> None:
+    for entry in root.entries:
+        if entry.key not in _KNOWN_SECTIONS:
+            nearest = config_errors.find_nearest_name(entry.key, _KNOWN_SECTIONS)
+            text = "is not a known section"
+            allowed = ", ".join(_KNOWN_SECTIONS)
+            account.note(entry.line, entry.key, text, allowed=allowed, nearest=nearest)
+    for name in ("clusters", "flows"):
+        if root.get(name) is None:
+            account.note(1, "", f"the section {name} is missing")
+
+
+def _get_section(account: ProblemCollector, root: YamlSection, name: str) -> YamlSection:
+    """The named section; an empty one when it is left out or mistaken, which is noted."""
+    entry = root.get(name)
+    section = None if entry is None else section_reader.as_section(account, entry, path=name)
+    return section or YamlSection(entries=(), line=1 if entry is None else entry.line)
+
+
+def _read_flows(
+    account: ProblemCollector, root: YamlSection, defaults: YamlSection | None
+) -> list[FlowEntry]:
+    entry = root.get("flows")
+    if entry is None:
+        return []
+    if not isinstance(entry.value, YamlList):
+        account.note(entry.line, "flows", "has to be a list, an item for each pair from and to")
+        return []
+    flows = flows_section.read_flows(account, entry.value, defaults)
+    if not any(item.enabled for item in flows):
+        account.note(entry.line, "flows", "has no flow that is enabled")
+    return flows
+
+
+def _read_clients(
+    account: ProblemCollector, flows: list[FlowEntry], known: ClusterEntries
+) -> dict[str, FlowClients]:
+    """Those of the enabled flows, by name."""
+    found: dict[str, FlowClients] = {}
+    for item in flows:
+        source, target = known.found.get(item.source or ""), known.found.get(item.target or "")
+        if source is None or target is None:
+            continue
+        made, shown = flows_section.resolve_clients(
+            account, item.overrides, source=source, target=target
+        )
+        item.effective.update(shown)
+        if made is not None and item.flow is not None and item.enabled:
+            found[item.flow.name] = made
+    return found

@@ -1,0 +1,487 @@
+"""The effective configuration of a file: what workers and connectors get, and from where.
+
+Made from the plan that `mm2 run` executes (`flow_plan`). The origin of a value is found by
+deriving the plan again from properties whose values are their own names. Secrets, and values
+of providers (`${…}`), are hidden.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import pathlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from connect_runtime.api.config_def import ConfigDef
+from connect_runtime.config import config_errors, worker_keys, yaml_file
+from mm2.config import (
+    client_keys,
+    client_roles,
+    connector_checks,
+    dedicated_mode,
+    endpoints_section,
+    flow_plan,
+    hooks_section,
+    java_classes,
+    keys,
+    mirror_connector_config,
+    mm2_property_keys,
+)
+from mm2.config.dedicated_mode import Props
+from mm2.config.flow_plan import FlowPlan
+from mm2.config.mm2_settings import FlatProperties, Mm2Settings
+from mm2.replication import record_transforms
+from mm2.topics.flow_config import Flow
+
+JSON_VERSION = 1
+PlainValue = str | int | bool | list[str]
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_DEFINITIONS: Mapping[str, ConfigDef] = {
+    flow_plan.SOURCE_CONNECTOR: mirror_connector_config.SOURCE_CONFIG_DEF,
+    flow_plan.CHECKPOINT_CONNECTOR: mirror_connector_config.CHECKPOINT_CONFIG_DEF,
+    flow_plan.HEARTBEAT_CONNECTOR: mirror_connector_config.HEARTBEAT_CONFIG_DEF,
+}
+_PROCESS_SECTIONS = (
+    "spark",
+    "metrics",
+    endpoints_section.HEALTH_SECTION,
+    endpoints_section.DRILL_SECTION,
+)
+_CLASS_KEYS = (
+    keys.POLICY,
+    keys.TOPIC_FILTER,
+    keys.GROUP_FILTER,
+    keys.PROPERTY_FILTER,
+)
+_HIDDEN_DEFAULTS = {
+    *client_keys.CLIENT_KEYS,
+    "config.providers",
+    keys.ENGINE,
+    keys.JAVA_STOPPED_CLEANLY,
+    keys.SOURCE_ALIAS,
+    keys.TARGET_ALIAS,
+    keys.FORWARDING_ADMIN,
+    keys.REPORTERS,
+    keys.POLL_TIMEOUT,
+}
+"""Defaults of keys that act on nothing here, or are always given."""
+_STORAGE_PREFIXES = tuple(f"{each}.storage." for each in ("config", "offset", "status"))
+_FACTOR_KEY = "replication.factor"
+
+
+class ValueOriginKind(enum.Enum):
+    """Where a value comes from: the file, mm2's own default, or that of MirrorMaker 2 and Kafka
+    Connect."""
+
+    FILE = "file"
+    DEFAULT = "default"
+    MM2_DEFAULT = "MM2 default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueOrigin:
+    """`line` and `key` say where the file has the value; 0 and "" where it does not."""
+
+    kind: ValueOriginKind
+    line: int = 0
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectiveValue:
+    """`is_used`: does it have an effect where it is given? Each connector is given the keys of all
+    three, as in MirrorMaker 2. `note` is for people."""
+
+    value: PlainValue = field(repr=False)
+    origin: ValueOrigin
+    is_used: bool = True
+    note: str = ""
+
+
+EffectiveSection = Mapping[str, EffectiveValue]
+"""By key, sorted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectiveFlowConfig:
+    """`connectors` by name; `clients` is given to all of them. `not_created` says why a connector
+    does not run. `mirrors`: the flow is enabled; else only its heartbeats are written."""
+
+    mirrors: bool
+    worker: EffectiveSection
+    connectors: Mapping[str, EffectiveSection]
+    clients: EffectiveSection
+    not_created: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectiveConfig:
+    """`sections` are those of the process: `rest`, `spark`, `metrics`, …"""
+
+    file: str
+    flows: Mapping[str, EffectiveFlowConfig]
+    sections: Mapping[str, EffectiveSection]
+
+
+def derive_effective_config(
+    found: Mm2Settings, *, environment: Mapping[str, str]
+) -> EffectiveConfig:
+    """Raises `SettingsError` and `ConfigError`, as starting would."""
+    plans = flow_plan.plan_flows(found, flow_plan.ALL_FLOWS, environment=environment)
+    return EffectiveConfig(
+        file=found.file,
+        flows={plan.name: _derive_flow(found.flat, plan) for plan in plans},
+        sections={"rest": _derive_rest(found.flat), **_derive_sections(found)},
+    )
+
+
+class _PropertyName(str):
+    """The name of a property, in the place of its value."""
+
+    __slots__ = ()
+
+
+def _trace_origins(
+    flat: FlatProperties, derive: Callable[[Props], Mapping[str, str]]
+) -> Callable[[str], ValueOrigin]:
+    """Where the value of a derived key comes from."""
+    named = derive({key: _PropertyName(key) for key in flat.props})
+
+    def origin(key: str) -> ValueOrigin:
+        name = named.get(key)
+        return (
+            _find_origin(flat, str(name))
+            if isinstance(name, _PropertyName)
+            else _MM2_DEFAULT_ORIGIN
+        )
+
+    return origin
+
+
+def _find_origin(flat: FlatProperties, name: str) -> ValueOrigin:
+    """Of a property of the file."""
+    if name in flat.defaults:
+        return _DEFAULT_ORIGIN
+    line, key = flat.places[name]
+    return ValueOrigin(kind=ValueOriginKind.FILE, line=line, key=key)
+
+
+_DEFAULT_ORIGIN = ValueOrigin(kind=ValueOriginKind.DEFAULT)
+_MM2_DEFAULT_ORIGIN = ValueOrigin(kind=ValueOriginKind.MM2_DEFAULT)
+
+
+# Flows
+
+
+def _derive_flow(flat: FlatProperties, plan: FlowPlan) -> EffectiveFlowConfig:
+    connectors = {name: _derive_connector(flat, plan, name) for name in plan.connectors}
+    first = connectors[flow_plan.SOURCE_CONNECTOR]
+    clients = {
+        key: value
+        for key, value in first.items()
+        if _is_client_key(key) and all(each.get(key) == value for each in connectors.values())
+    }
+    created = {
+        name: dedicated_mode.can_run(name, flat.resolve(config))
+        for name, config in plan.connectors.items()
+    }
+    return EffectiveFlowConfig(
+        mirrors=plan.shown,
+        worker=_derive_worker(flat, plan),
+        connectors={
+            name: {key: value for key, value in each.items() if key not in clients}
+            for name, each in connectors.items()
+            if created[name]
+        },
+        clients=clients,
+        not_created={
+            name: "; ".join(
+                message
+                for messages in connector_checks.check_checkpoint(
+                    flat.resolve(plan.connectors[name])
+                ).values()
+                for message in messages
+            )
+            for name, runs in created.items()
+            if not runs
+        },
+    )
+
+
+def _derive_worker(flat: FlatProperties, plan: FlowPlan) -> EffectiveSection:
+    origin = _trace_origins(flat, lambda props: dedicated_mode.derive_worker(props, plan.ends))
+    as_written = dedicated_mode.derive_worker(flat.props, plan.ends)
+    found = {
+        key: EffectiveValue(
+            value=_hide_secret(key, value, as_written.get(key, value)), origin=origin(key)
+        )
+        for key, value in plan.worker_props.items()
+    }
+    restart_origin = origin(mm2_property_keys.RESTART_MAX)
+    found[mm2_property_keys.RESTART_MAX] = EffectiveValue(
+        value=plan.restart_max,
+        origin=restart_origin if restart_origin.kind is ValueOriginKind.FILE else _DEFAULT_ORIGIN,
+    )
+    for key, default in _list_defaults(worker_keys.DISTRIBUTED).items():
+        if key in found or key in mm2_property_keys.NON_WORKER_KEYS:
+            continue
+        if key in endpoints_section.WORKER_KEYS or key.startswith(_STORAGE_PREFIXES):
+            found[key] = EffectiveValue(value=default, origin=_MM2_DEFAULT_ORIGIN)
+    return _sort_section(found)
+
+
+def _derive_connector(flat: FlatProperties, plan: FlowPlan, name: str) -> EffectiveSection:
+    origin = _trace_origins(
+        flat, lambda props: dedicated_mode.derive_connector(props, plan.ends, name)
+    )
+    config = plan.connectors[name]
+    resolved = flat.resolve(config)
+    definition = _DEFINITIONS[name]
+    takes_any = any(java_classes.is_python_class_name(resolved.get(key, "")) for key in _CLASS_KEYS)
+    found = {
+        key: EffectiveValue(
+            value=_hide_secret(key, resolved[key], value),
+            origin=origin(key),
+            is_used=takes_any or _is_used(definition, key),
+        )
+        for key, value in config.items()
+    }
+    for key, default in _list_defaults(definition).items():
+        if key not in found and key not in _HIDDEN_DEFAULTS:
+            own = key in keys.EXTENSION_KEYS.keys
+            found[key] = EffectiveValue(
+                value=default, origin=_DEFAULT_ORIGIN if own else _MM2_DEFAULT_ORIGIN
+            )
+    found.setdefault(keys.TASKS_MAX, EffectiveValue(value=1, origin=_MM2_DEFAULT_ORIGIN))
+    if name == flow_plan.SOURCE_CONNECTOR:
+        flow = mirror_connector_config.parse_source(resolved).flow
+        found.setdefault(
+            keys.TARGET_TOPICS,
+            EffectiveValue(value=flow.target_topics.value, origin=_DEFAULT_ORIGIN),
+        )
+        reset = "source.consumer.auto.offset.reset"
+        if keys.START not in found and reset not in found:
+            found[keys.START] = EffectiveValue(value=_derive_start(flow), origin=_DEFAULT_ORIGIN)
+    return _sort_section(found)
+
+
+def _derive_start(flow: Flow) -> str:
+    return flow.start.at.value
+
+
+def _is_client_key(key: str) -> bool:
+    return key.startswith(client_roles.ALL_PREFIXES) and key not in keys.BASE_KEYS.keys
+
+
+def _is_used(definition: ConfigDef, key: str) -> bool:
+    if key in client_keys.CLIENT_KEYS:  # at the top of a connector these act on nothing
+        return False
+    if key.startswith(client_roles.CLUSTER_PREFIXES) and _is_client_key(key):
+        return key.partition(".cluster.")[2] in client_keys.CLIENT_KEYS
+    return (
+        key in definition.keys
+        or key in keys.COMMON_KEYS
+        or key.startswith(
+            (
+                *client_roles.ALL_PREFIXES,
+                *record_transforms.KEY_PREFIXES,
+                dedicated_mode.PROVIDERS_KEY,
+            )
+        )
+    )
+
+
+def _list_defaults(definition: ConfigDef) -> dict[str, PlainValue]:
+    """Of keys that have one that says something."""
+    return {
+        key: _parse_scalar(_format_default(each.default))
+        for key, each in definition.keys.items()
+        if each.has_default and each.default not in (None, "", [])
+    }
+
+
+def _format_default(default: Any) -> str:
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, list):
+        return ",".join(map(str, default))
+    named = java_classes.get_java_name(default) if isinstance(default, type) else None
+    return named or str(default)
+
+
+# The process
+
+
+def _derive_rest(flat: FlatProperties) -> EffectiveSection:
+    """How the nodes of a group reach each other."""
+    resolved = flat.resolve(flat.props)
+    is_on = resolved.get(dedicated_mode.INTERNAL_REST_KEY, "false").strip().lower() == "true"
+    unused = "" if is_on else f"no effect while {dedicated_mode.INTERNAL_REST_KEY} is false"
+    found = {
+        key: EffectiveValue(
+            value=_hide_secret(key, resolved[key], flat.props[key]),
+            origin=_find_origin(flat, key),
+            is_used=is_on or key == dedicated_mode.INTERNAL_REST_KEY,
+            note=unused if key != dedicated_mode.INTERNAL_REST_KEY else "",
+        )
+        for key in mm2_property_keys.REST_KEYS
+        if key in flat.props
+    }
+    found.setdefault(
+        dedicated_mode.INTERNAL_REST_KEY, EffectiveValue(value=False, origin=_MM2_DEFAULT_ORIGIN)
+    )
+    if is_on:
+        for key, default in _list_defaults(worker_keys.COMMON).items():
+            if key in mm2_property_keys.REST_KEYS:
+                found.setdefault(key, EffectiveValue(value=default, origin=_MM2_DEFAULT_ORIGIN))
+    return _sort_section(found)
+
+
+def _derive_sections(found: Mm2Settings) -> dict[str, EffectiveSection]:
+    """What mm2 itself is set to."""
+    shown: dict[str, EffectiveSection] = {}
+    for name in (*_PROCESS_SECTIONS, hooks_section.HOOKS_SECTION):
+        given = found.effective.get(name)
+        if isinstance(given, Mapping) and given:
+            shown[name] = _sort_section(
+                {
+                    key: EffectiveValue(
+                        value=value, origin=_section_origin(found.flat, f"{name}.{key}")
+                    )
+                    for key, value in _flatten_tree(given)
+                }
+            )
+    return shown
+
+
+def _section_origin(flat: FlatProperties, path: str) -> ValueOrigin:
+    name = f"mm2.{path}"
+    if name in flat.places:
+        return _find_origin(flat, name)
+    if path.startswith(hooks_section.HOOKS_SECTION):
+        return ValueOrigin(kind=ValueOriginKind.FILE, key=path)
+    return _DEFAULT_ORIGIN
+
+
+def _flatten_tree(tree: Mapping[str, Any]) -> Iterator[tuple[str, PlainValue]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{key}.{name}", leaf) for name, leaf in _flatten_tree(value))
+        else:
+            yield key, _parse_scalar(value) if isinstance(value, str) else value
+
+
+def _hide_secret(key: str, value: str, as_written: str) -> PlainValue:
+    """`as_written` has placeholders that `value` has not."""
+    if value != as_written or config_errors.is_sensitive(key):
+        return config_errors.HIDDEN_VALUE
+    return _parse_scalar(value)
+
+
+def _parse_scalar(text: str) -> PlainValue:
+    """As YAML would read it: true, false, and whole numbers in their usual form."""
+    if text in ("true", "false"):
+        return text == "true"
+    return int(text) if _NUMBER.fullmatch(text) else text
+
+
+def _sort_section(found: Mapping[str, EffectiveValue]) -> EffectiveSection:
+    return {key: found[key] for key in sorted(found)}
+
+
+# Output
+
+
+def render_yaml(found: EffectiveConfig) -> Iterator[str]:
+    """YAML with the origin of every value as a comment. What a connector is given and does not use
+    is left out, unless no other uses it."""
+    file = pathlib.PurePath(found.file).name
+    yield f"# Effective configuration of {found.file}: what workers and connectors are given."
+    yield (
+        f"# Origin of each value: a line of {file}; default (of mm2); MM2 default (of "
+        "MirrorMaker 2 and Kafka Connect)."
+    )
+    yield "flows:"
+    for name, flow in found.flows.items():
+        why = "" if flow.mirrors else "  # not enabled: only its heartbeats are written"
+        yield f"  {name}:{why}"
+        yield from _render_section(
+            "worker", flow.worker, file, note="the flow's Kafka Connect worker"
+        )
+        sections = (*flow.connectors.values(), flow.clients)
+        used = {key for each in sections for key, value in each.items() if value.is_used}
+        for connector, section in flow.connectors.items():
+            shown = {k: each for k, each in section.items() if each.is_used or k not in used}
+            yield from _render_section(connector, shown, file)
+        for connector, reason in flow.not_created.items():
+            yield f"    {connector}: {{}}  # not created: {reason}"
+        clients = {key: each for key, each in flow.clients.items() if each.is_used}
+        yield from _render_section("clients", clients, file, note="given to each connector")
+    for name, section in found.sections.items():
+        yield from _render_section(name, section, file, indent="")
+
+
+def _render_section(
+    name: str, section: EffectiveSection, file: str, *, note: str = "", indent: str = "    "
+) -> Iterator[str]:
+    yield f"{indent}{name}:{'' if section else ' {}'}{f'  # {note}' if note else ''}"
+    for key, value in section.items():
+        yield f"{indent}  {_render_entry(key, value.value)}  # {_render_comment(key, value, file)}"
+
+
+def _render_entry(key: str, value: PlainValue) -> str:
+    shown = value if not isinstance(value, list) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list):
+        return f"{key}: {shown}"
+    text = yaml_file.format_yaml({key: value}).rstrip("\n")
+    return text if "\n" not in text else f"{key}: {json.dumps(value, ensure_ascii=False)}"
+
+
+def _render_comment(key: str, value: EffectiveValue, file: str) -> str:
+    origin = value.origin
+    words = origin.kind.value
+    if origin.kind is ValueOriginKind.FILE:
+        words = f"{file}:{origin.line}" if origin.line else file
+        if origin.key and origin.key.rpartition("].")[2] != key:
+            words += f" {origin.key}"
+    if key.endswith(_FACTOR_KEY) and value.value == -1:
+        words += ": the brokers' default.replication.factor"
+    note = value.note or ("" if value.is_used else "not used by this connector")
+    return words + (f"; {note}" if note else "")
+
+
+def render_json(found: EffectiveConfig) -> dict[str, Any]:
+    """For programs; `version` says how it reads."""
+    return {
+        "version": JSON_VERSION,
+        "file": found.file,
+        "flows": {
+            name: {
+                "mirrors": flow.mirrors,
+                "worker": _section_as_json(flow.worker),
+                "connectors": {
+                    each: _section_as_json(part) for each, part in flow.connectors.items()
+                },
+                "clients": _section_as_json(flow.clients),
+                "not_created": dict(flow.not_created),
+            }
+            for name, flow in found.flows.items()
+        },
+        **{name: _section_as_json(section) for name, section in found.sections.items()},
+    }
+
+
+def _section_as_json(section: EffectiveSection) -> dict[str, Any]:
+    return {
+        key: {
+            "value": value.value,
+            "origin": value.origin.kind.value,
+            **({"line": value.origin.line} if value.origin.line else {}),
+            **({"key": value.origin.key} if value.origin.key else {}),
+            "used": value.is_used,
+        }
+        for key, value in section.items()
+    }

@@ -1,0 +1,104 @@
+"""Reads the sections `metrics`, `health`, `drill`, `rest` and `worker`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from connect_runtime.config.yaml_file import YamlSection
+from mm2.config import mm2_property_keys, security_warnings, value_types
+from mm2.config.mm2_settings import HealthSettings, MetricsEndpointSettings
+from mm2.config.section_reader import ConfigOption, PlainYaml, ProblemCollector, SectionReader
+from mm2.config.value_types import RefusedValueError, SingleValue
+
+_ENABLED_OPTION = ConfigOption(name="enabled", kind=value_types.boolean(), default="true")
+_HOST_OPTION = ConfigOption(
+    name="host",
+    kind=value_types.text_matching(
+        r"[^\s/]+", "a host name or address to listen on, 0.0.0.0 for all"
+    ),
+    default="127.0.0.1",
+)
+_PORT_OPTION = ConfigOption(name="port", kind=value_types.integer(0, 65_535), default="9464")
+_REQUIRED_OPTION = ConfigOption(name="required", kind=value_types.boolean(), default="true")
+_BY_OPTION = ConfigOption(name="by", kind=value_types.choice("topic", "partition"), default="topic")
+_WITHIN_OPTION = ConfigOption(
+    name="replicating.within.seconds", kind=value_types.integer(1, 86_400), default="60"
+)
+_REPORT_OPTION = ConfigOption(
+    name="report", kind=value_types.text("the path of a file"), default=None
+)
+HEALTH_SECTION, DRILL_SECTION = "health", "drill"
+
+REST_KEYS = tuple(sorted(mm2_property_keys.REST_KEYS))
+"""Of the REST API by which the nodes of a flow's group reach each other."""
+WORKER_KEYS = tuple(
+    sorted(
+        {
+            *mm2_property_keys.WORKER_NAMES,
+            *mm2_property_keys.WORKER_FACTOR_KEYS,
+            mm2_property_keys.RESTART_MAX,
+        }
+        - {"group.id"}
+    )
+)
+"""Of the Connect worker that each flow has."""
+
+
+def _parse_signed_protocol(text: str) -> str:
+    if security_warnings.is_unsigned_protocol(text):
+        raise RefusedValueError(
+            f"{security_warnings.UNSIGNED_TEXT}; remove it, or write "
+            f"{security_warnings.SESSIONED_PROTOCOL}"
+        )
+    return text
+
+
+_SIGNED_PROTOCOL = SingleValue(security_warnings.SESSIONED_PROTOCOL, _parse_signed_protocol)
+
+
+def read_metrics(
+    account: ProblemCollector, section: YamlSection
+) -> tuple[MetricsEndpointSettings, Mapping[str, PlainYaml]]:
+    """The settings, and their texts for people; mistakes are noted and stay at their default."""
+    found = SectionReader(account, section, path="metrics")
+    metrics = MetricsEndpointSettings(
+        enabled=found.get(_ENABLED_OPTION),
+        host=found.get(_HOST_OPTION),
+        port=found.get(_PORT_OPTION),
+        required=found.get(_REQUIRED_OPTION),
+        by_partition=found.get(_BY_OPTION) == "partition",
+    )
+    found.finish(refused={})
+    return metrics, found.effective
+
+
+def read_health(
+    account: ProblemCollector, health: YamlSection, drill: YamlSection
+) -> tuple[HealthSettings, Mapping[str, Mapping[str, PlainYaml]]]:
+    """The settings, and their texts for people, by section."""
+    found = SectionReader(account, health, path=HEALTH_SECTION)
+    rehearsed = SectionReader(account, drill, path=DRILL_SECTION)
+    report = rehearsed.optional(_REPORT_OPTION)
+    watch = HealthSettings(
+        replicating_within_s=float(found.get(_WITHIN_OPTION)),
+        drill_report=None if report is None else account.folder.absolute() / report,
+    )
+    for each in (found, rehearsed):
+        each.finish(refused={})
+    return watch, {HEALTH_SECTION: found.effective, DRILL_SECTION: rehearsed.effective}
+
+
+def read_free_keys(
+    account: ProblemCollector, section: YamlSection, *, path: str, names: Iterable[str]
+) -> Mapping[str, PlainYaml]:
+    """The texts of keys that the worker judges, for people; mistakes are noted."""
+    found = SectionReader(account, section, path=path)
+    for name in names:
+        kind = (
+            _SIGNED_PROTOCOL
+            if name == security_warnings.CONNECT_PROTOCOL_KEY
+            else value_types.text()
+        )
+        found.optional(ConfigOption(name=name, kind=kind, default=None))
+    found.finish(refused={})
+    return found.effective

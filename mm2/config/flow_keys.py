@@ -1,0 +1,282 @@
+"""The keys of a flow in `clusters.yaml`: MirrorMaker 2's names and defaults, and refused keys."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from connect_runtime.api.config_def import Type
+from mm2 import reachability
+from mm2.config import java_classes, keys, value_types
+from mm2.config.section_reader import ConfigOption
+from mm2.config.value_types import PatternListType, TextListType, TopicThrottleListType
+from mm2.replication import record_transforms
+from mm2.topics import filters, flow_config
+from mm2.topics.flow_config import DeliveryMode, OnSourceGap, TargetTopicAccess
+
+T = TypeVar("T")
+
+_ALIAS = value_types.text("the alias of a cluster")
+_SECONDS = value_types.integer(1, 1_000_000_000)
+_BOOLEAN = value_types.boolean()
+_PATTERNS = PatternListType()
+_MIRROR_PACKAGE = "org.apache.kafka.connect.mirror."
+
+DEFAULT_POLICY = "DefaultReplicationPolicy"
+IDENTITY_POLICY = "IdentityReplicationPolicy"
+
+SOURCE = ConfigOption(name="from", kind=_ALIAS, default=None)
+TARGET = ConfigOption(name="to", kind=_ALIAS, default=None)
+ENABLED = ConfigOption(name="enabled", kind=_BOOLEAN, default="true")
+
+TOPICS = ConfigOption(name="topics", kind=_PATTERNS, default=filters.DEFAULT_TOPICS)
+TOPICS_EXCLUDE = ConfigOption(
+    name="topics.exclude", kind=_PATTERNS, default=filters.DEFAULT_TOPICS_EXCLUDE
+)
+GROUPS = ConfigOption(name="groups", kind=_PATTERNS, default=filters.DEFAULT_GROUPS)
+GROUPS_EXCLUDE = ConfigOption(
+    name="groups.exclude", kind=_PATTERNS, default=filters.DEFAULT_GROUPS_EXCLUDE
+)
+PROPERTIES_EXCLUDE = ConfigOption(
+    name="config.properties.exclude",
+    kind=_PATTERNS,
+    default=filters.DEFAULT_CONFIG_PROPERTIES_EXCLUDE,
+)
+USE_DEFAULTS_FROM = ConfigOption(
+    name="use.defaults.from", kind=value_types.choice("target", "source"), default="target"
+)
+
+POLICY = ConfigOption(
+    name="replication.policy.class",
+    kind=value_types.plugin_class(
+        DEFAULT_POLICY,
+        IDENTITY_POLICY,
+        _MIRROR_PACKAGE + DEFAULT_POLICY,
+        _MIRROR_PACKAGE + IDENTITY_POLICY,
+    ),
+    default=DEFAULT_POLICY,
+)
+
+
+def _filter_class_option(name: str, shipped: str) -> ConfigOption[str]:
+    kind = value_types.plugin_class(shipped, shipped.removeprefix(_MIRROR_PACKAGE))
+    return ConfigOption(name=name, kind=kind, default=shipped)
+
+
+TOPIC_FILTER = _filter_class_option(keys.TOPIC_FILTER, java_classes.TOPIC_FILTER)
+GROUP_FILTER = _filter_class_option(keys.GROUP_FILTER, java_classes.GROUP_FILTER)
+PROPERTY_FILTER = _filter_class_option(keys.PROPERTY_FILTER, java_classes.PROPERTY_FILTER)
+CLASS_OPTIONS = (POLICY, TOPIC_FILTER, GROUP_FILTER, PROPERTY_FILTER)
+"""What may be a class of the user's: `package.module:Class`. It may have keys of its own."""
+SEPARATOR = ConfigOption(
+    name="replication.policy.separator",
+    kind=value_types.text_matching(
+        "[a-zA-Z0-9._-]{1,10}", "1 to 10 letters, digits, dots, dashes, underscores"
+    ),
+    default=".",
+)
+INTERNAL_SEPARATOR = ConfigOption(
+    name="replication.policy.internal.topic.separator.enabled", kind=_BOOLEAN, default="true"
+)
+HEARTBEATS = ConfigOption(name="heartbeats.replication.enabled", kind=_BOOLEAN, default="true")
+REPLICATION_FACTOR = ConfigOption(
+    name="replication.factor", kind=value_types.integer(1, 32_767, or_minus_one=True), default="-1"
+)
+"""The brokers' own default, and not MirrorMaker 2's 2: a file with two addresses works anywhere."""
+TASKS_MAX = ConfigOption(name="tasks.max", kind=value_types.integer(1, 10_000), default="1")
+REFRESH_TOPICS = ConfigOption(name="refresh.topics.enabled", kind=_BOOLEAN, default="true")
+REFRESH_TOPICS_INTERVAL = ConfigOption(
+    name="refresh.topics.interval.seconds", kind=_SECONDS, default="600"
+)
+SYNC_CONFIGS = ConfigOption(name="sync.topic.configs.enabled", kind=_BOOLEAN, default="true")
+SYNC_CONFIGS_INTERVAL = ConfigOption(
+    name="sync.topic.configs.interval.seconds", kind=_SECONDS, default="600"
+)
+ADMIN_TIMEOUT = ConfigOption(
+    name="admin.timeout.ms", kind=value_types.integer(1_000, 2_147_483_647), default="60000"
+)
+
+# Ours: what MirrorMaker 2 has no key for.
+START = ConfigOption(name="start", kind=value_types.start_position(), default="earliest")
+TARGET_TOPICS_NAME = "target.topics"
+DELIVERY = ConfigOption(
+    name="delivery", kind=value_types.choice(*(mode.value for mode in DeliveryMode)), default="auto"
+)
+ON_SOURCE_GAP = ConfigOption(
+    name="on.source.gap",
+    kind=value_types.choice(*(each.value for each in OnSourceGap)),
+    default=OnSourceGap.CONTINUE.value,
+)
+BUFFER_MEMORY = ConfigOption(
+    name="buffer.memory",
+    kind=value_types.integer(1024 * 1024, 64 * 1024**3),
+    default=str(flow_config.DEFAULT_BUFFER_BYTES),
+)
+OFFSET_MAP_BYTES = ConfigOption(
+    name="offset.map.bytes",
+    kind=value_types.integer(1024 * 1024, 64 * 1024**3),
+    default=str(flow_config.DEFAULT_OFFSET_MAP_BYTES),
+)
+UNREACHABLE_AFTER = ConfigOption(
+    name="unreachable.after.seconds",
+    kind=value_types.integer(
+        reachability.MIN_UNREACHABLE_AFTER_S, reachability.MAX_UNREACHABLE_AFTER_S
+    ),
+    default=str(flow_config.DEFAULT_UNREACHABLE_AFTER_S),
+)
+
+THROTTLE = ConfigOption(name="throttle", kind=value_types.byte_rate(), default=None)
+TOPIC_THROTTLES = ConfigOption(name="throttle.topics", kind=TopicThrottleListType(), default=())
+
+
+def target_topics_option(policy: str) -> ConfigOption[str]:
+    """`exclusive` where the policy renames topics, `shared` where local producers may write too."""
+    default = (
+        TargetTopicAccess.SHARED if is_identity_policy(policy) else TargetTopicAccess.EXCLUSIVE
+    )
+    kind = value_types.choice(*(mode.value for mode in TargetTopicAccess))
+    return ConfigOption(name=TARGET_TOPICS_NAME, kind=kind, default=default.value)
+
+
+def is_custom_class(name: str) -> bool:
+    """Is this, as the value of one of `CLASS_OPTIONS`, a class of the user's?"""
+    return java_classes.is_python_class_name(name.strip())
+
+
+def is_identity_policy(policy: str) -> bool:
+    """Is this one of the identity policy's names, Java's or the short one?"""
+    return policy.rpartition(".")[2] == IDENTITY_POLICY
+
+
+def _unparsed_option(name: str) -> ConfigOption[Any]:
+    """What only the connectors understand: they judge the text (`judge`)."""
+    of = (keys.SOURCE_KEYS, keys.CHECKPOINT_KEYS, keys.HEARTBEAT_KEYS)
+    found = next(each.keys[name] for each in of if name in each.keys)
+    if found.type is Type.BOOLEAN:
+        return ConfigOption(name=name, kind=_BOOLEAN, default=str(found.default).lower())
+    if found.type is Type.LIST:
+        return ConfigOption(name=name, kind=TextListType(), default=tuple(found.default))
+    return ConfigOption(name=name, kind=value_types.text(), default=str(found.default))
+
+
+CONNECTOR_OPTIONS = tuple(
+    map(
+        _unparsed_option,
+        (
+            keys.CHECKPOINTS_FACTOR,
+            keys.EMIT_CHECKPOINTS,
+            keys.EMIT_HEARTBEATS_S,
+            keys.EMIT_SYNCS,
+            keys.HEARTBEATS_FACTOR,
+            keys.LAG_MAX,
+            keys.METRIC_FORMATS,
+            keys.REFRESH_GROUPS,
+            keys.REFRESH_GROUPS_S,
+            keys.SYNC_ACLS,
+            keys.SYNC_ACLS_S,
+            keys.SYNC_GROUPS,
+            keys.SYNCS_TOPIC_FACTOR,
+            keys.SYNCS_TOPIC_LOCATION,
+        ),
+    )
+)
+"""Keys of MirrorMaker 2's connectors that the flow itself has no use for."""
+EMIT_HEARTBEATS = ConfigOption(name=keys.EMIT_HEARTBEATS, kind=_BOOLEAN, default="false")
+"""Off unless asked for, other than in MirrorMaker 2: it needs rights on the source, and a worker
+for each pair of clusters, both ways."""
+
+EMIT_CHECKPOINTS_S, SYNC_GROUPS_S = (
+    ConfigOption(name=name, kind=value_types.text(), default="5")
+    for name in (keys.EMIT_CHECKPOINTS_S, keys.SYNC_GROUPS_S)
+)
+"""Seconds, and not MirrorMaker 2's minute: groups that do not move cost next to nothing."""
+YAML_DEFAULT_OPTIONS = (EMIT_HEARTBEATS, EMIT_CHECKPOINTS_S, SYNC_GROUPS_S, REPLICATION_FACTOR)
+"""Whose defaults are not MirrorMaker 2's."""
+FACTOR_OPTIONS = tuple(
+    each
+    for each in CONNECTOR_OPTIONS
+    if each.name
+    in (
+        keys.CHECKPOINTS_FACTOR,
+        keys.HEARTBEATS_FACTOR,
+        keys.SYNCS_TOPIC_FACTOR,
+    )
+)
+"""Replicas of the topics of connectors: in YAML these default to `REPLICATION_FACTOR`."""
+
+
+def with_mm2_default(option: ConfigOption[T]) -> ConfigOption[T]:
+    """The option as a properties file has it: with the default of MirrorMaker 2."""
+    return dataclasses.replace(option, default=_find_mm2_default(option.name))
+
+
+def _find_mm2_default(name: str) -> str:
+    of = (keys.SOURCE_KEYS, keys.CHECKPOINT_KEYS, keys.HEARTBEAT_KEYS)
+    found = next(each.keys[name] for each in of if name in each.keys)
+    return str(found.default).lower()
+
+
+SYNC_WITHOUT_REFRESH = (
+    f"has no effect while {REFRESH_TOPICS.name} is false: settings of mirror topics are synced "
+    "when the flow starts"
+)
+
+TRANSFORMS = ConfigOption(name=record_transforms.TRANSFORMS_KEY, kind=TextListType(), default=())
+PREDICATES = ConfigOption(name=record_transforms.PREDICATES_KEY, kind=TextListType(), default=())
+"""Aliases; what is configured of each stands behind `transforms.<alias>.`"""
+
+_NOT_SUPPORTED_YET = "is not supported yet"
+_REMOVED_IN_KAFKA_4 = "was removed in Kafka 4.0"
+
+REFUSED_KEYS: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            "config.action.reload",
+            "consumer.poll.timeout.ms",
+            "errors.log.enable",
+            "errors.log.include.messages",
+            "errors.retry.delay.max.ms",
+            "errors.retry.timeout",
+            "errors.tolerance",
+            "exactly.once.source.support",
+            "exactly.once.support",
+            "forwarding.admin.class",
+            "header.converter",
+            "key.converter",
+            "metric.reporters",
+            "tasks.max.enforce",
+            "value.converter",
+        ),
+        _NOT_SUPPORTED_YET,
+    ),
+    "add.source.alias.to.metrics": f"{_REMOVED_IN_KAFKA_4}: the alias is always there",
+    "config.properties.blacklist": f"{_REMOVED_IN_KAFKA_4}: write config.properties.exclude",
+    "connector.class": "has no meaning here: a flow runs the mirror",
+    "groups.blacklist": f"{_REMOVED_IN_KAFKA_4}: write groups.exclude",
+    "name": "has no meaning here: a flow is called from->to",
+    "source.cluster.alias": "has no meaning here: write from",
+    "target.cluster.alias": "has no meaning here: write to",
+    "topics.blacklist": f"{_REMOVED_IN_KAFKA_4}: write topics.exclude",
+    "use.incremental.alter.configs": f"{_REMOVED_IN_KAFKA_4}: it is always so",
+}
+
+# Whole families of keys that MirrorMaker 2 and Connect know.
+REFUSED_PREFIXES: Mapping[str, str] = {
+    "admin.": "is not taken: write source.admin. or target.admin.",
+    "consumer.": "is not taken: write source.consumer.",
+    "producer.": "is not taken: write producer.override.",
+    **dict.fromkeys(
+        ("source.cluster.", "target.cluster."), "is not taken: write it at the cluster"
+    ),
+    **dict.fromkeys(
+        (
+            "errors.deadletterqueue.",
+            "source.",
+            "target.consumer.",
+            "target.producer.",
+            "topic.creation.",
+        ),
+        _NOT_SUPPORTED_YET,
+    ),
+}

@@ -1,0 +1,262 @@
+"""Reads the sections `flows` and `defaults`: a list of source, target and what to mirror.
+
+A flow may override the clusters' client properties with the prefixes of MirrorMaker 2's
+connectors: `source.consumer.` for reading, `producer.override.` for writing, `source.admin.`
+and `target.admin.` for administration.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from connect_runtime.config.yaml_file import YamlEntry, YamlList, YamlSection
+from mm2.config import clusters_section, flow_keys, section_reader
+from mm2.config.clusters_section import ClusterEntry, ClusterProperty
+from mm2.config.mm2_settings import ClientType, ClusterSettings, FlowClients
+from mm2.config.section_reader import ConfigOption, PlainYaml, ProblemCollector, SectionReader
+from mm2.replication import record_transforms
+from mm2.topics.filters import DefaultConfigPropertyFilter, NameFilter
+from mm2.topics.flow_config import DeliveryMode, Flow, FlowThrottles, OnSourceGap, TargetTopicAccess
+from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
+
+CONSUMER_PREFIX = "source.consumer."
+PRODUCER_PREFIX = "producer.override."
+SOURCE_ADMIN_PREFIX = "source.admin."
+TARGET_ADMIN_PREFIX = "target.admin."
+OVERRIDE_PREFIXES = (CONSUMER_PREFIX, PRODUCER_PREFIX, SOURCE_ADMIN_PREFIX, TARGET_ADMIN_PREFIX)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOverrides:
+    """Client properties that stand in a flow, or in its defaults, with the flow's own last."""
+
+    path: str
+    given: Mapping[str, tuple[ClusterProperty, ...]]
+
+
+def collect_overrides(found: SectionReader) -> ClientOverrides:
+    """The section's entries with one of `OVERRIDE_PREFIXES`."""
+    given: dict[str, list[ClusterProperty]] = {prefix: [] for prefix in OVERRIDE_PREFIXES}
+    for path, entry in found.family(OVERRIDE_PREFIXES):
+        prefix = next(each for each in OVERRIDE_PREFIXES if entry.key.startswith(each))
+        own = dataclasses.replace(entry, key=entry.key.removeprefix(prefix))
+        given[prefix].append(ClusterProperty(key=f"{path}.{entry.key}", entry=own))
+    return ClientOverrides(
+        path=found.path, given={prefix: tuple(each) for prefix, each in given.items()}
+    )
+
+
+def resolve_clients(
+    account: ProblemCollector,
+    overrides: ClientOverrides,
+    *,
+    source: ClusterEntry,
+    target: ClusterEntry,
+) -> tuple[FlowClients | None, Mapping[str, str]]:
+    """The clients, and the overrides for people; None after mistakes, which are noted."""
+    shown: dict[str, str] = {}
+
+    def client(cluster: ClusterEntry, role: ClientType, prefix: str) -> ClusterSettings | None:
+        own, base = overrides.given[prefix], cluster.roles.get(role)
+        if not own or base is None:
+            return base
+        given = (*cluster.given[None], *cluster.given[role], *own)
+        made = clusters_section.read_client(account, given, path=overrides.path, line=cluster.line)
+        if made is not None:
+            texts = made.properties.shown()
+            shown.update({prefix + each.entry.key: texts[each.entry.key] for each in own})
+        return made
+
+    consumer = client(source, ClientType.CONSUMER, CONSUMER_PREFIX)
+    producer = client(target, ClientType.PRODUCER, PRODUCER_PREFIX)
+    source_admin = client(source, ClientType.ADMIN, SOURCE_ADMIN_PREFIX)
+    target_admin = client(target, ClientType.ADMIN, TARGET_ADMIN_PREFIX)
+    if consumer is None or producer is None or source_admin is None or target_admin is None:
+        return None, shown
+    found = FlowClients(
+        consumer=consumer,
+        producer=producer,
+        source_admin=source_admin,
+        target_admin=target_admin,
+    )
+    return found, shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowEntry:
+    """One item of the list. `flow` is None unless every key of it is right.
+
+    `lines` says where a key stands (the item itself, if it is left out), for checks across items.
+    """
+
+    path: str
+    lines: Mapping[str, int]
+    source: str | None
+    target: str | None
+    enabled: bool
+    flow: Flow | None
+    overrides: ClientOverrides
+    effective: dict[str, PlainYaml]
+    custom: bool = False
+    """Has it classes of the user's? Then `flow` has shipped ones in their place (`custom_classes`).
+    """
+
+
+CROSS_CHECKED_KEYS = (
+    flow_keys.SOURCE.name,
+    flow_keys.TARGET.name,
+    flow_keys.POLICY.name,
+    flow_keys.SEPARATOR.name,
+    flow_keys.TOPICS.name,
+    flow_keys.SYNC_CONFIGS.name,
+)
+
+
+def read_defaults(account: ProblemCollector, entry: YamlEntry) -> YamlSection | None:
+    """Notes the mistakes of the section of defaults, once for all flows."""
+    section = section_reader.as_section(account, entry, path="defaults")
+    if section is None:
+        return None
+    found = SectionReader(account, section, path="defaults")
+    found.get(flow_keys.ENABLED)
+    classes = [found.get(option) for option in flow_keys.CLASS_OPTIONS]
+    _read_keys(found, source="", target="")
+    found.family(OVERRIDE_PREFIXES)
+    ends = dict.fromkeys((flow_keys.SOURCE.name, flow_keys.TARGET.name), "belongs into a flow")
+    refused = {**flow_keys.REFUSED_KEYS, **ends}
+    if any(map(flow_keys.is_custom_class, classes)):
+        found.take_rest(refused=refused, families=flow_keys.REFUSED_PREFIXES)
+    found.finish(refused=refused, families=flow_keys.REFUSED_PREFIXES)
+    return section
+
+
+def read_flows(
+    account: ProblemCollector, node: YamlList, defaults: YamlSection | None
+) -> list[FlowEntry]:
+    """Mistakes are noted in `account`; every item that is a section is returned."""
+    found: list[FlowEntry] = []
+    for index, item in enumerate(node.items):
+        path = f"flows[{index}]"
+        if isinstance(item, YamlSection):
+            found.append(_read_flow(account, item, path=path, defaults=defaults))
+        else:
+            account.note(item.line, path, "has to be a section of keys: from, to, topics, …")
+    return found
+
+
+def _read_flow(
+    account: ProblemCollector,
+    section: YamlSection,
+    *,
+    path: str,
+    defaults: YamlSection | None,
+) -> FlowEntry:
+    before = len(account.problems)
+    found = SectionReader(account, section, path=path, defaults=defaults)
+    classes = [found.get(option) for option in flow_keys.CLASS_OPTIONS]
+    custom = any(map(flow_keys.is_custom_class, classes))
+    source, target = found.require(flow_keys.SOURCE), found.require(flow_keys.TARGET)
+    enabled = found.get(flow_keys.ENABLED)
+    flow = _read_keys(found, source=source or "", target=target or "")
+    overrides = collect_overrides(found)
+    if custom:
+        found.take_rest(refused=flow_keys.REFUSED_KEYS, families=flow_keys.REFUSED_PREFIXES)
+    found.finish(refused=flow_keys.REFUSED_KEYS, families=flow_keys.REFUSED_PREFIXES)
+    return FlowEntry(
+        path=path,
+        lines={name: found.line_of(name) for name in CROSS_CHECKED_KEYS},
+        source=source,
+        target=target,
+        enabled=enabled,
+        flow=flow if len(account.problems) == before else None,
+        overrides=overrides,
+        effective=found.effective,
+        custom=custom,
+    )
+
+
+def _read_keys(found: SectionReader, *, source: str, target: str) -> Flow:
+    policy = found.get(flow_keys.POLICY)
+    replication_factor = _read_connector_keys(found)
+    found.get(flow_keys.TRANSFORMS)
+    found.get(flow_keys.PREDICATES)
+    found.take_family(record_transforms.KEY_PREFIXES)
+    if not found.get(flow_keys.REFRESH_TOPICS):
+        found.warn_given(flow_keys.SYNC_CONFIGS_INTERVAL.name, flow_keys.SYNC_WITHOUT_REFRESH)
+    return Flow(
+        source=source,
+        target=target,
+        policy=_read_policy(found, policy, source=source),
+        topics=NameFilter(
+            include=found.get(flow_keys.TOPICS), exclude=found.get(flow_keys.TOPICS_EXCLUDE)
+        ),
+        groups=NameFilter(
+            include=found.get(flow_keys.GROUPS), exclude=found.get(flow_keys.GROUPS_EXCLUDE)
+        ),
+        properties=DefaultConfigPropertyFilter(
+            exclude=found.get(flow_keys.PROPERTIES_EXCLUDE),
+            source_defaults=found.get(flow_keys.USE_DEFAULTS_FROM) == "source",
+        ),
+        replicate_heartbeats=found.get(flow_keys.HEARTBEATS),
+        replication_factor=replication_factor,
+        tasks_max=found.get(flow_keys.TASKS_MAX),
+        start=found.get(flow_keys.START),
+        target_topics=TargetTopicAccess(found.get(flow_keys.target_topics_option(policy))),
+        delivery=DeliveryMode(found.get(flow_keys.DELIVERY)),
+        on_source_gap=OnSourceGap(found.get(flow_keys.ON_SOURCE_GAP)),
+        refresh_topics_interval_s=_read_interval(
+            found, flow_keys.REFRESH_TOPICS, flow_keys.REFRESH_TOPICS_INTERVAL
+        ),
+        sync_topic_configs_interval_s=_read_interval(
+            found, flow_keys.SYNC_CONFIGS, flow_keys.SYNC_CONFIGS_INTERVAL
+        ),
+        admin_timeout_s=found.get(flow_keys.ADMIN_TIMEOUT) / 1000,
+        buffer_bytes=found.get(flow_keys.BUFFER_MEMORY),
+        map_bytes=found.get(flow_keys.OFFSET_MAP_BYTES),
+        unreachable_after_s=found.get(flow_keys.UNREACHABLE_AFTER),
+        budgets=FlowThrottles(
+            flow=found.optional(flow_keys.THROTTLE) or 0,
+            topics=found.get(flow_keys.TOPIC_THROTTLES),
+        ),
+    )
+
+
+def _read_connector_keys(found: SectionReader) -> int:
+    """Read the keys of MirrorMaker 2's connectors; a lenient file is a properties file, which has
+    MirrorMaker 2's defaults. Returns `replication.factor`."""
+    is_properties = found.account.lenient
+    option: ConfigOption[Any]
+    for option in flow_keys.YAML_DEFAULT_OPTIONS:
+        found.get(flow_keys.with_mm2_default(option) if is_properties else option)
+    factor: ConfigOption[int] = flow_keys.REPLICATION_FACTOR
+    if is_properties:
+        factor = flow_keys.with_mm2_default(factor)
+    value = found.get(factor)
+    for option in flow_keys.CONNECTOR_OPTIONS:
+        if option in flow_keys.FACTOR_OPTIONS and not is_properties:
+            option = dataclasses.replace(option, default=str(value))
+        found.get(option)
+    return value
+
+
+def _read_policy(found: SectionReader, policy: str, *, source: str) -> ReplicationPolicy:
+    separator = found.get(flow_keys.SEPARATOR)
+    same = found.get(flow_keys.INTERNAL_SEPARATOR)
+    renaming = DefaultReplicationPolicy(
+        separator=separator, internal_separator=separator if same else "."
+    )
+    if flow_keys.is_identity_policy(policy):
+        return IdentityReplicationPolicy(source_alias=source, defaults=renaming)
+    return renaming
+
+
+def _read_interval(
+    found: SectionReader,
+    enabled: ConfigOption[bool],
+    seconds: ConfigOption[int],
+) -> float | None:
+    interval = found.get(seconds)
+    return interval if found.get(enabled) else None

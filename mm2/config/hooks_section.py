@@ -1,0 +1,74 @@
+"""Reads the section `hooks`: commands that run at named steps of a failover or failback.
+
+hooks:
+  stop-producers:
+    command: [/usr/local/bin/drain, --all]
+    timeout.ms: 120000
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from connect_runtime.config import config_errors
+from connect_runtime.config.yaml_file import YamlScalar, YamlSection
+from mm2.config import section_reader, value_types
+from mm2.config.mm2_settings import HookCommand
+from mm2.config.section_reader import ConfigOption, ProblemCollector, SectionReader
+from mm2.config.value_types import TextListType
+
+HOOKS_SECTION = "hooks"
+_ALLOWED = "a list: the program and its arguments, which no shell reads"
+_COMMAND = ConfigOption(name="command", kind=TextListType(_ALLOWED), default=None)
+_TIMEOUT = ConfigOption(
+    name="timeout.ms", kind=value_types.integer(1, 24 * 3_600_000), default="300000"
+)
+HOOK_NAMES = ("stop-producers", "stop-consumers", "start-consumers", "start-producers")
+
+
+def read_hooks(
+    account: ProblemCollector, section: YamlSection
+) -> tuple[Mapping[str, HookCommand], Mapping[str, object]]:
+    """By step, and their texts for people; mistakes are noted and left out."""
+    found: dict[str, HookCommand] = {}
+    shown: dict[str, object] = {}
+    for entry in section.entries:
+        path = f"{HOOKS_SECTION}.{entry.key}"
+        if entry.key not in HOOK_NAMES:
+            nearest = config_errors.find_nearest_name(entry.key, HOOK_NAMES)
+            allowed = ", ".join(HOOK_NAMES)
+            account.note(
+                entry.line, path, "is no step that has a hook", allowed=allowed, nearest=nearest
+            )
+            continue
+        given = section_reader.as_section(account, entry, path=path)
+        hook = None if given is None else _read_hook(account, given, path=path, shown=shown)
+        if hook is not None:
+            found[entry.key] = hook
+    return found, shown
+
+
+def _read_hook(
+    account: ProblemCollector,
+    section: YamlSection,
+    *,
+    path: str,
+    shown: dict[str, object],
+) -> HookCommand | None:
+    about = SectionReader(account, section, path=path)
+    command = section.get(_COMMAND.name)
+    words: tuple[str, ...] | None = ()
+    if command is not None and isinstance(command.value, YamlScalar):
+        about.family((_COMMAND.name,))  # its commas are its own
+    else:
+        words = about.require(_COMMAND)
+    if words is not None and not "".join(words[:1]).strip():
+        line = section.line if command is None else command.line
+        account.note(line, f"{path}.{_COMMAND.name}", f"has to be {_ALLOWED}")
+        words = None
+    timeout_ms = about.get(_TIMEOUT)
+    about.finish(refused={})
+    shown[path.removeprefix(f"{HOOKS_SECTION}.")] = dict(about.effective)
+    if words is None:
+        return None
+    return HookCommand(command=words, timeout_s=timeout_ms / 1000)

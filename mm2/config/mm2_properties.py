@@ -1,0 +1,649 @@
+"""Translates `mm2.properties` into the sections of `clusters.yaml`, as MirrorMaker 2 reads it.
+
+The result has the shape of a YAML document, so the same readers check values and types, at the
+lines of the properties file.
+
+Precedence is Java's (`MirrorMakerConfig`: `clusterProps`, `connectorBaseConfig`): security and
+servers at the top apply to clusters that do not say otherwise; of other client properties only
+those behind `consumer.`, `producer.` and `admin.` of a cluster reach a client;
+`A->B.source.consumer.X` beats `A.consumer.X`, which beats `A->B.consumer.X`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from connect_runtime.config import config_errors, config_providers, java_properties
+from connect_runtime.config.config_errors import ConfigProblem
+from connect_runtime.config.config_providers import ConfigProvider
+from connect_runtime.config.java_properties import JavaProperty
+from connect_runtime.config.yaml_file import (
+    YamlDocument,
+    YamlEntry,
+    YamlList,
+    YamlNode,
+    YamlScalar,
+    YamlSection,
+)
+from mm2.config import flow_keys, flows_section, mm2_property_keys
+from mm2.replication import record_transforms
+
+Problem = ConfigProblem
+Property = JavaProperty
+PropertyMap = dict[str, Property]
+
+_EMIT_HEARTBEATS = "emit.heartbeats.enabled"
+_CONSUMER, _PRODUCER, _ADMIN = "consumer.", "producer.", "admin."
+_SOURCE_CLUSTER, _TARGET_CLUSTER = "source.cluster.", "target.cluster."
+_BARE_PREFIXES = (_CONSUMER, _ADMIN)
+_MAX_BARE_LENGTH = 24
+_OFFSET_SYNC_PREFIXES = ("source.producer.", "target.producer.", "target.consumer.")
+"""Of clients that the connectors have, and copies have not."""
+
+
+@dataclass(slots=True)
+class PropertyProblems:
+    """What is wrong with the file, and what has no effect in it."""
+
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+
+    def refuse(self, pair: Property, text: str, *, allowed: str | None = None) -> None:
+        self.problems.append(Problem(line=pair.line, key=pair.key, text=text, allowed=allowed))
+
+    def warn(self, pair: Property, text: str) -> None:
+        found = Problem(line=pair.line, key=pair.key, text=text)
+        if found not in self.warnings:  # of one at the top, once for every flow
+            self.warnings.append(found)
+
+    def warn_unknown(self, pair: Property, name: str, *, known: Iterable[str]) -> None:
+        text, nearest = (
+            "has no effect: is not a known key",
+            config_errors.find_nearest_name(name, known),
+        )
+        # No key is so long without a dot: a line of a PEM text, say, whose backslash was forgotten.
+        key = (
+            pair.key
+            if "." in pair.key or len(pair.key) <= _MAX_BARE_LENGTH
+            else config_errors.HIDDEN_VALUE
+        )
+        self.warnings.append(Problem(line=pair.line, key=key, text=text, nearest=nearest))
+
+    def takes_client(self, pair: Property, name: str, *, prefix: str) -> bool:
+        """Is this property of one kind of client to be read? If not, that is told."""
+        if (
+            name == mm2_property_keys.AUTO_OFFSET_RESET and prefix.endswith(_CONSUMER)
+        ) or mm2_property_keys.is_fixed_value(name, pair.value):
+            return False
+        if mm2_property_keys.is_supported(name):
+            return True
+        why = mm2_property_keys.explain_no_effect(name)
+        if why:
+            self.warn(pair, why)
+        else:
+            self.warn_unknown(pair, name, known=mm2_property_keys.KNOWN_CLIENT_KEYS)
+        return False
+
+    def takes_key(self, pair: Property, name: str) -> bool:
+        """Is this key of a connector to be read? If not, that is told where it matters."""
+        value = pair.value.strip()
+        if (
+            name in mm2_property_keys.ACCEPTED_VALUES
+            and value in mm2_property_keys.ACCEPTED_VALUES[name]
+        ):
+            return False
+        if name in mm2_property_keys.IGNORED_KEYS:
+            self.warn(pair, mm2_property_keys.IGNORED_KEYS[name])
+            return False
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowCluster:
+    """A cluster of a flow: `plain` is what holds for all its clients, `own` what its keys say."""
+
+    alias: str
+    plain: PropertyMap
+    own: PropertyMap
+
+    def says(self, role: str, name: str) -> bool:
+        return role + name in self.own or name in self.plain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowProperties:
+    """`own` are the keys behind `A->B.`, `top` those without a prefix."""
+
+    source: FlowCluster
+    target: FlowCluster
+    own: PropertyMap
+    top: PropertyMap
+
+
+def translate_flow(flow: FlowProperties, account: PropertyProblems) -> PropertyMap:
+    """The flow's keys as `flow_reader` knows them; what has no effect is told."""
+    found: PropertyMap = {flow_keys.ENABLED.name: _is_enabled(flow)}
+    weak: PropertyMap = {}
+    clusters_first = (_SOURCE_CLUSTER, _TARGET_CLUSTER)  # of equal reach, they are the weakest
+    ordered = sorted(flow.own.items(), key=lambda item: not item[0].startswith(clusters_first))
+    for name, pair in ordered:
+        if name == flow_keys.ENABLED.name:
+            continue
+        if name in mm2_property_keys.FLOW_KEYS:
+            if account.takes_key(pair, name):
+                found[name] = pair
+        elif not _translate_client(flow, name, account, found=found, weak=weak):
+            of_records = name.startswith(record_transforms.KEY_PREFIXES)
+            if of_records or (_has_custom_classes(flow) and not _is_refused(name)):
+                found[name] = pair
+            else:
+                _report_key(name, pair, account)
+    found = {**weak, **found}
+    start = _translate_start(flow, account)
+    if start is not None and flow_keys.START.name not in flow.own:
+        found[flow_keys.START.name] = start
+    return found
+
+
+def _has_custom_classes(flow: FlowProperties) -> bool:
+    """Such have keys of their own, and nothing is unknown beside them."""
+    given = {**flow.top, **flow.own}
+    values = (given[each.name].value for each in flow_keys.CLASS_OPTIONS if each.name in given)
+    return any(map(flow_keys.is_custom_class, values))
+
+
+def _is_enabled(flow: FlowProperties) -> Property:
+    """`MirrorMakerConfig.clusterPairs`: a flow without a herder does not run, whatever is said.
+
+    One at the top is inherited by flows whose herder is there for its heartbeats.
+    """
+    own, top = flow.own.get(flow_keys.ENABLED.name), flow.top.get(flow_keys.ENABLED.name)
+    if own is not None:
+        return own
+    heartbeats = flow.own.get(_EMIT_HEARTBEATS) or flow.top.get(_EMIT_HEARTBEATS)
+    if top is not None and (heartbeats is None or heartbeats.value.lower() == "true"):
+        return top
+    line = min((pair.line for pair in flow.own.values()), default=0)
+    return Property(key=f"{flow.source.alias}->{flow.target.alias}", value="false", line=line)
+
+
+def _translate_client(
+    flow: FlowProperties,
+    name: str,
+    account: PropertyProblems,
+    *,
+    found: PropertyMap,
+    weak: PropertyMap,
+) -> bool:
+    """A client's property goes to `found`, or to `weak` where a cluster's own may beat it."""
+    pair = flow.own[name]
+    for prefix in flows_section.OVERRIDE_PREFIXES:
+        if name.startswith(prefix):
+            bare = name.removeprefix(prefix)
+            if account.takes_client(pair, bare, prefix=prefix):
+                found[name] = pair
+            return True
+    for prefix, places in _list_weak_targets(flow).items():
+        if name.startswith(prefix):
+            bare = name.removeprefix(prefix)
+            if bare in mm2_property_keys.CLIENT_KEYS or (
+                prefix in _BARE_PREFIXES and account.takes_client(pair, bare, prefix=prefix)
+            ):
+                _translate_weak(pair, bare, places=places, account=account, weak=weak)
+            elif prefix not in _BARE_PREFIXES:
+                account.warn(pair, "has no effect, as in MirrorMaker 2: write it at the cluster")
+            return True
+    return False
+
+
+_WeakTarget = tuple[str, FlowCluster, str]
+
+
+def _list_weak_targets(flow: FlowProperties) -> dict[str, tuple[_WeakTarget, ...]]:
+    """For each prefix, which clients it reaches: (our prefix, cluster, the cluster's role)."""
+    reading = (flows_section.CONSUMER_PREFIX, flow.source, _CONSUMER)
+    source_admin = (flows_section.SOURCE_ADMIN_PREFIX, flow.source, _ADMIN)
+    target_admin = (flows_section.TARGET_ADMIN_PREFIX, flow.target, _ADMIN)
+    return {
+        _CONSUMER: (reading,),
+        _ADMIN: (source_admin, target_admin),
+        _SOURCE_CLUSTER: (reading, source_admin),
+        _TARGET_CLUSTER: (target_admin,),
+    }
+
+
+def _translate_weak(
+    pair: Property,
+    name: str,
+    *,
+    places: tuple[_WeakTarget, ...],
+    account: PropertyProblems,
+    weak: PropertyMap,
+) -> None:
+    free = [prefix for prefix, end, role in places if not end.says(role, name)]
+    weak.update({prefix + name: pair for prefix in free})
+    if not free:
+        prefix, end, _ = places[0]
+        account.warn(
+            pair,
+            f"has no effect, as in MirrorMaker 2: what cluster {end.alias} says of {name} is "
+            f"stronger; write A->B.{prefix}{name}",
+        )
+
+
+def _translate_start(flow: FlowProperties, account: PropertyProblems) -> Property | None:
+    """`auto.offset.reset` of the reading client, as our `start`."""
+    candidates = (
+        flow.own.get(flows_section.CONSUMER_PREFIX + mm2_property_keys.AUTO_OFFSET_RESET),
+        flow.source.own.get(_CONSUMER + mm2_property_keys.AUTO_OFFSET_RESET),
+        flow.own.get(_CONSUMER + mm2_property_keys.AUTO_OFFSET_RESET),
+    )
+    found = next((pair for pair in candidates if pair is not None), None)
+    if found is None:
+        return None
+    if found.value.strip() not in ("earliest", "latest"):
+        account.refuse(found, "is not allowed", allowed="earliest or latest")
+        return None
+    return found
+
+
+def _is_refused(name: str) -> bool:
+    families = (_PRODUCER, *_OFFSET_SYNC_PREFIXES, *flow_keys.REFUSED_PREFIXES)
+    return name in flow_keys.REFUSED_KEYS or name.startswith(families)
+
+
+def _report_key(name: str, pair: Property, account: PropertyProblems) -> None:
+    if name.startswith(_PRODUCER):
+        text = "has no effect on the copies, as in MirrorMaker 2: write A->B.producer.override."
+        account.warn(pair, text)
+    elif name.startswith(_OFFSET_SYNC_PREFIXES):
+        prefix = next(each for each in _OFFSET_SYNC_PREFIXES if name.startswith(each))
+        account.takes_client(pair, name.removeprefix(prefix), prefix=prefix)
+    elif _is_refused(name):
+        account.warn(pair, "has no effect: mm2 does not know this of Connect")
+    else:
+        account.warn_unknown(pair, name, known=mm2_property_keys.FLOW_KEYS)
+
+
+_CLUSTERS_KEY = "clusters"
+_EXTENSION_SECTIONS = ("spark", "metrics", "health", "drill")
+_EXTENSION_PREFIX = "mm2."
+_SPARK_CONF = "conf."
+_CLIENT_PREFIXES = ("consumer.", "producer.", "admin.")
+_NOT_TOP_LEVEL = (*_CLIENT_PREFIXES, *record_transforms.KEY_PREFIXES)
+_POLICY_PREFIX = "replication.policy."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranslatedProperties:
+    """`document` is None when not even the clusters could be told.
+
+    `mm2_property_keys` has the key that stands in each line; `names` are the flows' in the
+    document's order. `pairs` are all, as they stand; `workers` those that are for workers and no
+    section."""
+
+    document: YamlDocument
+    providers: Mapping[str, ConfigProvider]
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+    keys: Mapping[int, str]
+    names: tuple[str, ...]
+    pairs: Mapping[str, JavaProperty] = field(default_factory=dict)
+    workers: Mapping[str, JavaProperty] = field(default_factory=dict)
+
+    def place(self, problem: Problem) -> Problem:
+        """The problem with its key as this file spells it."""
+        return _rename_problem(problem, self.keys, self.names)
+
+
+def translate_properties(text: str) -> TranslatedProperties:
+    """Never raises: mistakes are in `config_errors`."""
+    try:
+        entries = java_properties.parse_entries(text)
+    except ValueError as error:
+        line, _, words = str(error).removeprefix("line ").partition(": ")
+        return _empty_translation(Problem(line=int(line), key="", text=words))
+    found = _Translation(entries).run()
+    return dataclasses.replace(found, warnings=(*found.warnings, *_warn_beyond_ascii(text)))
+
+
+def _warn_beyond_ascii(text: str) -> Iterable[Problem]:
+    """Most editors write UTF-8, which Kafka does not read here."""
+    words = "holds characters beyond ASCII, read as ISO-8859-1 as in Java: write \\uXXXX"
+    return (
+        Problem(line=number, key="", text=words)
+        for number in java_properties.find_non_ascii_lines(text)
+    )
+
+
+def _empty_translation(*found: Problem) -> TranslatedProperties:
+    return TranslatedProperties(
+        document=YamlDocument(root=None, problems=()),
+        providers={},
+        problems=found,
+        warnings=(),
+        keys={},
+        names=(),
+    )
+
+
+@dataclass(slots=True)
+class _GroupedKeys:
+    """Every key of the file, by whom it is for."""
+
+    top: PropertyMap = field(default_factory=dict)
+    clusters: dict[str, PropertyMap] = field(default_factory=dict)
+    flows: dict[tuple[str, str], PropertyMap] = field(default_factory=dict)
+    ours: dict[str, PropertyMap] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FlowAliases:
+    """The clusters that flows of the file read from or copy to."""
+
+    known: Collection[str]
+
+    def without(self, alias: str) -> str:
+        """Why the cluster has no client at all; "" if it has.
+
+        Whichever end it is: offset syncs are written to the source, and read from the target.
+        """
+        return "" if alias in self.known else f"no flow of this file has {alias}"
+
+
+class _Translation:
+    def __init__(self, entries: Iterable[JavaProperty]) -> None:
+        self._account = PropertyProblems()
+        self._pairs: PropertyMap = {}
+        self._lines: dict[int, str] = {}
+        self._workers: PropertyMap = {}
+        for pair in entries:
+            earlier = self._pairs.pop(pair.key, None)
+            if earlier is not None:
+                text = f"has no effect: the key is here again in line {pair.line}"
+                self._account.warn(earlier, text)
+            self._pairs[pair.key] = pair
+            self._lines[pair.line] = pair.key
+
+    def run(self) -> TranslatedProperties:
+        listed = self._pairs.get(_CLUSTERS_KEY)
+        aliases = [] if listed is None else _split_list(listed.value)
+        if listed is None or not aliases:
+            line = 1 if listed is None else listed.line
+            text = "is missing: it lists the aliases of the clusters, such as clusters = east, west"
+            return _empty_translation(Problem(line=line, key=_CLUSTERS_KEY, text=text))
+        providers = config_providers.read_declared_providers(
+            self._pairs, refuse=self._account.problems.append, warn=self._account.warnings.append
+        )
+        self._tell_placeholders(providers)
+        found = self._sort(list(dict.fromkeys(aliases)))
+        document = self._document(found, listed.line)
+        names = [f"{source}->{target}" for source, target in self._wanted(found)]
+        return TranslatedProperties(
+            document=document,
+            providers=providers,
+            problems=tuple(self._account.problems),
+            warnings=tuple(self._account.warnings),
+            keys=self._lines,
+            names=tuple(names),
+            pairs=self._pairs,
+            workers=self._workers,
+        )
+
+    def _tell_placeholders(self, providers: Mapping[str, ConfigProvider]) -> None:
+        for pair in self._pairs.values():
+            for name in config_providers.find_provider_names(pair.value):
+                if name not in providers:
+                    text = (
+                        f"is taken as it stands: {config_providers.PROVIDERS_KEY} has no {name!r}"
+                    )
+                    self._account.warn(pair, text)
+
+    # Sorting
+
+    def _sort(self, aliases: list[str]) -> _GroupedKeys:
+        found = _GroupedKeys()
+        found.clusters = {alias: {} for alias in aliases}
+        ends = [(one, other) for one in aliases for other in aliases if one != other]
+        prefixes = {f"{one}->{other}.": (one, other) for one, other in ends}
+        for key, pair in self._pairs.items():
+            if key == _CLUSTERS_KEY or key.startswith(config_providers.PROVIDERS_KEY):
+                continue
+            flow = max((each for each in prefixes if key.startswith(each)), key=len, default=None)
+            alias = max(
+                (each for each in aliases if key.startswith(f"{each}.")), key=len, default=""
+            )
+            if flow is not None:
+                found.flows.setdefault(prefixes[flow], {})[key.removeprefix(flow)] = pair
+            elif key in mm2_property_keys.CONNECTOR_KEYS or key in mm2_property_keys.CLIENT_KEYS:
+                found.top[key] = pair
+            elif "->" in key:
+                self._account.warn(pair, f"has no effect: names no two of {', '.join(aliases)}")
+            elif alias:
+                found.clusters[alias][key.removeprefix(f"{alias}.")] = pair
+            elif not self._take_ours(key, pair, found):
+                found.top[key] = pair
+        return found
+
+    def _take_ours(self, key: str, pair: JavaProperty, found: _GroupedKeys) -> bool:
+        for name in _EXTENSION_SECTIONS:
+            prefix = f"{_EXTENSION_PREFIX}{name}."
+            if key.startswith(prefix):
+                found.ours.setdefault(name, {})[key.removeprefix(prefix)] = pair
+                return True
+        return False
+
+    # Composing
+
+    def _document(self, found: _GroupedKeys, line: int) -> YamlDocument:
+        plain = {alias: self._plain(alias, found) for alias in found.clusters}
+        flows = self._wanted(found)
+        ends = _FlowAliases(known={alias for flow in flows for alias in flow})
+        sections: dict[str, YamlNode] = {
+            _CLUSTERS_KEY: build_section(
+                {
+                    alias: build_section({**plain[alias], **self._roles(alias, pairs, ends)}, line)
+                    for alias, pairs in found.clusters.items()
+                },
+                line,
+            ),
+            "defaults": build_section(self._defaults(found.top), line),
+            "flows": YamlList(items=self._flows(found, plain, line), line=line),
+            **{name: _build_extension_section(name, pairs) for name, pairs in found.ours.items()},
+        }
+        return YamlDocument(root=build_section(sections, line), problems=())
+
+    def _plain(self, alias: str, found: _GroupedKeys) -> PropertyMap:
+        """What holds for all clients of a cluster; the file's top fills in what it leaves out."""
+        both = {**found.top, **found.clusters[alias]}
+        plain = {
+            name: pair
+            for name, pair in both.items()
+            if name in mm2_property_keys.CLIENT_KEYS
+            and not mm2_property_keys.is_fixed_value(name, pair.value)
+        }
+        if not any(map(_is_connect_protocol, self._pairs)) or self._names_protocol(alias):
+            return plain
+        for name in [name for name in plain if name != mm2_property_keys.BOOTSTRAP_SERVERS]:
+            text = "its security.protocol is not set, so connections are PLAINTEXT, as in Java"
+            self._account.warn(plain.pop(name), f"has no effect on cluster {alias}: {text}")
+        return plain
+
+    def _names_protocol(self, alias: str) -> bool:
+        """Does any key say how a client of this cluster connects? If none of the file does, that
+        is a mistake; where others say it, what they need stands at the top for them."""
+        places = (f"{alias}.", f"{alias}->")
+        return any(
+            key == mm2_property_keys.SECURITY_PROTOCOL
+            or key.startswith(places)
+            or f"->{alias}." in key
+            for key in filter(_is_connect_protocol, self._pairs)
+        )
+
+    def _roles(self, alias: str, pairs: PropertyMap, ends: _FlowAliases) -> PropertyMap:
+        """What holds for one kind of client; everything else is told."""
+        found: PropertyMap = {}
+        for name, pair in pairs.items():
+            prefix = next((each for each in _CLIENT_PREFIXES if name.startswith(each)), None)
+            if name in mm2_property_keys.CLIENT_KEYS:
+                continue
+            if prefix is not None:
+                bare = name.removeprefix(prefix)
+                if not self._account.takes_client(pair, bare, prefix=prefix):
+                    continue
+                nobody = ends.without(alias)
+                if nobody:
+                    self._account.warn(pair, f"has no effect: {nobody}")
+                else:
+                    found[name] = pair
+            elif _reaches_workers(name):
+                self._workers[pair.key] = pair
+                if name in mm2_property_keys.IGNORED_KEYS:
+                    self._account.warn(pair, mm2_property_keys.IGNORED_KEYS[name])
+            elif name in mm2_property_keys.KNOWN_CLIENT_KEYS:
+                text = (
+                    "has no effect: MirrorMaker 2 hands it to no client that mirrors; write "
+                    f"{alias}.consumer.{name}, {alias}.producer.{name} or {alias}.admin.{name}"
+                )
+                self._account.warn(pair, text)
+            else:
+                self._tell(name, pair, known=mm2_property_keys.KNOWN_CLIENT_KEYS)
+        return found
+
+    def _defaults(self, top: PropertyMap) -> PropertyMap:
+        found: PropertyMap = {}
+        for name, pair in top.items():
+            if name in mm2_property_keys.CLIENT_KEYS or name == flow_keys.ENABLED.name:
+                continue
+            if (
+                name in mm2_property_keys.CONNECTOR_KEYS
+                or name in mm2_property_keys.EXTENSION_KEYS
+                or name in mm2_property_keys.BLACKLIST_KEYS
+            ):
+                if self._account.takes_key(pair, name):
+                    found[name] = pair
+            elif name in mm2_property_keys.FLOW_ONLY_KEYS or name.startswith(_NOT_TOP_LEVEL):
+                text = "has no effect: MirrorMaker 2 hands it to no flow; write "
+                spelled = "A.{}, or A->B.source.{}" if name.startswith("consumer.") else "A.{}"
+                spelled = spelled if name.startswith(_CLIENT_PREFIXES) else "A->B.{}"
+                self._account.warn(pair, text + spelled.format(name, name))
+            else:
+                self._tell(
+                    name, pair, known=mm2_property_keys.FLOW_KEYS | mm2_property_keys.CLIENT_KEYS
+                )
+        return found
+
+    def _tell(self, name: str, pair: JavaProperty, *, known: Iterable[str]) -> None:
+        """Of a key that reaches no client and no flow."""
+        if name in mm2_property_keys.REST_KEYS or name.startswith(
+            mm2_property_keys.WORKER_PREFIXES
+        ):
+            self._workers[pair.key] = pair
+        elif name in mm2_property_keys.WORKER_NAMES:
+            text = "has no effect: MirrorMaker 2 hands it to no worker; write B."
+            self._account.warn(pair, f"{text}{name}, for flows to B")
+        elif name in mm2_property_keys.IGNORED_KEYS:
+            self._account.warn(pair, mm2_property_keys.IGNORED_KEYS[name])
+        elif not self._is_of_policies(name):
+            self._account.warn_unknown(pair, name, known=known)
+
+    def _is_of_policies(self, name: str) -> bool:
+        """Of a key at the top: does it reach a policy of the user's, which may know it?"""
+        policy = flow_keys.POLICY.name
+        return name.startswith(_POLICY_PREFIX) and any(
+            key.endswith(policy) and flow_keys.is_custom_class(pair.value)
+            for key, pair in self._pairs.items()
+        )
+
+    # Flows
+
+    def _wanted(self, found: _GroupedKeys) -> list[tuple[str, str]]:
+        """Flows that the file names, and those that a top-level `enabled` switches on."""
+        named = sorted(
+            found.flows, key=lambda ends: min(pair.line for pair in found.flows[ends].values())
+        )
+        if flow_keys.ENABLED.name not in found.top:
+            return named
+        aliases = list(found.clusters)
+        every = [(one, other) for one in aliases for other in aliases if one != other]
+        return [*named, *(ends for ends in every if ends not in named)]
+
+    def _flows(
+        self, found: _GroupedKeys, plain: Mapping[str, PropertyMap], line: int
+    ) -> tuple[YamlSection, ...]:
+        sections = []
+        for source, target in self._wanted(found):
+            flow = FlowProperties(
+                source=FlowCluster(alias=source, plain=plain[source], own=found.clusters[source]),
+                target=FlowCluster(alias=target, plain=plain[target], own=found.clusters[target]),
+                own=found.flows.get((source, target), {}),
+                top=found.top,
+            )
+            taken = translate_flow(flow, self._account)
+            first = min((pair.line for pair in flow.own.values()), default=line)
+            ends = {"from": source, "to": target}
+            texts = {key: YamlScalar(text=text, line=first) for key, text in ends.items()}
+            sections.append(build_section({**texts, **taken}, first))
+        return tuple(sections)
+
+
+def build_section(values: Mapping[str, JavaProperty | YamlNode], line: int) -> YamlSection:
+    """A section with an entry for each; a pair's entry is at its own line."""
+    entries = []
+    for key, value in values.items():
+        if isinstance(value, JavaProperty):
+            node = YamlScalar(text=value.value, line=value.line)
+            entries.append(YamlEntry(key=key, line=value.line, value=node))
+        else:
+            entries.append(YamlEntry(key=key, line=value.line, value=value))
+    return YamlSection(entries=tuple(entries), line=line)
+
+
+def _build_extension_section(name: str, pairs: PropertyMap) -> YamlSection:
+    """`mm2.spark.conf.X` is X of the section `conf` in `spark`."""
+    line = min(pair.line for pair in pairs.values())
+    plain = {key: pair for key, pair in pairs.items() if not key.startswith(_SPARK_CONF)}
+    conf = {
+        key.removeprefix(_SPARK_CONF): pair
+        for key, pair in pairs.items()
+        if key.startswith(_SPARK_CONF)
+    }
+    if name != "spark" or not conf:
+        return build_section(pairs, line)
+    return build_section({**plain, "conf": build_section(conf, line)}, line)
+
+
+def _reaches_workers(name: str) -> bool:
+    """Of a key behind a cluster's alias: does it reach the workers of flows to it?"""
+    return name in mm2_property_keys.WORKER_NAMES or name.startswith(
+        mm2_property_keys.WORKER_PREFIXES
+    )
+
+
+def _is_connect_protocol(key: str) -> bool:
+    return f".{key}".endswith(f".{mm2_property_keys.SECURITY_PROTOCOL}")
+
+
+def _split_list(value: str) -> list[str]:
+    return [item.strip() for item in value.split(",") if item.strip()]
+
+
+def _rename_problem(problem: Problem, lines: Mapping[int, str], names: tuple[str, ...]) -> Problem:
+    key, place = problem.key, problem.key
+    if key == "flows":
+        text = "no flow is enabled: write A->B.enabled = true"
+        return Problem(line=problem.line, key="", text=text)
+    head, _, rest = key.partition(".")
+    if head.startswith("flows["):
+        place = names[int(head[len("flows[") : -1])] + (f".{rest}" if rest else "")
+    elif head in (_CLUSTERS_KEY, "defaults"):
+        place = rest
+    elif head in _EXTENSION_SECTIONS:
+        place = _EXTENSION_PREFIX + key
+    at = lines.get(problem.line)
+    of_a_key = head in _EXTENSION_SECTIONS or ("." in rest if head == _CLUSTERS_KEY else bool(rest))
+    if at is not None and of_a_key and at != _CLUSTERS_KEY:
+        place = at  # inherited, or mapped from another key
+    return dataclasses.replace(problem, key=place)

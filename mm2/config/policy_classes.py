@@ -1,0 +1,152 @@
+"""Replication policy and filters of a configuration: shipped ones or Python classes.
+
+A custom class is created without arguments; its `configure(props)`, if it has one, gets the
+connector's whole configuration. A policy best derives from `DefaultReplicationPolicy`. A
+filter has `should_replicate_topic(topic)`, `should_replicate_group(group)`, or
+`should_replicate_config_property(name)` and `should_replicate_source_default(name)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from connect_runtime.api import config_types
+from connect_runtime.api.errors import ConfigError
+from connect_runtime.base.bounded_regex import PatternError
+from mm2.config import java_classes, keys
+from mm2.topics import filters
+from mm2.topics.filters import (
+    ConfigPropertyFilter,
+    CustomConfigPropertyFilter,
+    CustomNameFilter,
+    DefaultConfigPropertyFilter,
+    NameFilter,
+    NamePatterns,
+    TopicOrGroupFilter,
+)
+from mm2.topics.naming import (
+    CustomReplicationPolicy,
+    DefaultReplicationPolicy,
+    IdentityReplicationPolicy,
+    ReplicationPolicy,
+)
+
+_POLICY_METHODS = (
+    *("format_remote_topic", "topic_source", "upstream_topic", "offset_syncs_topic"),
+    *("checkpoints_topic", "is_checkpoints_topic", "is_mm2_internal_topic", "renames_topics"),
+)
+ParsedConfig = Mapping[str, Any]
+"""Values of defined keys, as `ConfigDef.parse` gives them."""
+
+
+def build_policy(props: Mapping[str, str], found: ParsedConfig) -> ReplicationPolicy:
+    """Raises `ConfigError`."""
+    of = found[keys.POLICY]
+    name = java_classes.get_java_name(of)
+    if name is None:
+        made = _create_custom(keys.POLICY, of, parts=_POLICY_METHODS, props=props)
+        return CustomReplicationPolicy(config_types.get_class_name(of), made)
+    given = found[keys.SEPARATOR]
+    same = found[keys.INTERNAL_SEPARATOR]
+    renaming = DefaultReplicationPolicy(separator=given, internal_separator=given if same else ".")
+    if name == java_classes.DEFAULT_POLICY:
+        return renaming
+    if name == java_classes.IDENTITY_POLICY:
+        return IdentityReplicationPolicy(
+            source_alias=props.get(keys.SOURCE_ALIAS), defaults=renaming
+        )
+    raise _unknown_class_error(
+        keys.POLICY, name, (java_classes.DEFAULT_POLICY, java_classes.IDENTITY_POLICY)
+    )
+
+
+def build_topic_filter(props: Mapping[str, str], found: ParsedConfig) -> TopicOrGroupFilter:
+    """Raises `ConfigError`. Of a connector that does not know `build_topic_filter` its text counts
+    all the same, as in Java (checkpoints)."""
+    of = found[keys.TOPIC_FILTER]
+    if java_classes.get_java_name(of) is None:
+        made = _create_custom(keys.TOPIC_FILTER, of, parts=("should_replicate_topic",), props=props)
+        return CustomNameFilter(config_types.get_class_name(of), made.should_replicate_topic)
+    _require_shipped(keys.TOPIC_FILTER, of, java_classes.TOPIC_FILTER)
+    return NameFilter(
+        include=compile_patterns(keys.TOPICS, parse_list(keys.TOPICS, props)),
+        exclude=compile_patterns(keys.TOPICS_EXCLUDE, parse_list(keys.TOPICS_EXCLUDE, props)),
+    )
+
+
+def build_group_filter(props: Mapping[str, str], found: ParsedConfig) -> TopicOrGroupFilter:
+    """Raises `ConfigError`."""
+    of = found[keys.GROUP_FILTER]
+    if java_classes.get_java_name(of) is None:
+        made = _create_custom(keys.GROUP_FILTER, of, parts=("should_replicate_group",), props=props)
+        return CustomNameFilter(config_types.get_class_name(of), made.should_replicate_group)
+    _require_shipped(keys.GROUP_FILTER, of, java_classes.GROUP_FILTER)
+    return NameFilter(
+        include=compile_patterns(keys.GROUPS, found[keys.GROUPS]),
+        exclude=compile_patterns(keys.GROUPS_EXCLUDE, found[keys.GROUPS_EXCLUDE]),
+    )
+
+
+def build_property_filter(props: Mapping[str, str], found: ParsedConfig) -> ConfigPropertyFilter:
+    """Raises `ConfigError`. `use.defaults.from` is `source` or anything else, as in Java."""
+    of = found[keys.PROPERTY_FILTER]
+    if java_classes.get_java_name(of) is None:
+        parts = ("should_replicate_config_property", "should_replicate_source_default")
+        made = _create_custom(keys.PROPERTY_FILTER, of, parts=parts, props=props)
+        return CustomConfigPropertyFilter(
+            config_types.get_class_name(of),
+            made.should_replicate_config_property,
+            made.should_replicate_source_default,
+        )
+    _require_shipped(keys.PROPERTY_FILTER, of, java_classes.PROPERTY_FILTER)
+    return DefaultConfigPropertyFilter(
+        exclude=compile_patterns(keys.PROPERTIES_EXCLUDE, found[keys.PROPERTIES_EXCLUDE]),
+        source_defaults=(props.get(keys.USE_DEFAULTS_FROM) or "").strip() == "source",
+    )
+
+
+def parse_list(key: str, props: Mapping[str, str]) -> list[str]:
+    """Raises `ConfigError`. A key of the source connector, whichever connector asks."""
+    definition = keys.SOURCE_KEYS.keys[key]
+    value = config_types.parse_value(key, props[key], definition.type) if key in props else None
+    definition.ensure_valid(value if key in props else definition.default)
+    return list(definition.default if value is None else value)
+
+
+def compile_patterns(key: str, items: Sequence[str]) -> NamePatterns:
+    """Raises `ConfigError`: an expression that Python cannot match as Java would."""
+    try:
+        return filters.compile_patterns(items, key=key)
+    except PatternError as error:
+        raise config_types.invalid(key, error.pattern, error.reason) from None
+
+
+def _create_custom(key: str, of: type, *, parts: Sequence[str], props: Mapping[str, str]) -> Any:
+    missing = [part for part in parts if not hasattr(of, part)]
+    if missing:
+        raise config_types.invalid(key, config_types.get_class_name(of), f"it has no {missing[0]}")
+    try:
+        made = of()
+        if hasattr(made, "configure"):
+            made.configure(props)
+    except ConfigError:
+        raise
+    except Exception as error:  # the user's code may raise anything
+        raise config_types.invalid(
+            key,
+            config_types.get_class_name(of),
+            f"it cannot be made: {type(error).__name__}: {error}",
+        ) from error
+    return made
+
+
+def _require_shipped(key: str, of: type, name: str) -> None:
+    found = java_classes.get_java_name(of)
+    if found != name:
+        raise _unknown_class_error(key, found, (name,))
+
+
+def _unknown_class_error(key: str, name: object, allowed: Sequence[str]) -> ConfigError:
+    told = ", ".join(allowed)
+    return config_types.invalid(key, name, f"it has to be {told}, or a Python class")

@@ -1,0 +1,114 @@
+"""Reads the section `spark`: where copy processes run, and Spark's own settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TypeVar
+
+from connect_runtime.config import config_errors
+from connect_runtime.config.yaml_file import YamlSection
+from mm2.config import engine_config, value_types
+from mm2.config.engine_config import EngineSettings
+from mm2.config.section_reader import (
+    ConfigOption,
+    FreeKeyText,
+    PlainYaml,
+    ProblemCollector,
+    SectionReader,
+)
+from mm2.config.value_types import ValueType
+
+T = TypeVar("T")
+
+_ENGINE = ConfigOption(name="engine", kind=value_types.choice("spark", "inline"), default="spark")
+_MASTER = ConfigOption(
+    name="master",
+    kind=engine_config.MASTER,
+    default=engine_config.LOCAL_MASTER,
+)
+_APP_NAME = ConfigOption(name="app.name", kind=value_types.text(), default="mm2")
+_UI = ConfigOption(name="ui", kind=value_types.boolean(), default="false")
+_CONTROL_HOST = ConfigOption(name="control.host", kind=engine_config.HOST, default=None)
+_CONTROL_PORT = ConfigOption(name="control.port", kind=engine_config.PORT, default="0")
+_PYTHON = ConfigOption(
+    name="python", kind=value_types.text("the path of an interpreter"), default=None
+)
+_INSECURE = ConfigOption(name="allow.insecure.spark", kind=value_types.boolean(), default="false")
+_CONF = "conf"
+# As Spark's own `spark.redaction.regex`.
+_SENSITIVE = re.compile("(?i)secret|password|token|access[.]?key")
+
+
+def read_spark(
+    account: ProblemCollector, section: YamlSection
+) -> tuple[EngineSettings, Mapping[str, PlainYaml]]:
+    """The settings, and their texts for people; mistakes are noted and stay at their default."""
+    found = SectionReader(account, section, path="spark")
+    conf = _read_conf(found)
+    spark = EngineSettings(
+        engine=found.get(_ENGINE),
+        master=found.get(_MASTER),
+        app_name=found.get(_APP_NAME),
+        conf={**{name: given.text for name, given in conf.items()}, **_read_driver(found)},
+        ui=found.get(_UI),
+        control_host=found.optional(_CONTROL_HOST),
+        control_port=found.get(_CONTROL_PORT),
+        python=found.optional(_PYTHON),
+        allow_insecure_spark=found.get(_INSECURE),
+    )
+    found.finish(refused={})
+    _check_security(account, spark, conf)
+    return spark, found.effective
+
+
+def _read_conf(found: SectionReader) -> dict[str, FreeKeyText]:
+    conf: dict[str, FreeKeyText] = {}
+    shown: dict[str, str] = {}
+    for name, given in found.texts(_CONF).items():
+        key = f"spark.{_CONF}.{name}"
+        if name in engine_config.RESERVED_SPARK_CONF:
+            found.account.note(given.line, key, engine_config.RESERVED_SPARK_CONF[name])
+        elif not name.startswith("spark."):
+            text = "is no Spark setting: their names begin with spark."
+            found.account.note(given.line, key, text, nearest=f"spark.{name}")
+        else:
+            conf[name] = given
+            secret = given.secret or _SENSITIVE.search(name)
+            shown[name] = config_errors.HIDDEN_VALUE if secret else given.text
+    if shown:
+        found.effective[_CONF] = shown
+    return conf
+
+
+def _read_driver(found: SectionReader) -> dict[str, str]:
+    """How executors reach the driver: short keys for what a cluster nearly always needs."""
+    hosts = {
+        name: found.optional(_conf_option(name, engine_config.HOST))
+        for name in engine_config.DRIVER_HOSTS
+    }
+    ports = {
+        name: found.optional(_conf_option(name, engine_config.PORT))
+        for name in engine_config.DRIVER_PORTS
+    }
+    given = {**hosts, **{name: port and str(port) for name, port in ports.items()}}
+    return {f"spark.{name}": value for name, value in given.items() if value}
+
+
+def _conf_option(name: str, kind: ValueType[T]) -> ConfigOption[T]:
+    return ConfigOption(name=name, kind=kind, default=None)
+
+
+def _check_security(
+    account: ProblemCollector, spark: EngineSettings, conf: Mapping[str, FreeKeyText]
+) -> None:
+    """Report where the file switches off what the engine switches on."""
+    for name in spark.required_security:
+        if name in conf and conf[name].text.lower() != "true":
+            account.note(
+                conf[name].line,
+                f"spark.{_CONF}.{name}",
+                f"would leave the connections of {spark.name} unauthenticated or unencrypted",
+                given=config_errors.HIDDEN_VALUE if conf[name].secret else conf[name].text,
+                allowed="true, or allow.insecure.spark: true",
+            )

@@ -1,0 +1,249 @@
+"""Types of configuration values: what a text may be, how it is parsed, what is allowed.
+
+Texts are read as Kafka's `ConfigDef` reads them: trimmed, booleans true or false in any case.
+Parsers raise `ValueError`; the constants `*_ALLOWED` and `allowed` say what may be given.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from mm2.config import java_classes
+from mm2.topics import filters
+from mm2.topics.filters import NamePatterns
+from mm2.topics.flow_config import StartAt, StartPosition, TopicThrottle
+
+MAX_TIMESTAMP_MS = 253_402_300_799_999
+"""The end of the year 9999 (UTC), milliseconds since 1970: no later time can be told to people."""
+MIN_RATE_BYTES_S = 1_000
+"""Less than this could not move a batch in any time that somebody waits."""
+START_ALLOWED = "earliest, latest, or a time with its zone such as 2026-01-31T08:00:00Z"
+NO_LIMIT = "none"
+RATE_ALLOWED = f"bytes per second from {MIN_RATE_BYTES_S}: 500kB, 20MB, 1GiB and the like"
+LIMIT_ALLOWED = f"{RATE_ALLOWED}, or {NO_LIMIT}"
+
+_RATE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) *([A-Za-z]*)(?:/s)?")
+_RATE_FACTORS = {
+    "": 1,
+    "b": 1,
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+}
+
+
+def parse_byte_rate(text: str) -> int:
+    """Bytes per second: `500kB`, `20MB`, `1GiB`, with or without `/s`."""
+    found = _RATE.fullmatch(text.strip())
+    factor = _RATE_FACTORS.get(found[2].lower()) if found else None
+    rate = int(float(found[1]) * factor) if found and factor else 0
+    if rate < MIN_RATE_BYTES_S:
+        raise ValueError(text)
+    return rate
+
+
+def parse_topic_throttle(text: str) -> TopicThrottle:
+    """`EXPRESSION=RATE`."""
+    expression, _, rate = text.rpartition("=")
+    if not expression.strip():
+        raise ValueError(text)
+    return TopicThrottle(filters.compile_patterns((expression,)), parse_byte_rate(rate))
+
+
+def parse_throttle(text: str) -> int:
+    """As `parse_byte_rate`, or `none`: 0."""
+    return 0 if text.strip().lower() == NO_LIMIT else parse_byte_rate(text)
+
+
+def parse_start_position(text: str) -> StartPosition:
+    """Where a partition without any progress begins."""
+    if text.lower() in (StartAt.EARLIEST.value, StartAt.LATEST.value):
+        return StartPosition(StartAt(text.lower()))
+    moment = datetime.datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError("no zone")
+    since_epoch = moment - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    milliseconds = since_epoch // datetime.timedelta(milliseconds=1)
+    if not 0 <= milliseconds <= MAX_TIMESTAMP_MS:
+        raise ValueError("before 1970, or after 9999")
+    return StartPosition(StartAt.TIMESTAMP, milliseconds)
+
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class RefusedValueError(ValueError):
+    """A text that cannot be used for a reason that `allowed` does not tell."""
+
+
+class ValueType(Protocol[T_co]):
+    """How one setting's text is understood."""
+
+    @property
+    def allowed(self) -> str:
+        """What may be given, for people."""
+        ...
+
+    @property
+    def is_list(self) -> bool:
+        """Are several values taken, as a YAML list or separated by commas?"""
+        ...
+
+    def parse(self, texts: tuple[str, ...]) -> T_co:
+        """`texts` has exactly one item unless `is_list`. Raises `ValueError`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SingleValue(Generic[T]):
+    """A single value, read by `read` from trimmed text."""
+
+    allowed: str
+    read: Callable[[str], T]
+
+    @property
+    def is_list(self) -> bool:
+        return False
+
+    def parse(self, texts: tuple[str, ...]) -> T:
+        (text,) = texts
+        return self.read(text.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class PatternListType:
+    """A list of regular expressions."""
+
+    allowed: str = "regular expressions, as a YAML list or separated by commas"
+
+    @property
+    def is_list(self) -> bool:
+        return True
+
+    def parse(self, texts: tuple[str, ...]) -> NamePatterns:
+        return filters.compile_patterns(texts)
+
+
+@dataclass(frozen=True, slots=True)
+class TextListType:
+    """A list of any texts."""
+
+    allowed: str = "texts, as a YAML list or separated by commas"
+
+    @property
+    def is_list(self) -> bool:
+        return True
+
+    def parse(self, texts: tuple[str, ...]) -> tuple[str, ...]:
+        return texts
+
+
+@dataclass(frozen=True, slots=True)
+class TopicThrottleListType:
+    """A list of `EXPRESSION=RATE`."""
+
+    allowed: str = "EXPRESSION=RATE, such as orders.*=5MB, as a YAML list or separated by commas"
+
+    @property
+    def is_list(self) -> bool:
+        return True
+
+    def parse(self, texts: tuple[str, ...]) -> tuple[TopicThrottle, ...]:
+        return tuple(parse_topic_throttle(text) for text in texts)
+
+
+def text(allowed: str = "text") -> SingleValue[str]:
+    return SingleValue(allowed, _parse_not_blank)
+
+
+def boolean() -> SingleValue[bool]:
+    return SingleValue("true or false", _parse_boolean)
+
+
+def integer(least: int, most: int | None = None, *, or_minus_one: bool = False) -> SingleValue[int]:
+    """A whole number from `least` to `most`, or -1 where that has a meaning of its own."""
+    words = f"a whole number from {least}" + (f" to {most}" if most is not None else " up")
+    words += ", or -1" if or_minus_one else ""
+
+    def read(value: str) -> int:
+        number = int(value) if re.fullmatch(r"[+-]?[0-9]{1,19}", value) else None
+        fits = number is not None and number >= least and (most is None or number <= most)
+        if number is None or not (fits or (or_minus_one and number == -1)):
+            raise ValueError(value)
+        return number
+
+    return SingleValue(words, read)
+
+
+def byte_rate() -> SingleValue[int]:
+    """Bytes per second: `500kB`, `20MB`, `1GiB`, with or without `/s`."""
+    return SingleValue(RATE_ALLOWED, parse_byte_rate)
+
+
+def choice(*names: str) -> SingleValue[str]:
+    """One of `names`, in any case; the answer is spelled as in `names`."""
+
+    def read(value: str) -> str:
+        for name in names:
+            if value.lower() == name.lower():
+                return name
+        raise ValueError(value)
+
+    return SingleValue(" or ".join(names), read)
+
+
+def plugin_class(*names: str) -> SingleValue[str]:
+    """One of `names`, as in `choice`, or a class of Python, which is imported."""
+    shipped = choice(*names)
+
+    def read(value: str) -> str:
+        try:
+            return shipped.read(value)
+        except ValueError:
+            if not java_classes.is_python_class_name(value):
+                raise
+        try:
+            java_classes.import_class(value)
+        except LookupError as error:
+            raise RefusedValueError(str(error)) from error
+        return value
+
+    return SingleValue(f"{shipped.allowed}, or a Python class: package.module:Class", read)
+
+
+def text_matching(pattern: str, allowed: str) -> SingleValue[str]:
+    """Text that matches the whole regular expression `pattern`."""
+
+    def read(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise ValueError(value)
+        return value
+
+    return SingleValue(allowed, read)
+
+
+def start_position() -> SingleValue[StartPosition]:
+    return SingleValue(START_ALLOWED, parse_start_position)
+
+
+def _parse_not_blank(value: str) -> str:
+    if not value:
+        raise ValueError(value)
+    return value
+
+
+def _parse_boolean(value: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        raise ValueError(value)
+    return value.lower() == "true"

@@ -1,0 +1,147 @@
+"""MirrorHeartbeatConnector and its task: one heartbeat per interval, byte for byte Java's.
+
+The heartbeats topic is created on `target.cluster.*`. Records are written by the worker's
+producer, which must write to that cluster (`producer.override.*` can redirect it), as in Java.
+
+Records have the bytes of MirrorMaker 2's dedicated mode, whatever converters the worker has. On
+a Connect worker, Java's connector depends on the worker's converters and writes records that no
+MirrorMaker client can read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from connect_runtime.api import schema
+from connect_runtime.api.config_def import ConfigDef, ConfigValue
+from connect_runtime.api.connector import SourceConnector
+from connect_runtime.api.errors import ConfigError
+from connect_runtime.api.records import SourceOffset, SourceRecord
+from connect_runtime.api.task import SourceTask, Task
+from mm2.config import client_roles, connector_checks, java_classes, keys, mirror_connector_config
+from mm2.connectors import connect_offsets, connector_clients, heartbeat_schedule, internal_topics
+from mm2.connectors.connector_clients import AdminFactory
+from mm2.connectors.heartbeat_schedule import HeartbeatSchedule
+from mm2.connectors.internal_topics import Mm2InternalTopic
+from mm2.formats import mm2_records
+from mm2.formats.mm2_records import Heartbeat
+from mm2.kafka.client_interfaces import Admin
+from mm2.topics import naming
+
+POLL_INTERVAL_S = 1.0
+"""No poll waits longer, whatever the interval: only between polls can the task be paused."""
+
+
+class MirrorHeartbeatTask(SourceTask):
+    """Java's of the same name. It reads no offsets, and those of its records never change."""
+
+    def __init__(self) -> None:
+        self._plan: HeartbeatSchedule | None = None
+        self._due_s = 0.0
+
+    def version(self) -> str:
+        return java_classes.KAFKA_VERSION
+
+    def start(self, props: Mapping[str, str]) -> None:
+        """Raises `ConfigError`."""
+        config = mirror_connector_config.parse_heartbeat(props)
+        if config.interval_s is None:
+            raise ConfigError("the task of a connector that writes no heartbeats")
+        self._plan = HeartbeatSchedule(
+            source=config.common.source,
+            target=config.common.target,
+            interval_s=config.interval_s,
+        )
+        self._due_s = self._plan.next_s(None, self.context.clock.now_s())
+
+    def stop(self) -> None:
+        """There is nothing to release."""
+
+    def poll(self) -> Sequence[SourceRecord] | None:
+        assert self._plan is not None, "it was not started"
+        clock = self.context.clock
+        left_s = self._due_s - clock.now_s()
+        if left_s > 0 and self.context.wait(min(left_s, POLL_INTERVAL_S)):
+            return None
+        now_s = clock.now_s()
+        if now_s < self._due_s:
+            return None
+        self._due_s = self._plan.next_s(now_s, now_s)
+        return [_build_heartbeat_record(self._plan, clock.wall_ms())]
+
+
+def _build_heartbeat_record(plan: HeartbeatSchedule, at_ms: int) -> SourceRecord:
+    beat = Heartbeat(source=plan.source, target=plan.target, at_ms=at_ms)
+    key, value = mm2_records.encode_heartbeat(beat)
+    return SourceRecord(
+        topic=plan.topic,
+        kafka_partition=heartbeat_schedule.HEARTBEATS_PARTITION,
+        key_schema=schema.BYTES_SCHEMA,
+        key=key,
+        value_schema=schema.BYTES_SCHEMA,
+        value=value,
+        timestamp=at_ms,
+        source_partition=plan.source_partition,
+        source_offset=heartbeat_schedule.HEARTBEAT_OFFSET,
+    )
+
+
+_ADMIN_CLIENT_ID_SUFFIX = "heartbeats-target-admin"
+
+
+class MirrorHeartbeatConnector(SourceConnector):
+    """Java's of the same name."""
+
+    default_converter = connector_checks.BYTE_ARRAY_CONVERTER
+
+    def __init__(self, make_admin: AdminFactory = connector_clients.create_admin) -> None:
+        self._make_admin = make_admin
+        self._admin: Admin | None = None
+        self._interval_s: float | None = None
+
+    def version(self) -> str:
+        return java_classes.KAFKA_VERSION
+
+    def config(self) -> ConfigDef:
+        return mirror_connector_config.HEARTBEAT_CONFIG_DEF
+
+    def validate(self, props: Mapping[str, str]) -> list[ConfigValue]:
+        return mirror_connector_config.validate_heartbeat(props)
+
+    def start(self, props: Mapping[str, str]) -> None:
+        """Raises `ConfigError`, and `FatalError` where the target refuses the topic, or us."""
+        super().start(props)
+        config = mirror_connector_config.parse_heartbeat(props)
+        self._interval_s = config.interval_s
+        self._admin = self._make_admin(
+            config.common,
+            client_roles.TARGET_ADMIN,
+            use=_ADMIN_CLIENT_ID_SUFFIX,
+            clock=self.context.clock,
+        )
+        internal_topics.create_topic(
+            Mm2InternalTopic(
+                name=naming.HEARTBEATS_TOPIC,
+                replication_factor=config.topic_factor,
+                factor_key=keys.HEARTBEATS_FACTOR,
+            ),
+            self._admin,
+            timeout_s=config.common.admin_timeout_s,
+            wait=self.context.wait,
+        )
+
+    def stop(self) -> None:
+        if self._admin is not None:
+            self._admin.close()
+            self._admin = None
+
+    def task_class(self) -> type[Task]:
+        return MirrorHeartbeatTask
+
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        return heartbeat_schedule.build_task_configs(self.props, self._interval_s)
+
+    def alter_offsets(self, props: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
+        """Nobody reads them: it is enough that they are of the right form."""
+        connect_offsets.check_heartbeat_offsets(offsets)
+        return True

@@ -1,0 +1,107 @@
+"""Reads how far a task's partitions are replicated according to Connect offsets and offset syncs.
+
+Java MirrorMaker 2 and mm2 both write these topics. Whoever wrote them, what they state was
+acknowledged by the target.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from connect_runtime.api.plugin_context import OffsetReader
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.base.timing import Clock
+from connect_runtime.kafka.client_errors import NotAuthorizedError, TopicMissingError
+from mm2.connectors import connect_offsets
+from mm2.connectors.stall_log import RateLimitedWarnings
+from mm2.formats import mm2_records
+from mm2.kafka import state_topic_reader
+from mm2.kafka.client_interfaces import LogTruncatedError, TopicTail
+from mm2.replication.java_retrace import JavaOffsetSyncs
+from mm2.replication.recovery_instructions import JavaMirrorProgress
+
+READ_TIMEOUT_S = 3.0
+READING_OFFSET_SYNCS = "reading offset syncs"
+_LOG = logging.getLogger(__name__)
+
+
+class JavaProgressReader:
+    """One thread's; `read` is a `flow_ledger.ReadJava`."""
+
+    def __init__(
+        self,
+        alias: str,
+        share: Collection[TopicPartition],
+        *,
+        offsets: OffsetReader,
+        syncs: Callable[[], TopicTail] | None,
+        clock: Clock,
+    ) -> None:
+        """`alias` is the source's; `syncs` None: the flow writes none."""
+        self._alias = alias
+        self._share = frozenset(share)
+        self._offsets = offsets
+        self._connect = syncs
+        self._tail: TopicTail | None = None
+        self._syncs: dict[TopicPartition, JavaOffsetSyncs] = {}
+        self._complaints = RateLimitedWarnings(_LOG, clock=clock)
+
+    def read(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, JavaMirrorProgress]:
+        """Both topics are read to their ends. Raises `ConnectError`."""
+        wanted = sorted(partitions)
+        stored: Sequence[Mapping[str, object] | None] = self._offsets.offsets(
+            [connect_offsets.build_source_partition(self._alias, each) for each in wanted]
+        )
+        self._read_syncs()
+        found = {
+            each: self._progress(each, connect_offsets.read_next_offset(offset))
+            for each, offset in zip(wanted, stored, strict=True)
+        }
+        return {name: each for name, each in found.items() if each is not None}
+
+    def close(self) -> None:
+        tail, self._tail = self._tail, None
+        if tail is not None:
+            tail.close()
+
+    def _progress(
+        self, partition: TopicPartition, next_offset: int | None
+    ) -> JavaMirrorProgress | None:
+        syncs = self._syncs.get(partition, JavaOffsetSyncs())
+        if next_offset is None:
+            return JavaMirrorProgress(next_offset=0) if syncs else None
+        return JavaMirrorProgress(next_offset=next_offset, sync=syncs.below(next_offset))
+
+    def _read_syncs(self) -> None:
+        """Who may not read them, or has none, goes on without: as if none had been written."""
+        if self._connect is None:
+            return
+        if self._tail is None:
+            self._tail = self._connect()
+        try:
+            found = self._tail.read_to_end(READ_TIMEOUT_S)
+        except (TopicMissingError, NotAuthorizedError) as error:
+            self._complaints.say(
+                READING_OFFSET_SYNCS, f"{error}; what Java mirrored is paired without them"
+            )
+            return
+        except LogTruncatedError:
+            self.close()
+            self._syncs = {}
+            raise
+        state_topic_reader.apply_records(found, self._note)
+
+    def _note(self, key: bytes, value: bytes | None) -> None:
+        """Raises `schema_fields.MalformedRecordError`."""
+        name = mm2_records.decode_offset_sync_key(key)
+        if name not in self._share:
+            return
+        if value is None:
+            self._syncs.pop(name, None)
+            return
+        sync = mm2_records.decode_offset_sync(key, value)
+        known = self._syncs.setdefault(name, JavaOffsetSyncs())
+        known.apply(sync.upstream, sync.downstream)

@@ -1,0 +1,214 @@
+"""Entry point of a copy process: connect to the driver, receive the configuration, copy, exit.
+
+Runs in the Python process of a Spark task, or in a thread of the driver (`inline`). It imports
+nothing that an executor does not need. Configuration and credentials come over the control
+channel only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from random import Random
+from typing import Any
+
+from connect_runtime.api import config_types
+from connect_runtime.network.cluster_connections import ClusterConnections
+from connect_runtime.network.transport import BufferPool, Poller
+from connect_runtime.system.clock import SystemClock
+from mm2.copier import client_properties, control_messages
+from mm2.copier.control_client import ControlClient
+from mm2.copier.control_messages import ClusterAccess, ConfigureCopy, CopyEndpoints
+from mm2.copier.copy_loop import CopyLoop
+from mm2.copier.driver_client import DriverClient
+from mm2.replication import record_transforms
+from mm2.replication.record_transforms import TransformChain, TransformChainError
+
+CONNECT_TIMEOUT_S = 15.0
+CONFIGURE_TIMEOUT_S = 30.0
+CLOSE_TIMEOUT_S = 2.5
+POLL_INTERVAL_S = 0.25
+BUFFER_POOL_BYTES = 64 * 1024 * 1024
+
+_log = logging.getLogger(__name__)
+
+
+class CopyProcess:
+    """Owns the channel and the loop; ends when the worker says so, falls silent or is gone."""
+
+    def __init__(self, address: str, token: bytes) -> None:
+        self._clock = SystemClock()
+        self._poller = Poller()
+        self._channel = ControlClient(
+            address,
+            token,
+            self._poller,
+            now=self._clock,
+            on_message=self._on_message,
+            on_closed=self._on_closed,
+        )
+        self._link = DriverClient(self._channel)
+        self._random = Random()  # noqa: S311 - jitter, not secrets
+        self._reach: CopyEndpoints | None = None
+        self._settings: ConfigureCopy | None = None
+        self._loop: CopyLoop | None = None
+        self._chain: TransformChain | None = None
+        self._paused = False
+        self._clusters: list[ClusterConnections] = []
+        self._heard_at_s = 0.0
+        self._gone = ""
+        self._stop_at_s = float("inf")
+
+    def run(self) -> None:
+        """Until the worker says stop, or is gone. Raises `ConnectFailedError`."""
+        self._channel.connect(CONNECT_TIMEOUT_S)
+        self._heard_at_s = self._clock.now_s()
+        try:
+            self._await_settings()
+            if self._settings is not None:
+                self._copy(self._settings)
+        finally:
+            self._channel.close()
+            if self._chain is not None:
+                self._chain.close()
+            for each in self._clusters:
+                each.close()
+            self._poller.close()
+
+    def _await_settings(self) -> None:
+        """A worker that has nothing to copy yet says so now and then."""
+        while self._settings is None and not self._gone:
+            if self._clock.now_s() > self._heard_at_s + CONFIGURE_TIMEOUT_S:
+                self._gone = "the worker did not say what to copy"
+            now_s = self._clock.now_s()
+            due_s = min((each.tick(now_s) for each in self._clusters), default=POLL_INTERVAL_S)
+            self._poller.poll(min(due_s, POLL_INTERVAL_S))
+            self._reach_ahead()
+
+    def _reach_ahead(self) -> None:
+        if self._reach is not None and not self._clusters:
+            self._clusters = self._connect(self._reach.source, self._reach.target)
+            self._clusters[0].want_topics(self._reach.topics)
+            self._clusters[1].want_topics(self._reach.mirrors)
+
+    def _copy(self, settings: ConfigureCopy) -> None:
+        try:
+            self._chain = record_transforms.create_chain(
+                settings.transforms, load=config_types.load_class
+            )
+        except TransformChainError as error:  # not to be imported here, say
+            self._tell_end(str(error), fatal=str(error))
+            return
+        loop = self._build(settings)
+        self._loop = loop
+        self._pause()
+        ended = ""
+        while not ended:
+            loop.run_once()
+            ended = self._ended(loop)
+        _log.info("%s task %d: copy ends: %s", settings.flow, settings.task, ended)
+        if not self._gone:
+            loop.send_gauges()
+            self._tell_end(ended, fatal=loop.fatal)
+
+    def _tell_end(self, reason: str, *, fatal: str) -> None:
+        self._channel.send({"type": "ended", "reason": reason, "fatal": fatal})
+        self._channel.drain(1.0)
+
+    def _build(self, settings: ConfigureCopy) -> CopyLoop:
+        wanted = settings.source, settings.target
+        before = self._reach
+        if not self._clusters or before is None or (before.source, before.target) != wanted:
+            for each in self._clusters:
+                each.close()
+            self._clusters = self._connect(*wanted)
+        return CopyLoop(
+            settings,
+            source=self._clusters[0],
+            target=self._clusters[1],
+            link=self._link,
+            selector=self._poller,
+            now=self._clock,
+            random=self._random,
+            chain=self._chain,
+        )
+
+    def _connect(self, *sides: ClusterAccess) -> list[ClusterConnections]:
+        pool = BufferPool(BUFFER_POOL_BYTES)
+        return [
+            ClusterConnections(
+                client_properties.read_connection_settings(access),
+                poller=self._poller,
+                clock=self._clock,
+                random=self._random,
+                pool=pool,
+            )
+            for access in sides
+        ]
+
+    def _ended(self, loop: CopyLoop) -> str:
+        """Why the copy must end now, "" while it goes on."""
+        now_s = self._clock.now_s()
+        if self._gone:
+            return self._gone
+        if now_s - self._heard_at_s > control_messages.PEER_TIMEOUT_S:
+            self._gone = (
+                f"nothing was heard from the worker for {control_messages.PEER_TIMEOUT_S:.0f} s"
+            )
+            return self._gone
+        if loop.fatal:
+            return loop.fatal
+        if self._stop_at_s < float("inf") and (loop.closed or now_s >= self._stop_at_s):
+            return "stopped" if loop.closed else "stopped before everything was settled"
+        return ""
+
+    def _on_closed(self, reason: str) -> None:
+        self._gone = self._gone or f"the worker is gone: {reason}"
+
+    def _on_message(self, message: dict[str, Any]) -> None:
+        self._heard_at_s = self._clock.now_s()
+        if self._link.received(message):
+            return
+        match message["type"]:
+            case "reach":
+                self._reach = control_messages.decode_endpoints(message)
+            case "configure":
+                self._settings = control_messages.decode_configure(message)
+            case "beat":
+                pass
+            case "pause" | "resume" as kind:
+                self._paused = kind == "pause"
+                self._pause()
+            case "pause_topics":
+                self._change(paused_topics=frozenset(message["topics"]))
+                self._pause()
+            case "throttle":
+                self._throttle(message)
+            case "stop":
+                self._stop(message.get("deadline_s", CLOSE_TIMEOUT_S))
+
+    def _throttle(self, message: dict[str, Any]) -> None:
+        self._change(throttle_bytes_s=message["bytes_per_s"], topic_throttles=message["topics"])
+        if self._loop is not None:
+            self._loop.throttle(message["bytes_per_s"], message["topics"])
+
+    def _change(self, **settings: Any) -> None:
+        """It may come right behind the settings: to a copy that waited for a slot, say."""
+        if self._settings is not None:
+            self._settings = dataclasses.replace(self._settings, **settings)
+
+    def _pause(self) -> None:
+        if self._loop is not None and self._settings is not None:
+            self._loop.pause(paused=self._paused, topics=self._settings.paused_topics)
+
+    def _stop(self, deadline_s: float) -> None:
+        self._stop_at_s = self._clock.now_s() + deadline_s
+        if self._loop is not None:
+            self._loop.begin_close()
+        else:
+            self._gone = "stopped before it began"
+
+
+def run(address: str, token: bytes, _attempt: int) -> None:
+    """Entry of an engine (`engine.COPY_ENTRY`)."""
+    CopyProcess(address, token).run()

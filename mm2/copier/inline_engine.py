@@ -1,0 +1,142 @@
+"""Engine that runs copies as threads of the driver: for tests, and for small machines without Java.
+
+All copies share one interpreter, so they share one core. A thread cannot be killed: `cancel`
+relies on the copy to end when its channel closes, which the driver does first.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+
+from connect_runtime.base.timing import Clock, Deadline
+from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from mm2.copier import engine
+from mm2.copier.engine import CopyJob, CopyProgress, CopyState, EngineState, SlotUsage
+
+INLINE_SLOTS = 64
+
+_CANCELLED_REASON = "cancelled"
+_STOPPED_REASON = "the engine has stopped"
+
+
+class InlineCopy:
+    """The handle of one copy on a thread. `wait` after `cancel` tells whether it obeyed."""
+
+    def __init__(self, copy: CopyJob) -> None:
+        self.copy = copy
+        self.progress = CopyProgress()
+
+    @property
+    def state(self) -> CopyState:
+        return self.progress.state
+
+    @property
+    def error(self) -> str | None:
+        return self.progress.error
+
+    def cancel(self) -> None:
+        """Ends a copy that waits; one that runs ends when its channel is closed."""
+        if self.state is CopyState.WAITING_FOR_SLOT:
+            self.progress.ended(_CANCELLED_REASON)
+
+    def wait(self, timeout_s: float) -> bool:
+        return self.progress.wait(timeout_s)
+
+    def run(self, stop: threading.Event) -> None:
+        """The body of the thread."""
+        try:
+            engine.resolve_entry(self.copy.entry)(self.copy.address, self.copy.token, 0)
+        except Exception as error:  # noqa: BLE001 - the copy's failure is its handle's, as on Spark
+            self.progress.ended(f"{type(error).__name__}: {error}")
+        else:
+            self.progress.ended(None)
+        finally:
+            stop.set()
+
+
+class InlineEngine:
+    """Implements `CopyEngine`."""
+
+    def __init__(self, *, now: Clock, slots: int = INLINE_SLOTS) -> None:
+        self._now = now
+        self._slots = slots
+        self._state = EngineState.STARTING
+        self._lock = threading.Lock()
+        self._waiting: list[InlineCopy] = []
+        self._running: list[InlineCopy] = []
+        self._numbers = itertools.count(1)
+        self._threads = ThreadGroup(on_unasked_end=_ignore_thread_end)
+
+    @property
+    def state(self) -> EngineState:
+        return self._state
+
+    @property
+    def warm(self) -> bool:
+        return self._state is EngineState.READY
+
+    @property
+    def failure(self) -> str | None:
+        return None
+
+    def open(self) -> None:
+        with self._lock:
+            self._state = EngineState.READY
+        self._fill()
+
+    def start(self, job: CopyJob) -> InlineCopy:
+        copy = InlineCopy(job)
+        with self._lock:
+            if self._state is EngineState.STOPPED:
+                copy.progress.ended(_STOPPED_REASON)
+            else:
+                self._waiting.append(copy)
+        self._fill()
+        return copy
+
+    def slots(self) -> SlotUsage:
+        with self._lock:
+            waiting = [copy for copy in self._waiting if copy.state is not CopyState.ENDED]
+            return SlotUsage(total=self._slots, used=len(self._running), waiting=len(waiting))
+
+    def stop(self, deadline_s: float) -> None:
+        """Wait for the copies, whose channels were closed before; a thread cannot be killed."""
+        end = Deadline.after(deadline_s, now_s=self._now.now_s())
+        with self._lock:
+            self._state = EngineState.STOPPED
+            waiting, self._waiting = self._waiting, []
+            running = list(self._running)
+        for copy in waiting:
+            copy.progress.ended(_STOPPED_REASON)
+        for copy in running:
+            copy.wait(end.left_s(self._now.now_s()))
+        self._threads.stop_all(end.left_s(self._now.now_s()))
+
+    def _fill(self) -> None:
+        """Give free slots to those that wait, oldest first."""
+        with self._lock:
+            if self._state is not EngineState.READY:
+                return
+            while self._waiting and len(self._running) < self._slots:
+                copy = self._waiting.pop(0)
+                if copy.state is CopyState.ENDED:
+                    continue
+                copy.progress.running()
+                self._running.append(copy)
+                name = f"copy {next(self._numbers)} {copy.copy.description}"
+                self._threads.start(name, self._body(copy))
+
+    def _body(self, copy: InlineCopy) -> Callable[[threading.Event], None]:
+        def body(stop: threading.Event) -> None:
+            copy.run(stop)
+            with self._lock:
+                self._running.remove(copy)
+            self._fill()
+
+        return body
+
+
+def _ignore_thread_end(_end: ThreadDied) -> None:
+    """A copy's failure is in its handle already."""

@@ -1,0 +1,145 @@
+"""Detects partitions that cannot be replicated because a leader is missing or does not answer.
+
+Fetches that wait for new records are answered every half second. The leader of a paused
+partition, or of a target partition to which nothing is written, gets no requests: those brokers
+are sent ApiVersions requests.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from math import inf
+from typing import Protocol
+
+from connect_runtime.network.cluster_connections import ClientResponse
+from connect_runtime.protocol import request_builders, request_errors
+from connect_runtime.protocol.cluster_metadata import ClusterMetadata
+from connect_runtime.protocol.request_builders import NodeTarget, RequestBuilder, RequestTarget
+from mm2 import reachability
+from mm2.copier.control_messages import PartitionGauge
+from mm2.reachability import ClusterSide
+from mm2.replication.partition_state import PartitionPhase
+from mm2.replication.setup import PartitionSetup
+
+PROBE_SOFTWARE_VERSION = "1"
+
+
+class LeaderConnections(Protocol):
+    """The part of `ClusterConnections` that is used here."""
+
+    def answered_s(self, node_id: int) -> float: ...
+
+    def call(
+        self,
+        to: RequestTarget,
+        message: RequestBuilder,
+        *,
+        done: Callable[[ClientResponse], None],
+        timeout_s: float | None = None,
+    ) -> None: ...
+
+
+class LeaderMonitor:
+    """Finds the brokers of one cluster that stopped answering; call `check` about once a second.
+
+    `unreachable_after_s`: for how long a silent broker has not answered at least.
+    """
+
+    def __init__(self, connections: LeaderConnections, *, unreachable_after_s: float) -> None:
+        self._connections = connections
+        self.unreachable_after_s = unreachable_after_s
+        self._led_since_s: dict[int, float] = {}
+        self._probed: set[int] = set()
+        self._checked_s = -inf
+        self._awake_since_s = -inf
+
+    def check(self, leaders: Collection[int], now_s: float) -> dict[int, float]:
+        """Return the silent brokers among `leaders` with the time of their last answer (monotonic
+        seconds; of a broker that never answered: of the first check that named it).
+
+        Time in which this process stood still does not count: answers may be waiting unread.
+        """
+        if now_s - self._checked_s > reachability.PROBE_INTERVAL_S:
+            self._awake_since_s = now_s
+        self._checked_s = now_s
+        self._led_since_s = {each: self._led_since_s.get(each, now_s) for each in leaders}
+        silent = {}
+        for node_id, since_s in self._led_since_s.items():
+            answered_s = self._connections.answered_s(node_id)
+            last_s = since_s if answered_s == -inf else answered_s
+            if now_s - max(last_s, self._awake_since_s) > self.unreachable_after_s:
+                silent[node_id] = last_s
+            if now_s - last_s >= reachability.PROBE_INTERVAL_S and node_id not in self._probed:
+                self._probe(node_id)
+        return silent
+
+    def _probe(self, node_id: int) -> None:
+        self._probed.add(node_id)
+        self._connections.call(
+            NodeTarget(node_id),
+            request_builders.request_api_versions(software_version=PROBE_SOFTWARE_VERSION),
+            done=lambda _: self._probed.discard(node_id),
+            timeout_s=self.unreachable_after_s,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnavailableLeader:
+    """Why nothing of a partition is replicated: its leader on `side` is missing, or (`silent`) does
+    not answer."""
+
+    side: ClusterSide
+    reason: str
+    silent: bool = False
+
+
+def find_missing_leader(
+    where: PartitionSetup,
+    *,
+    source: ClusterMetadata,
+    target: ClusterMetadata,
+) -> UnavailableLeader | None:
+    """The side whose metadata names no leader for the partition; None when both have one."""
+    asked = (
+        (ClusterSide.SOURCE, "source", source, where.topic),
+        (ClusterSide.TARGET, "mirror", target, where.remote_topic),
+    )
+    for side, name, view, topic in asked:
+        reason = _describe_missing_leader(view, name, topic=topic, partition=where.partition)
+        if reason:
+            return UnavailableLeader(side=side, reason=reason)
+    return None
+
+
+def _describe_missing_leader(
+    view: ClusterMetadata, side: str, *, topic: str, partition: int
+) -> str:
+    if view.leader(topic, partition) is not None:
+        return ""
+    seen = view.topic(topic)
+    code = seen.error_code if seen is not None else 0
+    why = f": {request_errors.format_error_code(code)}" if code else ""
+    return f"{side} partition {topic}-{partition} has no leader{why}"
+
+
+def mark_gauge_waiting(gauge: PartitionGauge, obstacle: UnavailableLeader | None) -> PartitionGauge:
+    """The gauge of a copy that could go on but for the obstacle, as one that waits for its end.
+
+    While the source's leader is away the end of its log, and with it the lag, is unknown.
+    """
+    if obstacle is None:
+        return gauge
+    if obstacle.side is ClusterSide.SOURCE:
+        gauge = dataclasses.replace(gauge, source_end=-1, oldest_ms=-1)
+    waiting = PartitionPhase.WAITING.value
+    if gauge.phase in _COPYING_PHASES:
+        return dataclasses.replace(gauge, phase=waiting, reason=gauge.reason or obstacle.reason)
+    if gauge.phase in _STARTING_PHASES and obstacle.silent:
+        return dataclasses.replace(gauge, phase=waiting, reason=obstacle.reason)
+    return gauge
+
+
+_COPYING_PHASES = (PartitionPhase.COPYING.value, PartitionPhase.BOUNDARY.value)
+_STARTING_PHASES = (PartitionPhase.WAITING.value, PartitionPhase.TAKING.value)

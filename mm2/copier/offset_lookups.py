@@ -1,0 +1,343 @@
+"""Offset and transaction lookups of recovering partitions: ListOffsets, OffsetForLeaderEpoch,
+DescribeProducers.
+
+One request for each leader and API; DescribeProducers requests to a leader are sent one at a time.
+A `PendingRequest` is a partition's request that has no answer yet, of any kind; `RecoveryCluster`
+is the cluster it goes to.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from connect_runtime.network.cluster_connections import ClientResponse, ClusterConnections
+from connect_runtime.protocol import request_builders, request_errors
+from connect_runtime.protocol.request_builders import EpochEndQuery, NodeTarget, OffsetQuery
+from connect_runtime.protocol.request_errors import UnsupportedVersion
+from mm2.replication.partition_replicator import PartitionReplicator
+from mm2.replication.recovery_instructions import (
+    EpochEnd,
+    FindSourceOffset,
+    FindTargetEnd,
+    InstructionAnswer,
+    InstructionRefused,
+    NoResponse,
+    OpenTransaction,
+    OpenTransactions,
+    SourceLogOffset,
+    TargetEnd,
+)
+
+REQUEST_TIMEOUT_S = 30.0
+UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE = 3, 5
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRequest:
+    """One partition's open question; `token` tells whether its script still waits."""
+
+    copy: PartitionReplicator
+    token: int
+    instruction: Any
+
+    @property
+    def awaited(self) -> bool:
+        """Does its script still wait?"""
+        return self.token == self.copy.script.token
+
+
+ReplyHandler = Callable[[PendingRequest, InstructionAnswer], None]
+
+
+@dataclass(slots=True)
+class RecoveryCluster:
+    """One cluster, with how partitions are called there."""
+
+    cluster: ClusterConnections
+    is_target: bool
+
+    def topic(self, copy: PartitionReplicator) -> str:
+        return copy.where.remote_topic if self.is_target else copy.where.topic
+
+    def topic_id(self, copy: PartitionReplicator) -> bytes:
+        where = copy.where
+        return where.target_topic_id if self.is_target else where.source_topic_id
+
+    def name(self, copy: PartitionReplicator) -> str:
+        return f"{self.topic(copy)}-{copy.where.partition}"
+
+    def knows(self, copy: PartitionReplicator) -> bool:
+        """Was anything heard of its topic, be it that it is not there?"""
+        return self.cluster.view.topic(self.topic(copy)) is not None
+
+    def by_leader(
+        self, asked: Sequence[PendingRequest], *, reply: ReplyHandler
+    ) -> dict[int, list[PendingRequest]]:
+        """By the leaders' node ids; whose partition has no leader gets that for an answer."""
+        groups: dict[int, list[PendingRequest]] = defaultdict(list)
+        for each in asked:
+            leader = self.cluster.view.leader(self.topic(each.copy), each.copy.where.partition)
+            if leader is None:
+                reply(each, self._no_leader(each.copy))
+            else:
+                groups[leader.node_id].append(each)
+        return groups
+
+    def _no_leader(self, copy: PartitionReplicator) -> InstructionRefused:
+        self.cluster.refresh_metadata()
+        known = self.cluster.view.topic(self.topic(copy))
+        if known is not None and known.error_code == UNKNOWN_TOPIC_OR_PARTITION:
+            text = f"{self.name(copy)}: the topic does not exist (deleted?)"
+            return InstructionRefused(code=UNKNOWN_TOPIC_OR_PARTITION, message=text)
+        text = f"{self.name(copy)} has no leader at present"
+        return InstructionRefused(code=LEADER_NOT_AVAILABLE, message=text)
+
+    def refused(self, asked: PendingRequest, code: int) -> InstructionRefused:
+        """The partition's leader answered with an error: it may not be the leader any more."""
+        self.cluster.refresh_metadata()
+        message = f"{self.name(asked.copy)}: {request_errors.format_error_code(code)}"
+        return InstructionRefused(code=code, message=message)
+
+
+def build_unanswered(failure: Exception) -> NoResponse:
+    """No answer came, or the question could not be sent."""
+    return NoResponse(reason=str(failure))
+
+
+def build_missing_partition() -> NoResponse:
+    """An answer came that does not speak of the partition."""
+    return NoResponse(reason="the response does not name it")
+
+
+LOOKUP_CONNECTION_NAME = "questions"
+MAX_DESCRIBE_PRODUCERS_PARTITIONS = 50
+"""Of each a leader tells all producers that wrote in the last days: thousands, where ids come and
+go."""
+LATEST_TIMESTAMP, EARLIEST_TIMESTAMP = -1, -2
+OUT_OF_RANGE = 1
+UNSUPPORTED_VERSION = 35
+
+_PartitionsByName = Mapping[tuple[str, int], Any]
+"""Of a response, by topic and partition."""
+_AnswerBuilder = Callable[[PendingRequest, Any], InstructionAnswer]
+
+
+@dataclass(frozen=True, slots=True)
+class LogStartLookup:
+    """Where the target's log starts, for a read that was out of range."""
+
+    message: str
+
+
+class OffsetLookups:
+    """`ask_offset`, `ask_epoch_end` and `ask_producers` collect, `flush` sends.
+
+    Invariant: `_describing` are the node ids of leaders that have one of our DescribeProducers.
+    """
+
+    def __init__(
+        self, *, source: RecoveryCluster, target: RecoveryCluster, reply: ReplyHandler
+    ) -> None:
+        self._sides = (source, target)
+        self._target = target
+        self._reply = reply
+        self._offsets: list[tuple[RecoveryCluster, PendingRequest]] = []
+        self._epochs: list[PendingRequest] = []
+        self._producers: list[PendingRequest] = []
+        self._describing: set[int] = set()
+
+    def ask_offset(self, side: RecoveryCluster, question: PendingRequest) -> None:
+        """NoteTargetEnd, FindSourceOffset or LogStart."""
+        self._offsets.append((side, question))
+
+    def ask_epoch_end(self, question: PendingRequest) -> None:
+        """FindEpochEnd, of the target."""
+        self._epochs.append(question)
+
+    def ask_producers(self, question: PendingRequest) -> None:
+        """FindOpenTransactions, of the target."""
+        self._producers.append(question)
+
+    def flush(self) -> None:
+        if self._offsets:
+            self._send_offsets()
+        if self._epochs:
+            self._send_epochs()
+        if self._producers:
+            self._send_producers()
+
+    def _send_offsets(self) -> None:
+        """The first that scripts ask: where nothing was heard of a topic yet it keeps."""
+        waiting, self._offsets = self._offsets, []
+        for side, question in waiting:
+            if question.awaited and not side.knows(question.copy):
+                self._offsets.append((side, question))
+        for side in self._sides:
+            mine = [
+                question
+                for other, question in waiting
+                if other is side and side.knows(question.copy)
+            ]
+            for node_id, group in side.by_leader(mine, reply=self._reply).items():
+                self._list_offsets(side, node_id, group)
+
+    def _list_offsets(
+        self, side: RecoveryCluster, node_id: int, group: list[PendingRequest]
+    ) -> None:
+        topics: dict[str, list[OffsetQuery]] = defaultdict(list)
+        for each in group:
+            query = OffsetQuery(
+                partition=each.copy.where.partition, timestamp=_choose_timestamp(each.instruction)
+            )
+            topics[side.topic(each.copy)].append(query)
+        side.cluster.call(
+            NodeTarget(node_id),
+            request_builders.list_offsets(topics, read_committed=not side.is_target),
+            done=lambda reply: self._settle(
+                side, group, reply, found=_index_by_name(reply.body), make=_read_offset
+            ),
+            timeout_s=REQUEST_TIMEOUT_S,
+            lane=LOOKUP_CONNECTION_NAME,
+        )
+
+    def _send_epochs(self) -> None:
+        waiting, self._epochs = self._epochs, []
+        for node_id, group in self._target.by_leader(waiting, reply=self._reply).items():
+            self._find_epoch_ends(node_id, group)
+
+    def _find_epoch_ends(self, node_id: int, group: list[PendingRequest]) -> None:
+        topics: dict[str, list[EpochEndQuery]] = defaultdict(list)
+        for each in group:
+            query = EpochEndQuery(
+                partition=each.copy.where.partition,
+                current_epoch=each.instruction.current_leader_epoch,
+                leader_epoch=each.instruction.leader_epoch,
+            )
+            topics[self._target.topic(each.copy)].append(query)
+        self._target.cluster.call(
+            NodeTarget(node_id),
+            request_builders.offsets_for_leader_epochs(topics),
+            done=lambda reply: self._settle(
+                self._target,
+                group,
+                reply,
+                found=_index_epoch_ends(reply.body),
+                make=_read_epoch_end,
+            ),
+            timeout_s=REQUEST_TIMEOUT_S,
+            lane=LOOKUP_CONNECTION_NAME,
+        )
+
+    def _send_producers(self) -> None:
+        waiting, self._producers = self._producers, []
+        for node_id, group in self._target.by_leader(waiting, reply=self._reply).items():
+            room = 0 if node_id in self._describing else MAX_DESCRIBE_PRODUCERS_PARTITIONS
+            self._producers.extend(group[room:])
+            if room:
+                self._describe_producers(node_id, group[:room])
+
+    def _describe_producers(self, node_id: int, group: list[PendingRequest]) -> None:
+        topics: dict[str, list[int]] = defaultdict(list)
+        for each in group:
+            topics[self._target.topic(each.copy)].append(each.copy.where.partition)
+        self._describing.add(node_id)
+        self._target.cluster.call(
+            NodeTarget(node_id),
+            request_builders.describe_producers(topics),
+            done=lambda reply: self._described(node_id, group, reply),
+            timeout_s=REQUEST_TIMEOUT_S,
+            lane=LOOKUP_CONNECTION_NAME,
+        )
+
+    def _described(self, node_id: int, group: list[PendingRequest], reply: ClientResponse) -> None:
+        self._describing.discard(node_id)
+        found = _index_by_name(reply.body)
+        self._settle(self._target, group, reply, found=found, make=_read_open_transactions)
+
+    def _settle(
+        self,
+        side: RecoveryCluster,
+        group: list[PendingRequest],
+        reply: ClientResponse,
+        *,
+        found: _PartitionsByName,
+        make: _AnswerBuilder,
+    ) -> None:
+        for question in group:
+            if isinstance(reply.failure, UnsupportedVersion):
+                told = InstructionRefused(code=UNSUPPORTED_VERSION, message=str(reply.failure))
+                self._reply(question, told)
+                continue
+            if reply.failure is not None:
+                self._reply(question, build_unanswered(reply.failure))
+                continue
+            each = found.get((side.topic(question.copy), question.copy.where.partition))
+            if each is None:
+                self._reply(question, build_missing_partition())
+            elif int(each.error_code):
+                self._reply(question, side.refused(question, int(each.error_code)))
+            else:
+                self._reply(question, make(question, each))
+
+
+def _index_by_name(body: Any) -> _PartitionsByName:
+    if body is None:
+        return {}
+    return {
+        (str(topic.name), int(each.partition_index)): each
+        for topic in body.topics
+        for each in topic.partitions
+    }
+
+
+def _index_epoch_ends(body: Any) -> _PartitionsByName:
+    if body is None:
+        return {}
+    return {
+        (str(topic.topic), int(each.partition)): each
+        for topic in body.topics
+        for each in topic.partitions
+    }
+
+
+def _choose_timestamp(
+    instruction: FindTargetEnd | FindSourceOffset | LogStartLookup,
+) -> int:
+    match instruction:
+        case FindSourceOffset(position="earliest") | LogStartLookup():
+            return EARLIEST_TIMESTAMP
+        case FindSourceOffset(position="latest") | FindTargetEnd():
+            return LATEST_TIMESTAMP
+        case FindSourceOffset(position=position):
+            return int(position)
+
+
+def _read_offset(question: PendingRequest, found: Any) -> InstructionAnswer:
+    match question.instruction:
+        case FindTargetEnd():
+            epoch = int(found.leader_epoch)
+            return TargetEnd(offset=int(found.offset), leader_epoch=epoch)
+        case LogStartLookup(message):
+            return InstructionRefused(
+                code=OUT_OF_RANGE, message=message, log_start=int(found.offset)
+            )
+    return SourceLogOffset(offset=int(found.offset))
+
+
+def _read_epoch_end(_question: PendingRequest, found: Any) -> InstructionAnswer:
+    return EpochEnd(offset=int(found.end_offset))
+
+
+def _read_open_transactions(_question: PendingRequest, found: Any) -> InstructionAnswer:
+    return OpenTransactions(
+        transactions=tuple(
+            OpenTransaction(
+                producer_id=int(each.producer_id), start=int(each.current_txn_start_offset)
+            )
+            for each in found.active_producers
+            if int(each.current_txn_start_offset) >= 0
+        )
+    )

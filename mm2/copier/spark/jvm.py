@@ -1,0 +1,340 @@
+"""Starts the JVM of the Spark driver, so that it neither inherits nor prints secrets.
+
+pyspark would pass every property as an argument and our whole environment. Here properties are
+in a file of mode 0600, variables from which configuration values were read are left out, and
+output goes to a file of bounded size. The JVM ends with this process, however that ends: it reads
+a pipe whose other end only this process holds. It has its own session, so that Ctrl-C in the
+terminal reaches only this process, and copies can finish what is in flight.
+
+A class-data archive halves the CPU time of a start of Spark. It fits one Java and one Spark, so a
+driver that has run for a while writes the classes it has loaded, once, into the user's cache
+(70 MB). A JVM ignores an archive that does not fit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import struct
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+from connect_runtime.system import clock, files, java
+from connect_runtime.system.files import ForeignFolderError
+from connect_runtime.system.java import JavaMissingError
+from mm2.copier import run_directory
+from mm2.copier.run_directory import RunDirectory
+from mm2.copier.spark import settings as spark_settings
+from mm2.copier.spark import spark_errors
+from mm2.copier.spark.settings import SparkSettings
+from mm2.copier.spark.spark_errors import SparkStartError
+
+SPARK_LOG_SIZE = "10MB"
+MAX_SPARK_LOG_FILES = 3
+
+
+def format_log4j2_properties(log: Path) -> str:
+    """A Log4j 2 configuration that writes to `log` and keeps LOG_FILES older ones of LOG_BYTES."""
+    return f"""\
+rootLogger.level = info
+rootLogger.appenderRef.file.ref = file
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.filePattern = {log}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{yyyy-MM-dd'T'HH:mm:ss.SSS'Z'}}{{UTC}} %p %c{{1}}: %m%n%ex
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = {SPARK_LOG_SIZE}
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = {MAX_SPARK_LOG_FILES}
+logger.jetty.name = org.sparkproject.jetty
+logger.jetty.level = warn
+logger.metrics.name = org.apache.spark.metrics
+logger.metrics.level = warn
+"""
+
+
+def format_properties_file(properties: dict[str, str]) -> str:
+    """Java properties, UTF-8; every value survives, line breaks included."""
+    return "".join(
+        f"{_escape_property(key, blank=True)}={_escape_property(value, blank=False)}\n"
+        for key, value in sorted(properties.items())
+    )
+
+
+def _escape_property(text: str, *, blank: bool) -> str:
+    """`blank`: escape every blank (a key ends at one); otherwise the leading ones only."""
+    escaped = (
+        text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    )
+    for character in "=:#!":
+        escaped = escaped.replace(character, "\\" + character)
+    if blank:
+        return escaped.replace(" ", "\\ ")
+    stripped = escaped.lstrip(" ")
+    return "\\ " * (len(escaped) - len(stripped)) + stripped
+
+
+_WRITABLE_BY_OTHERS = 0o022
+SHARED_ARCHIVE_OPTION = "-XX:SharedArchiveFile="
+_RECORD_CLASSES_OPTION = "-XX:+RecordDynamicDumpInfo"
+
+
+MAX_CLASS_ARCHIVES = 4
+"""As many archives, the newest ones: each new Java or Spark needs another."""
+
+
+class ClassArchive:
+    """Of one Java (`banner`: what it says of itself) and one Spark (`home`), in a folder."""
+
+    def __init__(self, banner: str, home: Path, *, folder: Path | None = None) -> None:
+        self._folder = folder or files.find_user_cache()
+        told = f"{banner}\n{home.resolve()}\n{_read_modified_ns(home / 'jars')}"
+        key = hashlib.sha256(told.encode()).hexdigest()[:16]
+        self._path = self._folder / f"spark.{key}.jsa"
+
+    @property
+    def options(self) -> str:
+        """JVM options that use it, or that make it possible to write one. An empty file says that
+        none could be made; what others may have written is not used, nor what needs quotes."""
+        if spark_settings.UNSUPPORTED_PATH_CHARACTERS.search(str(self._path)):
+            return ""
+        try:
+            found = self._path.stat()
+            if found.st_size and self._is_ours(found) and self._is_ours(self._folder.stat()):
+                return f"{SHARED_ARCHIVE_OPTION}{self._path}"
+        except FileNotFoundError:
+            return _RECORD_CLASSES_OPTION
+        except OSError:
+            pass
+        return ""
+
+    @property
+    def wanted(self) -> bool:
+        """Is there none, and may there be?"""
+        return self.options == _RECORD_CLASSES_OPTION
+
+    def keep(self, written: Path) -> None:
+        """What a JVM has written, or has not been able to. Raises `OSError`."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        unfinished = self._path.with_suffix(f".{os.getpid()}")
+        try:
+            if written.exists():
+                shutil.copyfile(written, unfinished)
+            else:
+                unfinished.touch()
+            unfinished.chmod(0o600)
+            unfinished.replace(self._path)
+            for old in sorted(self._folder.glob("spark.*.jsa"), key=_read_modified_ns)[
+                :-MAX_CLASS_ARCHIVES
+            ]:
+                old.unlink(missing_ok=True)
+        finally:
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)
+
+    @staticmethod
+    def _is_ours(found: os.stat_result) -> bool:
+        return found.st_uid == os.geteuid() and not found.st_mode & _WRITABLE_BY_OTHERS
+
+
+def _read_modified_ns(path: Path) -> int:
+    """0 where there is none."""
+    with suppress(OSError):
+        return path.stat().st_mtime_ns
+    return 0
+
+
+JVM_START_TIMEOUT_S = 120.0
+_POLL_INTERVAL_S = 0.02
+_GATEWAY_FILE = "gateway"
+_PROPERTIES_FILE = "spark.properties"
+_OUTPUT_TAIL_BYTES = 20_000
+_USER_JVM_OPTION_VARIABLES = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
+_LENGTH = struct.Struct(">i")
+
+
+class DriverJvm:
+    """A running (or ended) driver JVM with its private directory. `archive`: of a local one."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        *,
+        home: RunDirectory,
+        log: Path,
+        output: Path,
+        archive: ClassArchive | None = None,
+    ) -> None:
+        self.process = process
+        self.home = home.path
+        self._directory = home
+        self.log = log
+        self._output = output
+        self.archive = archive
+        self.port = 0
+        self.secret = ""
+
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def output_tail(self) -> str:
+        """The end of what the JVM printed."""
+        with suppress(OSError), self._output.open("rb") as output:
+            output.seek(max(0, output.seek(0, os.SEEK_END) - _OUTPUT_TAIL_BYTES))
+            return output.read().decode(errors="replace")
+        return ""
+
+    def kill(self) -> None:
+        """At once; whoever waits for an answer from it gets an error."""
+        if self.alive():
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+
+    def end(self, timeout_s: float, *, keep_logs: bool) -> None:
+        """Let it end in order within `timeout_s`, else kill it; then remove its directory.
+
+        With `keep_logs` the directory stays for a look into it, without what is secret in it, until
+        the next run.
+        """
+        if self.process.stdin is not None:
+            with suppress(OSError):
+                self.process.stdin.close()
+        try:
+            self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            self.process.wait()
+        if keep_logs:
+            for secret in (_PROPERTIES_FILE, _GATEWAY_FILE):
+                (self.home / secret).unlink(missing_ok=True)
+            self._directory.leave()
+        else:
+            self._directory.remove()
+
+
+def find_spark_home() -> Path:
+    """The Spark that belongs to the pyspark we import: another one could not talk to it."""
+    found = importlib.util.find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise SparkStartError("starting Spark: the package pyspark is not installed")
+    return Path(found.origin).parent
+
+
+def launch_jvm(settings: SparkSettings) -> DriverJvm:
+    """Begin to start the JVM; `wait_for_gateway` says when it listens. Raises failures.StartError."""
+    run = run_directory.create("mm2-spark-run-")
+    directory = settings.directory or run.path
+    directory.mkdir(parents=True, exist_ok=True)
+    log, output_path = directory / "spark.log", directory / "spark.out"
+    archive = _open_class_archive(settings) if settings.local else None
+    with output_path.open("ab") as output:
+        process = subprocess.Popen(  # noqa: S603 - Spark's own launcher, no shell
+            _build_command(settings, home=run.path, log=log, archive=archive),
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            env=_build_environment(settings, answer=run.path / _GATEWAY_FILE),
+            start_new_session=True,
+        )
+    return DriverJvm(process, home=run, log=log, output=output_path, archive=archive)
+
+
+def _open_class_archive(settings: SparkSettings) -> ClassArchive | None:
+    """None where the user has one, without a cache of this user alone, and without a Java: Spark's
+    launcher says so better."""
+    given = [settings.conf.get("spark.driver.extraJavaOptions", "")]
+    given += [os.environ.get(name, "") for name in _USER_JVM_OPTION_VARIABLES]
+    if SHARED_ARCHIVE_OPTION in " ".join(given):
+        return None
+    with suppress(JavaMissingError, ForeignFolderError):
+        return ClassArchive(java.find_java().banner, find_spark_home())
+    return None
+
+
+def wait_for_gateway(jvm: DriverJvm, settings: SparkSettings) -> None:
+    """Wait until the JVM listens for us. Raises failures.StartError; then the JVM has ended."""
+    answer = jvm.home / _GATEWAY_FILE
+    answered = clock.wait_until(
+        lambda: answer.exists() or not jvm.alive(),
+        timeout_s=JVM_START_TIMEOUT_S,
+        interval_s=_POLL_INTERVAL_S,
+    )
+    if not answer.exists():
+        told = (
+            jvm.output_tail()
+            if answered
+            else f"its JVM gave no answer in {JVM_START_TIMEOUT_S:.0f} s"
+        )
+        jvm.kill()
+        jvm.end(JVM_START_TIMEOUT_S, keep_logs=True)
+        raise SparkStartError(spark_errors.explain_start_failure(told, master=settings.master))
+    jvm.port, jvm.secret = _parse_gateway_file(answer.read_bytes())
+    answer.unlink()
+    (jvm.home / _PROPERTIES_FILE).unlink()  # read, and of no further use
+
+
+def _build_command(
+    settings: SparkSettings,
+    *,
+    home: Path,
+    log: Path,
+    archive: ClassArchive | None,
+) -> list[str]:
+    logging_file = home / "log4j2.properties"
+    logging_file.write_text(format_log4j2_properties(log), encoding="utf-8")
+    properties = spark_settings.build_properties(settings, scratch=home)
+    properties["spark.driver.extraJavaOptions"] = spark_settings.build_java_options(
+        settings,
+        scratch=home,
+        logging=logging_file,
+        nameless=not _has_user_name(),
+        more="" if archive is None else archive.options,
+    )
+    properties_file = home / _PROPERTIES_FILE
+    properties_file.touch(mode=0o600)
+    properties_file.write_text(format_properties_file(properties), encoding="utf-8")
+    defaults = [] if settings.local else ["--load-spark-defaults"]
+    submit = find_spark_home() / "bin" / "spark-submit"
+    return [str(submit), "--properties-file", str(properties_file), *defaults, "pyspark-shell"]
+
+
+def _build_environment(settings: SparkSettings, *, answer: Path) -> dict[str, str]:
+    environment = {
+        name: value for name, value in os.environ.items() if name not in settings.hidden_environment
+    }
+    users_home = environment.get("SPARK_HOME")
+    if users_home:
+        environment.setdefault("SPARK_CONF_DIR", os.path.join(users_home, "conf"))
+    environment |= {
+        "SPARK_HOME": str(find_spark_home()),
+        "SPARK_CONNECT_MODE": "0",
+        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(answer),
+    }
+    if settings.local:
+        environment["SPARK_LOCAL_IP"] = "127.0.0.1"  # works where the host's name has no address
+    if not _has_user_name():
+        environment.setdefault("SPARK_USER", settings.app_name)  # Hadoop finds none, and gives up
+    return environment
+
+
+def _has_user_name() -> bool:
+    """Does the system know whose process this is? Containers may run under any user id."""
+    try:
+        return bool(pwd.getpwuid(os.geteuid()))
+    except KeyError:
+        return False
+
+
+def _parse_gateway_file(answer: bytes) -> tuple[int, str]:
+    """What the JVM wrote: int32 port, int32 length, secret; big-endian."""
+    (port,) = _LENGTH.unpack_from(answer)
+    (length,) = _LENGTH.unpack_from(answer, _LENGTH.size)
+    return port, answer[2 * _LENGTH.size :][:length].decode()

@@ -1,0 +1,313 @@
+"""Exit codes of every command; `--help` and `mm2 docs exit-codes` print these tables.
+
+0 done, 1 problem, 2 bad input, 3 unknown, 4 unreachable. A command with several results exits
+with the worst of them (`worst_of`).
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+DONE = 0
+"""Done, or healthy."""
+FAILED = 1
+"""A problem was found, or what was asked for was not done."""
+BAD_INPUT = 2
+"""Wrong usage, or the configuration is invalid; nothing was done."""
+UNKNOWN = 3
+"""Some answered, but not enough is known to say whether all is well."""
+UNREACHABLE = 4
+"""Nothing could be determined: neither a process nor a cluster answered."""
+INTERRUPTED = 130
+"""Ended by SIGINT (Ctrl-C), as shells count: 128 + 2."""
+TERMINATED = 143
+"""Ended by SIGTERM, as shells count: 128 + 15."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExitCode:
+    """One exit code; `means` is the sentence of commands that say nothing more precise."""
+
+    number: int
+    name: str
+    means: str
+
+
+EXIT_CODES: Mapping[int, ExitCode] = {
+    each.number: each
+    for each in (
+        ExitCode(
+            number=DONE, name="done", means="the command succeeded; what it looked at is healthy"
+        ),
+        ExitCode(
+            number=FAILED,
+            name="problem",
+            means="a problem was found, or the command could not do what it was asked to do",
+        ),
+        ExitCode(
+            number=BAD_INPUT,
+            name="bad input",
+            means="wrong usage or an invalid configuration; nothing was done",
+        ),
+        ExitCode(
+            number=UNKNOWN,
+            name="unknown",
+            means="incomplete answers: too little is known to say whether all is well",
+        ),
+        ExitCode(
+            number=UNREACHABLE,
+            name="unreachable",
+            means="nothing could be determined: neither a process nor a cluster answered",
+        ),
+        ExitCode(number=INTERRUPTED, name="interrupted", means="ended by Ctrl-C (SIGINT)"),
+        ExitCode(number=TERMINATED, name="terminated", means="ended by SIGTERM"),
+    )
+}
+
+_NO_PROCESS_ANSWERED = "no mm2 process that runs this configuration answered on this machine"
+_NO_CLUSTER_ANSWERED = "no cluster answered"
+_WRONG_USAGE = "wrong usage; nothing was done"
+_TEXT_COMMAND_CODES: Mapping[int, str] = {DONE: "the text was printed", BAD_INPUT: _WRONG_USAGE}
+_FLOW_CONTROL_CODES: Mapping[int, str] = {
+    FAILED: "the process refused the change, or could not make it",
+    BAD_INPUT: "wrong usage, or no such flow or topic; nothing was done",
+    UNREACHABLE: _NO_PROCESS_ANSWERED,
+}
+_MOVE_CODES: Mapping[int, str] = {
+    DONE: "the verdict is GO, also at a cost; with --execute: the groups were moved",
+    FAILED: "the verdict is NO-GO, a step failed, or the move was not confirmed",
+    UNREACHABLE: "no cluster that the plan needs answered; nothing was changed",
+}
+
+COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
+    "check": {
+        DONE: "nothing failed; there may be warnings",
+        FAILED: "at least one check failed",
+        UNREACHABLE: _NO_CLUSTER_ANSWERED,
+    },
+    "completion": _TEXT_COMMAND_CODES,
+    "config check": {DONE: "the configuration is valid; there may be warnings"},
+    "config convert": {
+        DONE: "the whole configuration was converted",
+        FAILED: "the other form cannot express some of it, which is listed",
+    },
+    "config show": {DONE: "the effective configuration was printed"},
+    "demo": {
+        DONE: "every record is equal on both clusters, and the group processed each record once",
+        FAILED: "records differ, or were lost or processed twice, or the demo failed",
+        BAD_INPUT: _WRONG_USAGE,
+    },
+    "docs": _TEXT_COMMAND_CODES,
+    "drill": {
+        DONE: "the rehearsed failover passed every check",
+        FAILED: "replicated records were skipped, more were re-read than the report allows, a "
+        "planned move lost or repeated records, or a step failed",
+    },
+    "failback": _MOVE_CODES,
+    "failover": _MOVE_CODES,
+    "lag": {
+        DONE: "the lag of every flow is known, and within --max-records and --max-seconds",
+        FAILED: "the lag of a flow is above --max-records or --max-seconds, or a cluster is "
+        "unreachable",
+        UNKNOWN: "the lag of a flow is not known",
+        UNREACHABLE: EXIT_CODES[UNREACHABLE].means,
+    },
+    "offsets rebuild": {
+        DONE: "every offset that can be known is in the offset map now",
+        FAILED: "a partition could not be rebuilt, or not completely",
+        UNREACHABLE: _NO_CLUSTER_ANSWERED,
+    },
+    "offsets skip": {
+        DONE: "the record is skipped, and a receipt names it",
+        FAILED: "the receipt or the tombstone could not be written or read back; correct the "
+        "reported error and run the command again",
+        BAD_INPUT: "wrong usage (--from is for the record of an era only, and required for "
+        "that), or no unreadable record is at that offset; nothing was done",
+        UNREACHABLE: _NO_CLUSTER_ANSWERED,
+    },
+    "offsets translate": {
+        DONE: "every position has a target offset",
+        FAILED: "a position has no target offset, or is beyond the log end",
+        UNREACHABLE: _NO_CLUSTER_ANSWERED,
+    },
+    "pause": {DONE: "the flow or topic is paused", **_FLOW_CONTROL_CODES},
+    "probe": {
+        DONE: "every flow can replicate exactly once",
+        FAILED: "a flow cannot replicate exactly once",
+        UNKNOWN: "a flow probably can, but something could not be tried",
+        UNREACHABLE: "a cluster did not answer",
+    },
+    "receipts": {
+        DONE: "every target answered (with --exit-code: and no receipt counts)",
+        FAILED: "with --exit-code: a receipt or an unreadable record is listed; receipts of kind "
+        "operator-action count only if --kind names it",
+        UNKNOWN: "a target could not be read; the receipts of the others are listed",
+        UNREACHABLE: "no target could be read",
+    },
+    "reload": {
+        DONE: "the configuration is applied (with --dry-run: the differences are listed)",
+        FAILED: "the configuration could not be applied",
+        BAD_INPUT: "wrong usage or an invalid configuration; the process keeps the old one",
+        UNREACHABLE: _NO_PROCESS_ANSWERED,
+    },
+    "restart": {DONE: "the restart was requested", **_FLOW_CONTROL_CODES},
+    "resume": {
+        DONE: "the flow or topic is resumed",
+        **_FLOW_CONTROL_CODES,
+    },
+    "run": {
+        DONE: "--until-caught-up: everything was replicated",
+        FAILED: "a flow failed, or --until-caught-up was not reached within --timeout",
+        BAD_INPUT: "wrong usage, an invalid configuration, or the metrics port is in use and "
+        "metrics.required is not false; nothing was started",
+        UNKNOWN: "--until-caught-up: other nodes run all tasks of a flow; check with mm2 lag",
+        INTERRUPTED: EXIT_CODES[INTERRUPTED].means,
+        TERMINATED: EXIT_CODES[TERMINATED].means,
+    },
+    "sandbox down": {
+        DONE: "no sandbox is running now",
+        FAILED: "the sandbox could not be stopped",
+        BAD_INPUT: _WRONG_USAGE,
+    },
+    "sandbox env": {
+        DONE: "the variables were printed",
+        FAILED: "no sandbox is running",
+        BAD_INPUT: _WRONG_USAGE,
+    },
+    "sandbox kafka": {
+        DONE: "the tool succeeded; other codes may be the tool's own",
+        FAILED: "the tool failed, or no sandbox is running",
+        BAD_INPUT: "no such tool or cluster; nothing was done",
+    },
+    "sandbox logs": {
+        DONE: "the logs were printed",
+        FAILED: "there are no such logs",
+        BAD_INPUT: _WRONG_USAGE,
+    },
+    "sandbox status": {
+        DONE: "every broker of the sandbox is up",
+        FAILED: "a broker is dead or does not answer, or no sandbox is running",
+        BAD_INPUT: _WRONG_USAGE,
+    },
+    "sandbox up": {
+        DONE: "every broker of the clusters is up",
+        FAILED: "a cluster did not start, or a broker of a running sandbox is not up",
+        BAD_INPUT: _WRONG_USAGE,
+    },
+    "status": {
+        DONE: "every flow is healthy: it replicates, and no data loss is near",
+        FAILED: "a flow is not healthy: a cluster is unreachable, a partition or task has stopped, "
+        "data loss is near, or the flow is paused, stopped or starting",
+        UNKNOWN: "the state of a flow is not known",
+        UNREACHABLE: EXIT_CODES[UNREACHABLE].means,
+    },
+    "throttle": {DONE: "the limit is set", **_FLOW_CONTROL_CODES},
+    "topic reset": {
+        DONE: "the partitions replicate again, or will when the flow is started or resumed",
+        FAILED: "if the decision is printed, it is recorded, but a partition does not replicate "
+        "within --timeout, or its task could not be restarted; if only an error is printed, the "
+        "decision could not be recorded",
+        BAD_INPUT: "wrong usage, or the flow replicates no such topic; nothing was done",
+        UNKNOWN: "the partitions began again on a node that cannot be asked from here: whether "
+        "they replicate is not known",
+        UNREACHABLE: "the source or the target cluster did not answer: the decision could not be "
+        "recorded",
+    },
+    "why": {
+        DONE: "it is known how the topic is replicated, or why it is not",
+        BAD_INPUT: "wrong usage, an invalid configuration, or a topic that no flow knows",
+        UNKNOWN: "no flow that answered knows the topic, and others, or a process here, did not "
+        "answer",
+        UNREACHABLE: EXIT_CODES[UNREACHABLE].means,
+    },
+}
+"""What each code means for each command, by the command's words after `mm2`."""
+
+
+def list_meanings(command: str) -> dict[int, str]:
+    """Every code that the command exits with, in order. Raises `KeyError` for an unknown command.
+
+    All commands exit with BAD_INPUT; all end with INTERRUPTED at Ctrl-C, which is listed where it
+    is the usual end.
+    """
+    own = COMMAND_EXIT_CODES[command]
+    return dict(sorted({BAD_INPUT: EXIT_CODES[BAD_INPUT].means, **own}.items()))
+
+
+def format_help(command: str, *, width: int = 78) -> str:
+    """The section of a command's `--help`: a line for each code."""
+    lines = ["Exit codes:"]
+    for number, means in list_meanings(command).items():
+        head = f"  {number:<5}"
+        lines += textwrap.wrap(
+            f"{EXIT_CODES[number].name}: {means}",
+            width,
+            initial_indent=head,
+            subsequent_indent=" " * len(head),
+        )
+    return "\n".join(lines)
+
+
+def worst_of(codes: Collection[int]) -> int:
+    """The one code for several results.
+
+    UNREACHABLE only if nothing else answered; else UNKNOWN before BAD_INPUT before FAILED, since a
+    problem that is known hides nothing while an unknown one may be anything.
+    """
+    if not codes:
+        return DONE
+    if set(codes) == {UNREACHABLE}:
+        return UNREACHABLE
+    return max(min(each, UNKNOWN) for each in codes)
+
+
+def render_reference_page() -> str:
+    """The guide page `exit-codes.md`."""
+    lines = [
+        "# Exit codes",
+        "",
+        'Every `mm2` command uses the same codes. "A problem was found" (1), "not enough is known" '
+        '(3) and "nothing answered" (4) are distinct, so that scripts never mistake silence for '
+        "health. The `--help` of each command ends with its codes. This page is printed by "
+        "`mm2 docs exit-codes`.",
+        "",
+        "| code | name | means |",
+        "|---|---|---|",
+        *(f"| {each.number} | {each.name} | {each.means} |" for each in EXIT_CODES.values()),
+        "",
+        "A command that looks at several flows or clusters exits with 4 if none answered, with 3 "
+        "if the answer of one is missing, with 1 if all answered and a problem was found. For "
+        "`status` and `lag` a cluster that a flow cannot reach is a problem (1): nothing is "
+        "replicated meanwhile. Ctrl-C ends every command with 130.",
+        "",
+        "In scripts (below is what this one prints where there is no configuration):",
+        "",
+        "```sh",
+        "code=0",
+        "mm2 lag --max-records 0 || code=$?",
+        "case $code in",
+        '  0) echo "caught up" ;;',
+        '  1) echo "behind, or a cluster is unreachable: wait" ;;',
+        '  *) echo "not known (exit code $code): do not cut over" ;;',
+        "esac",
+        "```",
+        "",
+        "```text",
+        "not known (exit code 2): do not cut over",
+        "```",
+        "",
+        "## By command",
+        "",
+        "Every command also exits with 2, as above, where nothing else is said.",
+        "",
+        "| command | code | means |",
+        "|---|---|---|",
+    ]
+    for command in sorted(COMMAND_EXIT_CODES):
+        name = f"`mm2 {command}`"
+        for number, means in sorted(COMMAND_EXIT_CODES[command].items()):
+            lines.append(f"| {name} | {number} | {means} |")
+            name = ""
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,173 @@
+"""Writes the groups' offsets on the cluster to move to, reads them back and verifies them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from connect_runtime.base.errors import ConnectError, RetriableError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.kafka.client_errors import NotAuthorizedError
+from mm2.failover import move_context, plan_findings
+from mm2.failover.move_context import MoveContext
+from mm2.failover.move_request import MoveRequest
+from mm2.failover.step_details import FinalPositions
+from mm2.kafka.client_interfaces import GroupInUseError
+from mm2.offsets.checkpoint_rules import CommittedPositions
+from mm2.offsets.group_offset_sync import GroupState
+
+STANDS_BEFORE_CODE = "stands-before"
+"""The code by which an operator accepts it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedPosition:
+    """A group in one partition, by its name there; `at` None: it stands nowhere."""
+
+    group: str
+    partition: TopicPartition
+    moved_to: int
+    at: int | None
+
+    @property
+    def is_before(self) -> bool:
+        """Further is right: whoever consumes there already goes on."""
+        return self.at is None or self.at < self.moved_to
+
+    def __str__(self) -> str:
+        at = "nowhere" if self.at is None else f"at {self.at}"
+        return f"group {self.group}, {self.partition}: {at}, not at {self.moved_to}"
+
+
+def compare_positions(
+    finals: Mapping[str, FinalPositions], stands: Mapping[str, CommittedPositions]
+) -> list[VerifiedPosition]:
+    """Of each group and partition."""
+    found = []
+    for group, final in sorted(finals.items()):
+        for partition, to in sorted(final.positions.items()):
+            at = stands.get(group, {}).get(partition)
+            found.append(
+                VerifiedPosition(
+                    group=group,
+                    partition=partition,
+                    moved_to=to.offset,
+                    at=None if at is None else at.offset,
+                )
+            )
+    return found
+
+
+def select_unaccepted_positions(
+    found: Iterable[VerifiedPosition], accepted: Collection[str]
+) -> list[VerifiedPosition]:
+    """`accepted`: see `MoveRequest`."""
+    return [
+        each
+        for each in found
+        if each.is_before
+        and not {STANDS_BEFORE_CODE, f"{STANDS_BEFORE_CODE}:{each.group}"}.intersection(accepted)
+    ]
+
+
+def explain_unaccepted_positions(
+    found: Collection[VerifiedPosition], wanted: MoveRequest, *, journal: str
+) -> str:
+    """What differs, and what to type next."""
+    groups = sorted({each.group for each in found})
+    only = [word for each in groups for word in ("--group", each)]
+    accept = [word for each in groups for word in ("--accept", f"{STANDS_BEFORE_CODE}:{each}")]
+    return (
+        f"groups stand before where they were moved to: {'; '.join(map(str, found))}. Did somebody "
+        "set them back? They would read again from there. To move them once more: "
+        f"{wanted.command(*only, '--execute')}; to leave them where they stand and go on: "
+        f"{wanted.command('--resume', '--journal', journal, *accept)}"
+    )
+
+
+def position_to_json(each: VerifiedPosition) -> Mapping[str, Any]:
+    """As it is noted in the journal, and reported."""
+    return {
+        "group": each.group,
+        "topic": each.partition.topic,
+        "partition": each.partition.partition,
+        "moved_to": each.moved_to,
+        "stands_at": each.at,
+        "before": each.is_before,
+    }
+
+
+def write_group_offsets(
+    about: MoveContext,
+    finals: Mapping[str, FinalPositions],
+    wanted: MoveRequest,
+    *,
+    moved: Collection[str],
+    note: Callable[[str], object],
+) -> list[str]:
+    """Who stands there already, or has got further, is not written again: it may be that we died
+    behind the write, or that somebody consumes there by now. `note` is told of each group that
+    stands. The groups that stay as they are, as that is accepted; raises `RetriableError` where
+    others do."""
+    groups, timeout_s = about.both.target.groups, about.planner.timeout_s
+    standing = groups.positions([name for name in finals if name not in moved], timeout_s)
+    writes = {name: finals[name].to_write(stands) for name, stands in standing.done.items()}
+    written = groups.write(
+        {name: each for name, each in writes.items() if each}, move_context.WRITE_TIMEOUT_S
+    )
+    whole = {name for name, places in written.done.items() if not places}
+    for name in sorted(writes):
+        if name in whole or not writes[name]:
+            note(name)
+    refused = [
+        f"group {name}, {place}: {error}"
+        for name, places in sorted(written.done.items())
+        for place, error in places.items()
+    ]
+    left = []
+    for name, failure in sorted({**standing.failed, **written.failed}.items()):
+        code = _choose_finding_code(failure)
+        if wanted.accepts(code, name):
+            left.append(name)
+        else:
+            refused.append(f"group {name}: {failure} (to leave it: --accept {code}:{name})")
+    if refused:
+        raise RetriableError(f"not all groups were moved: {'; '.join(refused)}")
+    return left
+
+
+def _choose_finding_code(failure: ConnectError) -> str:
+    """By which a plan forbids the same, and an operator accepts it."""
+    if isinstance(failure, GroupInUseError):
+        return plan_findings.GROUP_ACTIVE
+    if isinstance(failure, NotAuthorizedError):
+        return plan_findings.GROUP_DENIED
+    return plan_findings.GROUP_UNKNOWN
+
+
+def record_written_groups(
+    about: MoveContext,
+    finals: Mapping[str, FinalPositions],
+    *,
+    moved: Collection[str],
+    note: Callable[[str], object],
+) -> None:
+    """Whoever has members there by now, and stands, was written before we died: `note` is told."""
+    groups, timeout_s = about.both.target.groups, about.planner.timeout_s
+    states = groups.states([name for name in finals if name not in moved], timeout_s).done
+    active = [name for name, state in states.items() if state is GroupState.ACTIVE]
+    for name, at in sorted(groups.positions(active, timeout_s).done.items()):
+        if not finals[name].to_write(at):
+            note(name)
+
+
+def read_group_offsets(
+    about: MoveContext, finals: Mapping[str, FinalPositions]
+) -> Mapping[str, CommittedPositions]:
+    """Where the groups stand now."""
+    found = about.both.target.groups.positions(list(finals), about.planner.timeout_s)
+    failure = found.first_failure()
+    if failure is not None:
+        raise failure
+    return found.done

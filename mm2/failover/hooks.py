@@ -1,0 +1,71 @@
+"""Runs the operator's hook commands at named steps of a move: DNS, configuration push, restarts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from typing import IO
+
+from connect_runtime.base.errors import FatalError
+from mm2.config.mm2_settings import HookCommand
+from mm2.failover.move_request import MoveRequest
+from mm2.failover.move_steps import MoveStep
+
+MAX_OUTPUT_CHARS = 4_000
+"""Of what a command prints, so much of the end is kept."""
+
+
+HookCommands = Mapping[str, HookCommand]
+"""By the names of `move_steps.HOOK_STEPS`."""
+
+
+def run_hook(hook: HookCommand, step: MoveStep, *, wanted: MoveRequest, flow: str) -> str:
+    """The end of what it printed. Raises `FatalError` where it fails or takes too long.
+
+    Its environment is ours, and MM2_STEP, MM2_FROM, MM2_TO, MM2_FLOW.
+    """
+    about = {
+        "MM2_STEP": step.value,
+        "MM2_FROM": wanted.origin,
+        "MM2_TO": wanted.destination,
+        "MM2_FLOW": flow,
+    }
+    doing = f"hook {step.value} ({hook.command[0]})"
+    with tempfile.TemporaryFile() as output:  # a pipe would wait for whoever it left behind
+        try:
+            child = subprocess.Popen(  # noqa: S603  # it is the operator who says what to run
+                hook.command,
+                env={**os.environ, **about},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise FatalError(f"{doing} cannot be run: {error}") from error
+        try:
+            status = child.wait(hook.timeout_s)
+        except subprocess.TimeoutExpired as error:
+            raise FatalError(
+                f"{doing} did not end within {hook.timeout_s:g} s and was killed; it said: "
+                f"{_read_output_end(output)}"
+            ) from error
+        finally:
+            if child.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+        said = _read_output_end(output)
+    if status:
+        raise FatalError(f"{doing} ended with {status}; it said: {said}")
+    return said
+
+
+def _read_output_end(output: IO[bytes]) -> str:
+    size = output.seek(0, os.SEEK_END)
+    output.seek(max(0, size - 4 * MAX_OUTPUT_CHARS))
+    return output.read().decode(errors="replace").strip()[-MAX_OUTPUT_CHARS:]

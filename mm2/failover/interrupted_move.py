@@ -1,0 +1,89 @@
+"""What an interrupted move repeats when it is resumed, and whether it can be resumed.
+
+Nothing is known of what happened meanwhile, and moved groups cannot be moved back. So the earlier
+results hold only if no partition was replicated since and, for a planned move, nothing was
+written on the cluster to leave.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+
+from connect_runtime.base.ids import TopicPartition
+from mm2.clusters import fencing_results
+from mm2.clusters.fencing_results import FencingResult
+from mm2.clusters.pair_snapshot import MirroredPartition
+from mm2.failover import step_details
+from mm2.failover.journal import MoveJournal
+from mm2.failover.move_plan import MovePlan
+from mm2.failover.move_steps import MoveStep
+from mm2.offsets.offset_map import OffsetMap
+
+_Step = MoveStep
+_QUIESCENCE_STEPS = (_Step.STOP_PRODUCERS, _Step.STOP_CONSUMERS, _Step.IDLE, _Step.AGREE)
+
+
+def find_outdated_steps(found: MoveJournal) -> list[MoveStep]:
+    """Steps that are done and that it does again. Before the flow is stopped whoever was stopped
+    may have been started again; afterwards positions count that were final, until all groups are
+    moved by them."""
+    if _Step.STOP_FLOW not in found.details:
+        return [step for step in _QUIESCENCE_STEPS if step in found.details]
+    looked = found.details.get(_Step.LOOK_AGAIN)
+    if looked is None or _Step.MOVE_GROUPS in found.details:
+        return []
+    all_moved = found.moved and all(each["group"] in found.moved for each in looked["groups"])
+    return [] if all_moved else [_Step.LOOK_AGAIN]
+
+
+def drop_moved_groups(found: MovePlan, moved: Collection[str]) -> MovePlan:
+    """The plan without the groups that were moved: what is said of them is past."""
+    return dataclasses.replace(
+        found,
+        groups=tuple(each for each in found.groups if each.group not in moved),
+        findings=tuple(each for each in found.findings if each.group not in moved),
+    )
+
+
+def explain_abandoning(found: MoveJournal, *, path: str, resume: str) -> str:
+    """How to leave it at that, in words, with the command that resumes the flow; "" where groups
+    were moved, which cannot be undone."""
+    assert found.begun is not None, "it was begun"
+    if found.moved:
+        return ""
+    lets_go_on = f"resume the flow ({resume}), " if _Step.STOP_FLOW in found.started_ms else ""
+    return f"to abandon the move: {lets_go_on}restart what was stopped, and move {path} away"
+
+
+def read_last_fencing(found: MoveJournal) -> list[FencingResult]:
+    """As the last step that fenced has noted them."""
+    voided = found.voided.get(_Step.LOOK_AGAIN, {})
+    again = found.details.get(_Step.LOOK_AGAIN, voided).get("fenced_again", [])
+    return step_details.decode_fencing_results(
+        {"partitions": again} if again else found.details[_Step.FENCE]
+    )
+
+
+def explain_change(
+    found: MoveJournal,
+    *,
+    known: OffsetMap,
+    to_fence: Collection[TopicPartition],
+    mirrored: Collection[MirroredPartition],
+) -> str:
+    """ "" where it is as it was. `mirrored` as seen now, of a planned move."""
+    fenced = read_last_fencing(found)
+    begun = sorted(set(to_fence) - {each.partition for each in fenced})
+    taken = [each.partition for each in fenced if fencing_results.is_acquired_since(known, each)]
+    for partition in (*begun, *taken):
+        return f"somebody has copied {partition}"
+    agreed: Mapping[TopicPartition, int] = {}
+    if _Step.AGREE in found.details:
+        agreed = step_details.decode_offsets(found.details[_Step.AGREE]["ends"])
+    for each in mirrored:
+        end = agreed.get(each.partition)
+        if end is not None and (each.here is None or each.here.end != end):
+            now = "cannot be asked for" if each.here is None else f"is {each.here.end}"
+            return f"the end of {each.partition} was {end} when both agreed, and {now}"
+    return ""

@@ -1,0 +1,218 @@
+"""The journal of a move: what was done, so that a crashed move can be resumed.
+
+A file of JSON lines, appended to and never rewritten. Each line begins
+`{"v":3,"at_ms":…,"what":…`:
+
+    begun      identity of the move: "kind", "from", "to", "flow", "sets_back", "accepted",
+               "groups", "export", "hooks", and the ids of both clusters, "from_id", "to_id"
+    accepted   "codes": findings that the operator has accepted since the move was resumed
+    started    "step"
+    group      "group": its offsets were written and verified
+    done       "step", "detail": what the step found, an object
+    failed     "step", "error"
+    voided     "step": its result is no longer valid, and the step is done again
+
+A crash may cut off the last line; such a line counts as not written.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from connect_runtime.base.errors import FatalError
+from mm2.failover import move_steps
+from mm2.failover.move_request import ClusterIds, MoveKind, MoveRequest
+from mm2.failover.move_steps import MoveStep
+
+JOURNAL_VERSION = 3
+_YEAR_10000_MS = 253_402_300_800_000
+
+
+class JournalError(FatalError):
+    """The file is not one of ours, of a release that this one does not know, or damaged."""
+
+
+class JournalEntryKind(enum.Enum):
+    BEGUN = "begun"
+    ACCEPTED = "accepted"
+    STARTED = "started"
+    GROUP = "group"
+    DONE = "done"
+    FAILED = "failed"
+    VOIDED = "voided"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveIdentity:
+    """What is moved, and how; it stays the same for the whole move."""
+
+    wanted: MoveRequest
+    flow: str
+    hooks: tuple[str, ...] = ()
+    clusters: ClusterIds = field(default_factory=ClusterIds)
+
+    @property
+    def order(self) -> tuple[MoveStep, ...]:
+        return move_steps.order_steps(self.wanted, self.hooks)
+
+
+@dataclass(slots=True)
+class MoveJournal:
+    """A fold over the lines. `details` are those of steps that are done, `encode_voided` what such
+    steps had found last that are done again, `moved` the groups that were moved."""
+
+    begun: MoveIdentity | None = None
+    begun_at_ms: int = 0
+    details: dict[MoveStep, Mapping[str, Any]] = field(default_factory=dict)
+    voided: dict[MoveStep, Mapping[str, Any]] = field(default_factory=dict)
+    started_ms: dict[MoveStep, int] = field(default_factory=dict)
+    done_ms: dict[MoveStep, int] = field(default_factory=dict)
+    failures: list[tuple[MoveStep, str]] = field(default_factory=list)
+    moved: set[str] = field(default_factory=set)
+
+    @property
+    def next_step(self) -> MoveStep | None:
+        """The first that is not done; None: all are. One that was only started is done again."""
+        assert self.begun is not None, "nothing was begun"
+        return next((step for step in self.begun.order if step not in self.details), None)
+
+    def apply(self, line: Mapping[str, Any]) -> None:
+        """Take one line in, as `decode_entry` gives it."""
+        at_ms = int(line["at_ms"])
+        if not 0 <= at_ms < _YEAR_10000_MS:
+            raise ValueError("at_ms is not a valid time")
+        match JournalEntryKind(line["what"]):
+            case JournalEntryKind.BEGUN:
+                self.begun, self.begun_at_ms = _decode_begun(line), at_ms
+            case JournalEntryKind.ACCEPTED:
+                if self.begun is None:
+                    raise ValueError("nothing was begun")
+                more = self.begun.wanted.accepted.union(_to_texts(line["codes"]))
+                wanted = dataclasses.replace(self.begun.wanted, accepted=more)
+                self.begun = dataclasses.replace(self.begun, wanted=wanted)
+            case JournalEntryKind.GROUP:
+                self.moved.add(str(line["group"]))
+            case JournalEntryKind.STARTED:
+                self.started_ms.setdefault(MoveStep(line["step"]), at_ms)
+            case JournalEntryKind.DONE:
+                step = MoveStep(line["step"])
+                self.details[step], self.done_ms[step] = line["detail"], at_ms
+            case JournalEntryKind.VOIDED:
+                step = MoveStep(line["step"])
+                self.voided[step] = self.details.pop(step)
+                del self.done_ms[step]
+            case JournalEntryKind.FAILED:
+                self.failures.append((MoveStep(line["step"]), str(line["error"])))
+
+
+def read_journal(text: str) -> MoveJournal:
+    """A whole file; what stands behind its last line feed was cut off. Raises `JournalError`."""
+    found = MoveJournal()
+    whole, _, _ = text.rpartition("\n")
+    for number, line in enumerate(whole.split("\n") if whole else (), start=1):
+        try:
+            found.apply(decode_entry(line))
+        except JournalError:
+            raise
+        except Exception as error:  # whatever stands there: infinite numbers, nesting, other types
+            raise JournalError(
+                f"line {number} cannot be read ({error}): it is damaged, or not a file of a move"
+            ) from error
+    if found.begun is None:
+        raise JournalError("it says nothing of a move that was begun")
+    return found
+
+
+def decode_entry(line: str) -> Mapping[str, Any]:
+    """Raises `ValueError`, and `JournalError` for another version."""
+    found = json.loads(line)
+    if not isinstance(found, dict):
+        raise TypeError("it is no object")
+    if found.get("v") != JOURNAL_VERSION:
+        raise JournalError(
+            f"it was written by a release that this one does not know (version {found.get('v')})"
+        )
+    return found
+
+
+def encode_begun(begin: MoveIdentity, *, at_ms: int) -> str:
+    """The first line, with its line feed."""
+    wanted = begin.wanted
+    return _encode_entry(
+        JournalEntryKind.BEGUN,
+        at_ms,
+        {
+            "kind": wanted.kind.value,
+            "from": wanted.origin,
+            "to": wanted.destination,
+            "flow": begin.flow,
+            "sets_back": wanted.sets_back,
+            "accepted": sorted(wanted.accepted),
+            "groups": sorted(wanted.groups),
+            "export": wanted.export,
+            "hooks": sorted(begin.hooks),
+            "from_id": begin.clusters.origin,
+            "to_id": begin.clusters.destination,
+        },
+    )
+
+
+def encode_accepted(codes: Iterable[str], *, at_ms: int) -> str:
+    return _encode_entry(JournalEntryKind.ACCEPTED, at_ms, {"codes": sorted(codes)})
+
+
+def encode_group_moved(group: str, *, at_ms: int) -> str:
+    return _encode_entry(JournalEntryKind.GROUP, at_ms, {"group": group})
+
+
+def encode_started(step: MoveStep, *, at_ms: int) -> str:
+    return _encode_entry(JournalEntryKind.STARTED, at_ms, {"step": step.value})
+
+
+def encode_done(step: MoveStep, detail: Mapping[str, Any], *, at_ms: int) -> str:
+    return _encode_entry(JournalEntryKind.DONE, at_ms, {"step": step.value, "detail": detail})
+
+
+def encode_failed(step: MoveStep, error: str, *, at_ms: int) -> str:
+    return _encode_entry(JournalEntryKind.FAILED, at_ms, {"step": step.value, "error": error})
+
+
+def encode_voided(step: MoveStep, *, at_ms: int) -> str:
+    return _encode_entry(JournalEntryKind.VOIDED, at_ms, {"step": step.value})
+
+
+def _encode_entry(what: JournalEntryKind, at_ms: int, more: Mapping[str, Any]) -> str:
+    whole = {"v": JOURNAL_VERSION, "at_ms": at_ms, "what": what.value, **more}
+    return json.dumps(whole, separators=(",", ":")) + "\n"
+
+
+def _decode_begun(line: Mapping[str, Any]) -> MoveIdentity:
+    return MoveIdentity(
+        wanted=MoveRequest(
+            origin=_require_text(line["from"]),
+            destination=_require_text(line["to"]),
+            kind=MoveKind(line["kind"]),
+            sets_back=bool(line["sets_back"]),
+            accepted=frozenset(_to_texts(line["accepted"])),
+            groups=frozenset(_to_texts(line["groups"])),
+            export=str(line["export"]),
+        ),
+        flow=_require_text(line["flow"]),
+        hooks=tuple(_to_texts(line["hooks"])),
+        clusters=ClusterIds(origin=str(line["from_id"]), destination=str(line["to_id"])),
+    )
+
+
+def _require_text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a name is not a string")
+    return value
+
+
+def _to_texts(values: Iterable[object]) -> list[str]:
+    return [str(each) for each in values]

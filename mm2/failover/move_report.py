@@ -1,0 +1,127 @@
+"""The report of a finished move as text.
+
+It has the time and read-back of each step, the recovery point, and the position of each group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from connect_runtime.base import plurals
+from mm2 import text_format
+from mm2.failover import plan_output
+from mm2.failover.move_request import MoveKind
+from mm2.operator_commands import OperatorCommands
+
+_STEP_COLUMNS = ("STEP", "BEGAN", "TOOK", "READ-BACK")
+_GROUP_COLUMNS = (
+    "GROUP",
+    "TOPIC",
+    "PARTITION",
+    "MIRROR",
+    "BASIS",
+    "GOES-ON-AT",
+    "STANDS-AT",
+    "READ-AGAIN",
+    "STATE",
+)
+_MAX_NAMES = 10
+
+
+def format_report(report: Mapping[str, Any], *, file: str) -> Iterator[str]:
+    """`report` as `details.report` makes it, and the journal keeps it. `file` configures the
+    flow."""
+    yield ""
+    yield f"{report['kind']} {report['from']} -> {report['to']}, flow {report['flow']}"
+    ends = f"{plan_output.format_time(report['begun_at_ms'])} to {plan_output.format_time(report['ended_at_ms'])}"
+    yield f"done in {text_format.format_duration(report['took_ms'] / 1000)}, {ends}"
+    yield plan_output.format_rpo(
+        report["to"],
+        lag_records=report["lag_records"],
+        lag_ms=report["lag_ms"],
+        newest_ms=report["newest_ms"],
+    )
+    groups = plurals.format_count(len(report["moved"]), "group")
+    yield f"{groups} moved, re-read: {report['read_again']}"
+    yield ""
+    yield from text_format.format_columns(
+        _STEP_COLUMNS, [_build_step_row(each) for each in report["steps"]]
+    )
+    for each in report["failures"]:
+        yield f"{each['step']} had failed: {each['error']}"
+    yield ""
+    yield from text_format.format_columns(_GROUP_COLUMNS, list(_build_group_rows(report)))
+    yield from _format_differences(report)
+    yield ""
+    yield from plan_output.format_findings(report["findings"])
+    yield from _format_next_steps(report, file)
+
+
+def _build_step_row(each: Mapping[str, Any]) -> tuple[str, ...]:
+    took = text_format.format_duration(each["took_ms"] / 1000)
+    return each["step"], plan_output.format_time(each["began_at_ms"]), took, each["read_back"]
+
+
+def _build_group_rows(report: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    stands = {
+        (each["group"], each["topic"], each["partition"]): each["stands_at"]
+        for each in report["verified"]
+    }
+    for group in report["moved"]:
+        for each in group["partitions"]:
+            yield (
+                group["group"],
+                each["topic"],
+                str(each["partition"]),
+                each["mirror"] or text_format.UNKNOWN_NUMBER,
+                plan_output.format_basis(
+                    each["basis"], each["checkpointed_ms"], report["looked_at_ms"]
+                ),
+                plan_output.format_number(each["goes_on_at"]),
+                plan_output.format_number(
+                    stands.get((group["group"], each["mirror"], each["partition"]))
+                ),
+                plan_output.format_reread(each["read_again_max"], each["basis"]),
+                each["state"],
+            )
+
+
+def _format_differences(report: Mapping[str, Any]) -> Iterator[str]:
+    for each in report["verified"]:
+        if each["before"]:
+            at = "nowhere" if each["stands_at"] is None else f"at {each['stands_at']}"
+            yield (
+                f"group {each['group']} stands {at} in {each['topic']}-{each['partition']}, before "
+                f"{each['moved_to']}: it reads again from there, as was accepted"
+            )
+    for name in report["unmoved"]:
+        yield f"group {name} was not moved"
+    for each in report["unmoved_groups"]:
+        yield f"{each['type']} group {each['group']} was not moved"
+
+
+def _format_next_steps(report: Mapping[str, Any], file: str) -> Iterator[str]:
+    flow, there, active = report["flow"], report["to"], report["active"]
+    if active is None:
+        yield f"which groups have members on {there} by now could not be seen"
+    else:
+        known = set(active)
+        idle = [each["group"] for each in report["moved"] if each["group"] not in known]
+        if active:
+            yield f"members on {there} already: {_format_names(active)}"
+        if idle:
+            yield f"no members on {there} yet: {_format_names(idle)}"
+    operator = OperatorCommands(file=file)
+    yield f"the flow {flow} stays stopped until: {operator.go_on(flow, None)}"
+    if report["kind"] == MoveKind.BACK.value:
+        forth = f"{report['to']}->{report['from']}"
+        yield f"and so does {forth}, if it was stopped: {operator.go_on(forth, None)}"
+    stranded = report["stranded_records"]
+    if stranded:
+        yield f"{plurals.format_count(stranded, 'record')} came to the cluster left after the last look"
+
+
+def _format_names(groups: Sequence[str]) -> str:
+    more = len(groups) - _MAX_NAMES
+    return ", ".join(groups[:_MAX_NAMES]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,0 +1,139 @@
+"""`BoundedPool`: work on many partitions with a bounded number of threads and one deadline.
+
+Each thread has its own connections. An item that fails with a transient error is retried after
+all waiting items.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from connect_runtime.base import plurals
+from connect_runtime.base.errors import RetriableError
+from connect_runtime.base.timing import Clock, Deadline
+from connect_runtime.system.threads import OwnedThread, ThreadDied, ThreadGroup
+from mm2.copier.blocking_client import BlockingClient
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+MAX_THREADS = 8
+POLL_INTERVAL_S = 0.2
+PROGRESS_INTERVAL_S = 5.0
+_CLOSE_TIMEOUT_S = 50.0
+"""A request that was sent is waited for."""
+
+ConnectClient = Callable[[], BlockingClient]
+PartitionWork = Callable[[BlockingClient, K, Deadline], T]
+"""On one item. What takes long minds the deadline."""
+ReportProgress = Callable[[str], object]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolResult(Generic[K, T]):
+    """Every item is in one of the two: `left` says what failed last, "" where it was not begun."""
+
+    done: Mapping[K, T] = field(default_factory=dict)
+    left: Mapping[K, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """How far it came, with the first reason that there is."""
+        all_of_them = plurals.format_count(len(self.done) + len(self.left), "partition", "are")
+        count = f"{len(self.done):,} of {all_of_them} done"
+        why = next((f"; {item}: {why}" for item, why in self.left.items() if why), "")
+        return count + why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundedPool:
+    """`doing` is what the operator is told while it lasts, with how far it is."""
+
+    connect: ConnectClient
+    clock: Clock
+    doing: str = ""
+    tell: ReportProgress = lambda _: None
+
+    def run(
+        self, work: PartitionWork[K, T], items: Collection[K], *, timeout_s: float
+    ) -> PoolResult[K, T]:
+        """What raises `RetriableError` is tried again, that one alone and behind all that wait,
+        until time is up for all; every other error is raised at once."""
+        end = Deadline.after(timeout_s, now_s=self.clock.now_s())
+        shared = _PoolQueue(work, items, end=end, connect=self.connect, clock=self.clock)
+        ends: list[ThreadDied] = []
+        owned = ThreadGroup(on_unasked_end=ends.append)
+        try:
+            size = min(MAX_THREADS, len(items))
+            running = [owned.start(f"partitions {n}", shared.body) for n in range(size)]
+            self._watch(running, shared, ends)
+        finally:
+            owned.stop_all(_CLOSE_TIMEOUT_S)
+        failure = next((each.error for each in ends if each.error is not None), None)
+        if failure is not None:
+            raise failure
+        left = {item: shared.failed.get(item, "") for item in items if item not in shared.done}
+        return PoolResult(shared.done, left)
+
+    def _watch(
+        self,
+        running: list[OwnedThread],
+        shared: _PoolQueue[K, T],
+        ends: list[ThreadDied],
+    ) -> None:
+        told_s = self.clock.now_s()
+        while any(each.alive for each in running) and not any(each.error for each in ends):
+            next(each for each in running if each.alive).join(POLL_INTERVAL_S)
+            if self.clock.now_s() - told_s >= PROGRESS_INTERVAL_S:
+                told_s = self.clock.now_s()
+                all_of_them = plurals.format_count(shared.count, "partition")
+                self.tell(f"{self.doing}: {len(shared.done):,} of {all_of_them}")
+
+
+class _PoolQueue(Generic[K, T]):
+    """`done` and `failed` are written by several threads, an item by one of them."""
+
+    def __init__(
+        self,
+        work: PartitionWork[K, T],
+        items: Collection[K],
+        *,
+        end: Deadline,
+        connect: ConnectClient,
+        clock: Clock,
+    ) -> None:
+        self._work = work
+        self._end = end
+        self._connect = connect
+        self._clock = clock
+        self._waiting: queue.SimpleQueue[K] = queue.SimpleQueue()
+        for each in items:
+            self._waiting.put(each)
+        self.count = len(items)
+        self.done: dict[K, T] = {}
+        self.failed: dict[K, str] = {}
+
+    def body(self, stop: threading.Event) -> None:
+        with self._connect() as questions:
+            while not stop.is_set() and not self._over:
+                try:
+                    item = self._waiting.get_nowait()
+                except queue.Empty:
+                    return
+                self._try(item, questions, stop)
+
+    @property
+    def _over(self) -> bool:
+        return self._end.passed(self._clock.now_s())
+
+    def _try(self, item: K, questions: BlockingClient, stop: threading.Event) -> None:
+        try:
+            self.done[item] = self._work(questions, item, self._end)
+        except RetriableError as error:
+            if item in self.failed and stop.wait(POLL_INTERVAL_S):
+                return
+            self.failed[item] = str(error)
+            self._waiting.put(item)

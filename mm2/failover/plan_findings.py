@@ -1,0 +1,130 @@
+"""Findings of a plan: codes, severities, and the verdict that follows from them.
+
+Operators accept a finding that forbids the move by its code, for all groups or for one
+(`--accept CODE:GROUP`). Codes with a constant here are also used by steps, which then leave
+alone what the accepted finding is about.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+
+
+class PlanSeverity(enum.Enum):
+    """How much a finding weighs: it forbids the move, costs something, or is worth knowing."""
+
+    FORBIDS = "no-go"
+    COSTS = "cost"
+    NOTE = "note"
+
+
+class PlanVerdict(enum.Enum):
+    GO = "GO"
+    GO_AT_A_COST = "GO, AT A COST"
+    NO_GO = "NO-GO"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFinding:
+    """`code` is for programs and stays the same; `text` says what was found and what to do.
+    `group`: whose it is, "" where it is nobody's alone."""
+
+    weight: PlanSeverity
+    code: str
+    text: str
+    group: str = ""
+
+
+def apply_acceptance(finding: PlanFinding, accepted: Collection[str]) -> PlanFinding:
+    """What the operator accepts costs, and no longer forbids. `accepted`: see `orders.Wanted`."""
+    named = finding.code in accepted or f"{finding.code}:{finding.group}" in accepted
+    if named and finding.weight is PlanSeverity.FORBIDS:
+        return replace(finding, weight=PlanSeverity.COSTS)
+    return finding
+
+
+def decide_verdict(findings: Iterable[PlanFinding]) -> PlanVerdict:
+    """The gravest finding decides."""
+    weights = {each.weight for each in findings}
+    if PlanSeverity.FORBIDS in weights:
+        return PlanVerdict.NO_GO
+    return PlanVerdict.GO_AT_A_COST if PlanSeverity.COSTS in weights else PlanVerdict.GO
+
+
+MIRROR_UNKNOWN = "mirror-unknown"
+LAG_UNKNOWN = "lag-unknown"
+
+GROUP_STILL_HERE = "group-still-here"
+GROUP_UNREAD = "group-unread"
+GROUP_ACTIVE = "group-active"
+GROUP_UNKNOWN = "group-unknown"
+GROUP_DENIED = "group-denied"
+GROUP_REFUSED = "group-refused"
+
+SHARE_GROUP = "share-group"
+STREAMS_GROUP = "streams-group"
+
+ALL_CODES = frozenset(
+    {
+        MIRROR_UNKNOWN,
+        LAG_UNKNOWN,
+        GROUP_STILL_HERE,
+        GROUP_UNREAD,
+        GROUP_ACTIVE,
+        GROUP_UNKNOWN,
+        GROUP_DENIED,
+        GROUP_REFUSED,
+        SHARE_GROUP,
+        STREAMS_GROUP,
+        "again",
+        "as-of-checkpoint",
+        "ends-moved",
+        "gone",
+        "group-foreign",
+        "group-gone",
+        "groups-unlisted",
+        "half-lost",
+        "is-ahead",
+        "lag",
+        "left-out",
+        "losses",
+        "may-not-stop",
+        "mirror-missing",
+        "no-connectors",
+        "no-export",
+        "no-groups",
+        "no-hook",
+        "no-journal",
+        "no-place",
+        "no-position",
+        "no-such-group",
+        "not-looked-at",
+        "not-mirrored",
+        "nothing-mirrored",
+        "one-cluster",
+        "open-transactions",
+        "origin-truncated",
+        "origin-unreachable",
+        "other-move",
+        "set-back",
+        "shared-names",
+        "stands-before",
+        "stopped",
+        "streams-state",
+        "syncs-unread",
+        "too-old",
+        "unfenced",
+        "unfinished-move",
+        "unmirrored",
+        "unreplicated",
+        "untranslated",
+        "way-back-unknown",
+    }
+)
+
+
+def find_unknown_codes(accepted: Iterable[str]) -> list[str]:
+    """Of what an operator accepts, as `CODE` or `CODE:GROUP`, that no finding ever has."""
+    return sorted({each for each in accepted if each.partition(":")[0] not in ALL_CODES})

@@ -1,0 +1,406 @@
+"""The plan of a move as text and as JSON. Column names are those of Kafka's own tools."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from connect_runtime.base import plurals
+from mm2 import text_format
+from mm2.clusters import reread_estimate
+from mm2.clusters.pair_snapshot import (
+    MirroredPartition,
+    PositionBasis,
+    UnmovedGroup,
+    UnreplicatedRecords,
+)
+from mm2.failover import move_steps
+from mm2.failover.group_plan import GroupMove, PartitionMove
+from mm2.failover.move_plan import MovePlan
+from mm2.failover.plan_findings import PlanFinding, PlanSeverity
+
+PLAN_JSON_VERSION = 1
+_MIRROR_COLUMNS = ("TOPIC", "PARTITION", "MIRROR", "SOURCE-END", "COPIED-TO", "LAG", "LAG-TIME")
+_GROUP_COLUMNS = (
+    "GROUP",
+    "TOPIC",
+    "PARTITION",
+    "COMMITTED",
+    "BASIS",
+    "GOES-ON-AT",
+    "NOW-AT",
+    "READ-AGAIN",
+    "MISSING",
+    "UNREAD",
+    "STATE",
+)
+_UNMOVED_COLUMNS = ("GROUP", "TYPE", "READ", "READS-THERE")
+_TAIL_COLUMNS = ("TOPIC", "PARTITION", "FROM-OFFSET", "END", "RECORDS", "FIRST", "LAST")
+_READS_COLUMNS = ("GROUP", "READ", "READS-THERE")
+_SEVERITY_LABELS = {
+    PlanSeverity.FORBIDS: "NO-GO",
+    PlanSeverity.COSTS: "COST",
+    PlanSeverity.NOTE: "NOTE",
+}
+_MAX_ALIKE_FINDINGS = 3
+"""Of findings of one code so many are shown to people: the tables above say the rest. What forbids
+is shown whole."""
+
+
+def format_plan(
+    found: MovePlan, hooks: Sequence[str], properties: Mapping[str, str]
+) -> Iterator[str]:
+    """The whole plan. `hooks`: steps that commands are given for; `properties` are what clients
+    need there, secrets left out."""
+    wanted = found.wanted
+    yield f"{wanted.kind.value} {wanted.origin} -> {wanted.destination}, flow {found.flow}"
+    yield f"as of {format_time(found.at_ms)}"
+    yield ""
+    mirrored = [_build_mirror_row(each, found.at_ms) for each in found.mirrored]
+    yield from text_format.format_columns(_MIRROR_COLUMNS, mirrored)
+    yield ""
+    rows = [row for group in found.groups for row in _build_group_rows(group, found.at_ms)]
+    yield from text_format.format_columns(_GROUP_COLUMNS, rows)
+    yield ""
+    if found.unmoved:
+        yield f"groups of {wanted.origin} that are not moved:"
+        others = [row for each in found.unmoved for row in _build_unmoved_rows(each)]
+        yield from text_format.format_columns(_UNMOVED_COLUMNS, others)
+        yield ""
+    if found.unreplicated:
+        yield f"on {wanted.destination}, and never on {wanted.origin}:"
+        yield from text_format.format_columns(
+            _TAIL_COLUMNS, [_build_tail_row(each) for each in found.unreplicated]
+        )
+        yield ""
+    yield from _format_totals(found)
+    yield ""
+    yield from format_findings([_finding_to_json(each) for each in found.findings])
+    yield f"verdict: {found.verdict.value}"
+    yield ""
+    yield "steps:"
+    one_name = any(each.partition == each.mirror for each in found.mirrored)
+    for number, step in enumerate(move_steps.order_steps(wanted, hooks), start=1):
+        by = (
+            " (hook)"
+            if step.value in hooks
+            else " (yours)"
+            if step in move_steps.HOOK_STEPS
+            else ""
+        )
+        said = move_steps.describe_step(step, wanted, found.flow, one_name=one_name)
+        yield f"{number:>3}. {step.value}: {said}{by}"
+    yield ""
+    yield from _format_clients(found, properties)
+
+
+def format_findings(findings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """As JSON has them, the gravest first. Of many alike the first ones."""
+    for weight in PlanSeverity:
+        alike: dict[str, list[str]] = {}
+        for each in findings:
+            if each["weight"] == weight.value:
+                alike.setdefault(each["code"], []).append(each["text"])
+        for code, texts in alike.items():
+            most = len(texts) if weight is PlanSeverity.FORBIDS else _MAX_ALIKE_FINDINGS
+            for text in texts[:most]:
+                yield f"{_SEVERITY_LABELS[weight]:<6} {text} ({code})"
+            if len(texts) > most:
+                yield f"{_SEVERITY_LABELS[weight]:<6} and {len(texts) - most} more such ({code})"
+
+
+def _format_clients(found: MovePlan, properties: Mapping[str, str]) -> Iterator[str]:
+    yield f"clients on {found.wanted.destination}, of every group:"
+    for name, value in properties.items():
+        yield f"  {name}={value}"
+    rows = [
+        (group.group, here, there)
+        for group in found.groups
+        for here, there in sorted(_map_subscriptions(group).items())
+    ]
+    if rows:
+        yield ""
+        yield from text_format.format_columns(_READS_COLUMNS, rows)
+
+
+def plan_to_json(
+    found: MovePlan, hooks: Sequence[str], properties: Mapping[str, str]
+) -> dict[str, Any]:
+    """For programs; `version` says how it reads. Times are UTC milliseconds, lag as DESIGN says:
+    null where it cannot be told. Then `newest_ms` is of the newest record that arrived of what it
+    cannot be told of, else null; of the topics `untold` nothing is known. `mirror_exists` is null
+    where nobody answers for it. `read_again_max` is null where no bound can be proven, as of a
+    group that may have begun to read other topics after its last checkpoint; a group's
+    `read_again_known_max` leaves those out. `read_again` says in words what is known.
+    `unmoved_groups` are share and streams groups."""
+    wanted = found.wanted
+    groups = [_group_to_json(each) for each in found.groups]
+    all_known = _are_all_groups_known(found)
+    return {
+        "version": PLAN_JSON_VERSION,
+        "kind": wanted.kind.value,
+        "from": wanted.origin,
+        "to": wanted.destination,
+        "flow": found.flow,
+        "at_ms": found.at_ms,
+        "verdict": found.verdict.name.lower().replace("_", "-"),
+        "silent": found.silent,
+        "lag_records": found.lag_records,
+        "lag_ms": found.lag_ms,
+        "newest_ms": found.newest_ms,
+        "untold": list(found.untold),
+        "checkpointed_ms": found.checkpointed_ms,
+        "read_again_max": reread_estimate.bound_rereads(groups, all_known=all_known),
+        "read_again": reread_estimate.describe_rereads(
+            groups, at_ms=found.at_ms, planned=wanted.planned, all_known=all_known
+        ),
+        "partitions": [_mirror_to_json(each, found.at_ms) for each in found.mirrored],
+        "groups": groups,
+        "unmoved_groups": [_unmoved_to_json(each) for each in found.unmoved],
+        "unreplicated_records": found.unreplicated_records,
+        "unreplicated": [_tail_to_json(each) for each in found.unreplicated],
+        "findings": [_finding_to_json(each) for each in found.findings],
+        "steps": [step.value for step in move_steps.order_steps(wanted, hooks)],
+        "client_properties": dict(properties),
+        "topics": _list_renamed_topics(found),
+    }
+
+
+def format_rpo(
+    there: str, *, lag_records: int | None, lag_ms: int | None, newest_ms: int | None
+) -> str:
+    """The recovery point of a move to the cluster `there`, in a line."""
+    if lag_records is None:
+        newest = text_format.UNKNOWN_NUMBER if newest_ms is None else format_time(newest_ms)
+        return f"RPO: unknown; the newest record on {there} is of {newest}"
+    seconds = text_format.format_duration(None if lag_ms is None else lag_ms / 1000)
+    return f"RPO: {plurals.format_count(lag_records, 'record')}, {seconds}"
+
+
+def format_time(ms: int) -> str:
+    """UTC, to the second."""
+    found = datetime.datetime.fromtimestamp(ms / 1000, tz=datetime.UTC)
+    return found.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def format_number(value: int | None) -> str:
+    """As it is, without commas: it is to be typed again."""
+    return text_format.UNKNOWN_NUMBER if value is None else str(value)
+
+
+def _list_renamed_topics(found: MovePlan) -> dict[str, str]:
+    """What is mirrored, and what groups read that had come from there."""
+    places = {each.partition.topic: each.mirror.topic for each in found.mirrored}
+    for group in found.groups:
+        places |= _map_subscriptions(group)
+    return {here: there for here, there in places.items() if here != there}
+
+
+def _map_subscriptions(group: GroupMove) -> dict[str, str]:
+    """What its clients subscribe to, by what they did before."""
+    return {
+        each.partition.topic: each.mirror.topic
+        for each in group.partitions
+        if each.mirror is not None
+    }
+
+
+def _build_mirror_row(each: MirroredPartition, now_ms: int) -> tuple[str, ...]:
+    lag_ms = each.lag_ms(now_ms)
+    return (
+        each.partition.topic,
+        str(each.partition.partition),
+        each.mirror.topic + _describe_absence(each),
+        text_format.UNKNOWN_NUMBER if each.here is None else str(each.here.end),
+        text_format.UNKNOWN_NUMBER if each.copied_to is None else str(each.copied_to),
+        text_format.format_count(each.lag_records),
+        text_format.format_duration(None if lag_ms is None else lag_ms / 1000),
+    )
+
+
+def _describe_absence(each: MirroredPartition) -> str:
+    if each.unheard:
+        return " (no answer)"
+    return " (missing)" if each.there is None else ""
+
+
+def format_reread(again_max: int | None, basis: str) -> str:
+    """A cell: a number is a bound; after a checkpoint it may be anything between."""
+    if again_max is None:
+        return "unknown"
+    return str(again_max) if basis == PositionBasis.COMMITTED.value else f"0 to {again_max}"
+
+
+def format_basis(basis: str, written_ms: int | None, at_ms: int) -> str:
+    """A cell, of what JSON has."""
+    return reread_estimate.describe_basis(PositionBasis(basis), written_ms, at_ms=at_ms)
+
+
+def _build_group_rows(group: GroupMove, at_ms: int) -> Iterator[tuple[str, ...]]:
+    for each in group.partitions:
+        yield (
+            group.group,
+            each.partition.topic,
+            str(each.partition.partition),
+            format_number(each.committed),
+            format_basis(each.basis.value, each.written_ms, at_ms),
+            format_number(each.to),
+            format_number(each.at),
+            format_reread(each.again_max, each.basis.value),
+            _format_missing(each),
+            format_number(each.unread),
+            _format_state(group, each),
+        )
+
+
+def _format_missing(each: PartitionMove) -> str:
+    """A cell: what a group has read after a checkpoint may be missing, too."""
+    if _is_committed(each):
+        return str(each.unmirrored)
+    return f">= {each.unmirrored}" if each.unmirrored else "unknown"
+
+
+def _is_committed(each: PartitionMove) -> bool:
+    return each.basis is PositionBasis.COMMITTED
+
+
+def _format_state(group: GroupMove, each: PartitionMove) -> str:
+    if group.barred is not None:
+        return f"stays: group is {group.barred.value} there"
+    why = each.why or ("no answer there" if each.unheard else "")
+    return each.way.value + (f": {why}" if why else "")
+
+
+def _format_totals(found: MovePlan) -> Iterator[str]:
+    there = found.wanted.destination
+    point = format_rpo(
+        there, lag_records=found.lag_records, lag_ms=found.lag_ms, newest_ms=found.newest_ms
+    )
+    waits = found.wanted.planned and found.lag_records
+    yield point + (" as it stands now; the move waits until all is copied" if waits else "")
+    if not found.groups:
+        return
+    again = reread_estimate.describe_rereads(
+        [_group_to_json(each) for each in found.groups],
+        at_ms=found.at_ms,
+        planned=found.wanted.planned,
+        all_known=_are_all_groups_known(found),
+    )
+    yield f"{plurals.format_count(len(found.groups), 'group')}, re-read: {again}"
+    missing = plurals.format_count(sum(each.unmirrored for each in found.groups), "record")
+    if any(each.origin is not PositionBasis.COMMITTED for each in found.groups):
+        missing = "unknown" if missing.startswith("0 ") else f"at least {missing}"
+    yield f"already read, but missing on {there}: {missing}"
+
+
+def _are_all_groups_known(found: MovePlan) -> bool:
+    return reread_estimate.are_all_groups_known(
+        [_group_to_json(each) for each in found.groups],
+        [_finding_to_json(each) for each in found.findings],
+        silent=found.silent,
+    )
+
+
+def _build_tail_row(each: UnreplicatedRecords) -> tuple[str, ...]:
+    return (
+        each.partition.topic,
+        str(each.partition.partition),
+        str(each.start),
+        str(each.end),
+        _format_tail_records(each),
+        text_format.UNKNOWN_NUMBER if each.first_ms is None else format_time(each.first_ms),
+        text_format.UNKNOWN_NUMBER if each.last_ms is None else format_time(each.last_ms),
+    )
+
+
+def _format_tail_records(each: UnreplicatedRecords) -> str:
+    if each.why:
+        return text_format.UNKNOWN_NUMBER
+    return f">= {each.at_least}" if each.records is None else str(each.records)
+
+
+def _tail_to_json(each: UnreplicatedRecords) -> dict[str, Any]:
+    return {
+        "topic": each.partition.topic,
+        "partition": each.partition.partition,
+        "from_offset": each.start,
+        "end": each.end,
+        "records": each.records,
+        "at_least": each.at_least,
+        "first_ms": each.first_ms,
+        "last_ms": each.last_ms,
+        "why": each.why,
+    }
+
+
+def _mirror_to_json(each: MirroredPartition, now_ms: int) -> dict[str, Any]:
+    return {
+        "topic": each.partition.topic,
+        "partition": each.partition.partition,
+        "mirror": each.mirror.topic,
+        "mirror_exists": None if each.unheard else each.there is not None,
+        "source_end": None if each.here is None else each.here.end,
+        "copied_to": each.copied_to,
+        "lag_records": each.lag_records,
+        "lag_ms": each.lag_ms(now_ms),
+        "stopped": each.stopped,
+    }
+
+
+def _finding_to_json(each: PlanFinding) -> dict[str, Any]:
+    return {
+        "weight": each.weight.value,
+        "code": each.code,
+        "group": each.group,
+        "text": each.text,
+    }
+
+
+def _build_unmoved_rows(each: UnmovedGroup) -> Iterator[tuple[str, ...]]:
+    for here, there in sorted((each.topics or {}).items()):
+        yield each.name, each.type, here, there
+    if not each.topics:
+        reads = "unknown" if each.topics is None else "nothing yet"
+        yield each.name, each.type, reads, text_format.UNKNOWN_NUMBER
+
+
+def _unmoved_to_json(each: UnmovedGroup) -> dict[str, Any]:
+    topics = None if each.topics is None else dict(each.topics)
+    return {"group": each.name, "type": each.type, "topics": topics, "unread": each.unread}
+
+
+def _group_to_json(group: GroupMove) -> dict[str, Any]:
+    return {
+        "group": group.group,
+        "origin": group.origin.value,
+        "checkpointed_ms": group.written_ms,
+        "read_again_max": group.again_max,
+        "read_again_known_max": group.again_known_max,
+        "state": group.state.value,
+        "barred": None if group.barred is None else group.barred.value,
+        "unread": group.unread_why,
+        "kafka_streams": group.is_streams,
+        "topics": _map_subscriptions(group),
+        "partitions": [
+            {
+                "topic": each.partition.topic,
+                "partition": each.partition.partition,
+                "committed": each.committed,
+                "basis": each.basis.value,
+                "checkpointed_ms": each.written_ms,
+                "metadata": each.metadata,
+                "mirror": None if each.mirror is None else each.mirror.topic,
+                "goes_on_at": each.to,
+                "now_at": each.at,
+                "read_again_max": each.again_max,
+                "missing": each.unmirrored if _is_committed(each) else None,
+                "missing_at_least": each.unmirrored,
+                "unread": each.unread,
+                "deleted": each.gone,
+                "state": each.way.name.lower().replace("_", "-"),
+                "why": each.why,
+            }
+            for each in group.partitions
+        ],
+    }

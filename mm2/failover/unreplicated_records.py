@@ -1,0 +1,255 @@
+"""Finds unreplicated records on real clusters, and exports them to a file (`--export`).
+
+The export has one JSON object per line; the first line describes it. `unreplicated_tails` decides
+where to search.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import pathlib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from connect_runtime.base import plurals
+from connect_runtime.base.errors import FatalError, RetriableError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.base.timing import Clock, Deadline
+from mm2.copier.blocking_client import BlockingClient
+from mm2.copier.partition_fencer import PartitionFencer
+from mm2.failover import divergence
+from mm2.failover.divergence import ScanBudget
+from mm2.failover.partition_thread_pool import BoundedPool, ConnectClient
+from mm2.failover.unreplicated_tails import ReplicatedBack, ScanStart, UnreplicatedTail
+from mm2.formats import records
+from mm2.formats.compression import DecompressionError
+from mm2.formats.record_batch import BatchHeader
+from mm2.formats.record_sets import DamagedBatchError
+from mm2.formats.records import MalformedRecordsError
+
+EXPORT_VERSION = 1
+FIND_TIMEOUT_S = 120.0
+_MAX_HEADER_CHARS = 4_096
+
+FindUnreplicated = Callable[
+    [Mapping[TopicPartition, ScanStart]], Mapping[TopicPartition, UnreplicatedTail]
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreplicatedFinder:
+    """Who looks on the cluster gone to, and on the one that is left."""
+
+    there: BoundedPool
+    here: BoundedPool
+
+    def find(
+        self, begins: Mapping[TopicPartition, ScanStart]
+    ) -> Mapping[TopicPartition, UnreplicatedTail]:
+        """What does not answer in time is not counted. Raises `ConnectError` for refusals."""
+
+        def arrived(
+            questions: BlockingClient,
+            each: TopicPartition,
+            end: Deadline,
+        ) -> ReplicatedBack | None:
+            return self._arrived(questions, begins[each], end)
+
+        more = self.here.run(arrived, begins, timeout_s=FIND_TIMEOUT_S).done
+
+        def work(
+            questions: BlockingClient,
+            each: TopicPartition,
+            end: Deadline,
+        ) -> UnreplicatedTail:
+            found, clock = begins[each].born(), self.there.clock
+            place = _open_partition(questions, each, clock)
+            whole = divergence.scan_log(place, found, clock=clock, end=end, room=room)
+            return begins[each].tail(each, found, more.get(each), whole=whole)
+
+        room = ScanBudget()
+        told = self.there.run(work, begins, timeout_s=FIND_TIMEOUT_S).done
+        unread = {
+            each: begin.tail(each, begin.born(), more.get(each), whole=False)
+            for each, begin in begins.items()
+            if each not in told
+        }
+        return {**told, **unread}
+
+    def _arrived(
+        self,
+        questions: BlockingClient,
+        begin: ScanStart,
+        end: Deadline,
+    ) -> ReplicatedBack | None:
+        """None: that could not be seen."""
+        found, clock = begin.behind_the_map(), self.here.clock
+        if found is None:
+            return ReplicatedBack(0, begin.mirror_next)
+        place = _open_partition(questions, begin.mirror, clock)
+        if not divergence.scan_log(place, found, clock=clock, end=end):
+            return None
+        if found.mine:
+            return ReplicatedBack(found.mine, found.mine_end)
+        before = begin.before_the_map_ends()
+        if before is None or not divergence.scan_log(place, before, clock=clock, end=end):
+            return ReplicatedBack(0, begin.mirror_next)
+        return ReplicatedBack(0, before.mine_end)
+
+
+def export_records(
+    path: pathlib.Path,
+    found: Collection[UnreplicatedTail],
+    *,
+    cluster: str,
+    move: str,
+    connect: ConnectClient,
+    clock: Clock,
+) -> int:
+    """Writes these records to a file, a JSON object a line; how many. First a line that says what
+    it is: `{"v":1,"cluster":…,"move":…,"records":…}`. Key, value and headers are base64, or null.
+
+    The file is there whole, or not at all, and for its owner alone. One that is there already is
+    only written anew where this `move` wrote it. Raises `ConnectError`, also where other records
+    are found than were counted.
+    """
+    count = sum(each.counted for each in found)
+    part = path.with_name(path.name + ".part")
+    header = {"v": EXPORT_VERSION, "cluster": cluster, "move": move, "records": count}
+    try:
+        if path.exists() and not _is_export_of_move(path, move):
+            raise FatalError(f"{path} is there already: move it away, or name another file")
+        part.unlink(missing_ok=True)
+        with connect() as questions:
+            places = [(_open_partition(questions, tail.partition, clock), tail) for tail in found]
+            lines = (
+                line for place, tail in places for line in _read_tail_lines(place, tail, clock)
+            )
+            _write_export(part, header, lines)
+        written = _count_lines(part) - 1
+        if written != count:
+            raise RetriableError(
+                f"{path}: {plurals.format_count(count, 'record', 'were')} counted, and "
+                f"{written} found: "
+                "the others were deleted meanwhile. Nothing was written; try again"
+            )
+        part.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise FatalError(f"writing {path}: {error.strerror}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+    return written
+
+
+def _write_export(path: pathlib.Path, header: object, lines: Iterator[dict[str, Any]]) -> None:
+    """They are on the disk when this returns."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        print(json.dumps(header), file=file)
+        for line in lines:
+            print(json.dumps(line, separators=(",", ":")), file=file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _count_lines(path: pathlib.Path) -> int:
+    """What counts is what stands there."""
+    with path.open("rb") as file:
+        return sum(1 for _ in file)
+
+
+def _is_export_of_move(path: pathlib.Path, move: str) -> bool:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        first = file.readline(_MAX_HEADER_CHARS)
+    try:
+        header = json.loads(first)
+    except ValueError:
+        return False
+    return isinstance(header, dict) and header.get("move") == move
+
+
+def _sync_folder(folder: pathlib.Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read_tail_lines(
+    place: PartitionFencer, tail: UnreplicatedTail, clock: Clock
+) -> Iterator[dict[str, Any]]:
+    """In one pass, up to the tail's end; a stretch begins in a batch, and ends with one."""
+    waiting = sorted(tail.stretches or (), reverse=True)
+    at = waiting[-1].first if waiting else 0
+    still_s = clock.now_s()
+    while waiting and at < tail.end:
+        before = at
+        for header, batch in place.batches(at):
+            at = max(at, header.last_offset + 1)
+            while waiting and waiting[-1].last < header.base_offset:
+                waiting.pop()
+            if waiting and waiting[-1].first <= header.last_offset and not header.is_control:
+                first, last, *_ = waiting[-1]
+                yield from _decode_batch(place.partition, header, batch, first=first, last=last)
+                if last <= header.last_offset:
+                    waiting.pop()
+        if at > before:
+            still_s = clock.now_s()
+        elif clock.now_s() - still_s > FIND_TIMEOUT_S:
+            raise RetriableError(
+                f"{place.partition}: nothing could be read at {at} for {FIND_TIMEOUT_S:g} s"
+            )
+
+
+def _decode_batch(
+    partition: TopicPartition,
+    header: BatchHeader,
+    batch: memoryview,
+    *,
+    first: int,
+    last: int,
+) -> Iterator[dict[str, Any]]:
+    try:
+        found = records.decode_batch(header, batch)
+        for each in found:
+            if first <= each.offset <= last:
+                fields = records.decode_body(each.body)
+                yield {
+                    "topic": partition.topic,
+                    "partition": partition.partition,
+                    "offset": each.offset,
+                    "timestamp_ms": each.timestamp,
+                    "key": _encode_base64(fields.key),
+                    "value": _encode_base64(fields.value),
+                    "headers": [
+                        [name.decode(errors="replace"), _encode_base64(value)]
+                        for name, value in fields.headers
+                    ],
+                }
+    except (
+        MalformedRecordsError,
+        DecompressionError,
+        DamagedBatchError,
+    ) as error:
+        raise FatalError(
+            f"{partition}: what stands at {header.base_offset} cannot be opened: {error}"
+        ) from error
+
+
+def _encode_base64(content: bytes | None) -> str | None:
+    return None if content is None else base64.b64encode(content).decode()
+
+
+def _open_partition(
+    questions: BlockingClient,
+    partition: TopicPartition,
+    clock: Clock,
+) -> PartitionFencer:
+    return PartitionFencer(questions, partition, transactional_id="", clock=clock)

@@ -1,0 +1,185 @@
+"""Builds the planner, the readiness checks and the `MoveContext` for real clusters."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from connect_runtime.base.timing import Clock
+from mm2.clusters import cluster_clients, connect_group
+from mm2.clusters.connect_group import ConnectGroupSnapshot
+from mm2.clusters.flow_pair import FlowPair
+from mm2.config import flow_plan
+from mm2.config.flow_plan import FlowSelection
+from mm2.config.mm2_settings import ClusterSettings, Mm2Settings
+from mm2.copier.blocking_client import BlockingClient
+from mm2.failover import (
+    flow_stop,
+    move_context,
+    position_translation,
+    readiness_checks,
+    unreplicated_records,
+    writer_fencing,
+)
+from mm2.failover.move_context import MoveContext
+from mm2.failover.move_request import ClusterIds
+from mm2.failover.partition_thread_pool import BoundedPool, ConnectClient, ReportProgress
+from mm2.failover.planner import MovePlanner
+from mm2.failover.readiness_checks import ReadinessChecks
+from mm2.failover.unreplicated_records import UnreplicatedFinder
+from mm2.kafka import operator_access
+
+FENCING_TIMEOUT_S = 60.0
+SOURCE_DECLARED_LOST = "it is taken for lost, as was asked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveTimeouts:
+    """Seconds: how long both ends have to agree, how long others are waited for, and how long a
+    look at both clusters may last."""
+
+    settle_s: float = 60.0
+    wait_s: float = 600.0
+    look_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveWiring:
+    """`lost`: the cluster that is left is asked nothing. `tell`: how far it is, where that takes
+    long."""
+
+    settings: Mm2Settings
+    both: FlowPair
+    clock: Clock
+    patience: MoveTimeouts = field(default_factory=MoveTimeouts)
+    lost: bool = False
+    tell: ReportProgress = lambda _: None
+
+    @property
+    def planner(self) -> MovePlanner:
+        finder = UnreplicatedFinder(
+            there=self._crew(self._there, f"counting on {self.both.flow.target}", self.tell),
+            here=self._crew(self._here, f"counting on {self.both.flow.source}", self.tell),
+        )
+        return MovePlanner(
+            both=self.both,
+            find=finder.find,
+            clock=self.clock,
+            timeout_s=self.patience.look_s,
+            lost=SOURCE_DECLARED_LOST if self.lost else "",
+            tools=operator_access.build_cluster_access(
+                cluster_clients.build_client_access(
+                    self.settings.clients_of(self.both.flow).target_admin, self.both.flow.target
+                )
+            ),
+            ways=position_translation.find_offset_sources(
+                self.settings.flat.props, self.both.flow, self.settings.flows
+            ),
+        )
+
+    def clusters(self, *, silent: bool) -> ClusterIds:
+        """See `readiness_checks.fetch_cluster_ids`; `silent`: the cluster that is left is known not
+        to answer."""
+        lost = self.lost or silent
+        return readiness_checks.fetch_cluster_ids(
+            self.both, lost=lost, timeout_s=self.patience.look_s
+        )
+
+    def beforehand(self) -> ReadinessChecks:
+        """Raises as `move_context`."""
+        flow, target = self.both.flow, self.both.target
+        clients, props = self.settings.clients_of(flow), self._props
+        known_as = {
+            "worker": self.settings.clusters[flow.target],
+            "admin": clients.target_admin,
+            "producer": clients.producer,
+        }
+        return ReadinessChecks(
+            flow=flow.name,
+            config_topic=props["config.storage.topic"],
+            workers=lambda: self._workers(props),
+            clusters=lambda silent: self.clusters(silent=silent),
+            transactional_id=flow.transactional_id,
+            denied_ids=lambda names: writer_fencing.find_denied_ids(self._there, names),
+            as_worker=lambda: target.rights(administering=False),
+            as_admin=lambda: target.rights(administering=True),
+            known_as={
+                name: operator_access.build_cluster_access(
+                    cluster_clients.build_client_access(each, flow.target)
+                )
+                for name, each in known_as.items()
+            },
+            hooks=self.settings.hooks,
+            timeout_s=self.patience.look_s,
+        )
+
+    @property
+    def _props(self) -> Mapping[str, str]:
+        """The flow's worker's."""
+        (plan,) = flow_plan.plan_flows(
+            self.settings,
+            FlowSelection(names=(self.both.flow.name,)),
+            environment=os.environ,
+        )
+        return plan.worker_props
+
+    def tools(self, tell: Callable[[str], object]) -> MoveContext:
+        """Raises `SettingsError` and `ConfigError` where the flow's worker cannot be told."""
+        props = self._props
+        return MoveContext(
+            both=self.both,
+            map_reader=self.both.target.map_reader(self.both.flow.source),
+            planner=self.planner,
+            stop=lambda: flow_stop.stop_connectors(
+                self.both.target, props, clock=self.clock, timeout_s=move_context.WRITE_TIMEOUT_S
+            ),
+            running=lambda: flow_stop.list_running_tasks(self._workers(props)),
+            fence=lambda known, partitions: writer_fencing.fence_partitions(
+                self.both.flow,
+                known,
+                partitions,
+                crew=self._crew(self._there, "fencing", tell),
+                timeout_s=FENCING_TIMEOUT_S,
+            ),
+            export=lambda path, found, move: unreplicated_records.export_records(
+                path,
+                found,
+                move=move,
+                cluster=self.both.flow.target,
+                connect=self._there,
+                clock=self.clock,
+            ),
+            clock=self.clock,
+            pause=threading.Event().wait,
+            tell=tell,
+            hooks=self.settings.hooks,
+            settle_s=self.patience.settle_s,
+            wait_s=self.patience.wait_s,
+            file=self.settings.file,
+        )
+
+    def _there(self) -> BlockingClient:
+        flow = self.both.flow
+        clients = self.settings.clients_of(flow)
+        return self._questions(clients.producer, flow.target)
+
+    def _here(self) -> BlockingClient:
+        flow = self.both.flow
+        return self._questions(self.settings.clients_of(flow).consumer, flow.source)
+
+    def _questions(self, cluster: ClusterSettings, alias: str) -> BlockingClient:
+        client_id = f"mm2-{self.both.flow.name}-failover"
+        wire = cluster_clients.build_connection_settings(cluster, alias, client_id=client_id)
+        return BlockingClient(wire, clock=self.clock, random=random.SystemRandom())
+
+    def _workers(self, props: Mapping[str, str]) -> ConnectGroupSnapshot:
+        timeout_s = self.patience.look_s
+        return connect_group.read_connect_group(
+            self.both.target, props, clock=self.clock, timeout_s=timeout_s
+        )
+
+    def _crew(self, connect: ConnectClient, doing: str, tell: ReportProgress) -> BoundedPool:
+        return BoundedPool(connect=connect, clock=self.clock, doing=doing, tell=tell)

@@ -1,0 +1,162 @@
+"""MirrorMaker 2's own records: offset syncs, checkpoints and heartbeats.
+
+Byte for byte what its `OffsetSync`, `Checkpoint` and `Heartbeat` read and write. All three
+topics are compacted and have one partition.
+
+- `mm2-offset-syncs.<alias>.internal`, on the source or the target as configured: the target
+  offset of a source offset. There is no version.
+
+      key    topic STRING (its name on the source), partition INT32
+      value  upstream offset INT64, downstream offset INT64
+
+- `<source alias>.checkpoints.internal`, on the target: a source consumer group's committed
+  position as a target offset.
+
+      key    group STRING, topic STRING (its name on the target), partition INT32
+      value  version INT16 (0), upstream offset INT64, downstream offset INT64,
+             metadata STRING
+
+- `heartbeats`, on the target, from where it is replicated on: the flow could write to its
+  target at this time, which is the record's timestamp, too.
+
+      key    source alias STRING, target alias STRING
+      value  version INT16 (0), timestamp INT64 (ms)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from connect_runtime.base.ids import TopicPartition
+from mm2.formats import primitive_types
+from mm2.formats.primitive_types import FieldReader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetSync:
+    """The record at `upstream` of the source's `partition` is at `downstream` on the target."""
+
+    partition: TopicPartition
+    upstream: int
+    downstream: int
+
+
+def encode_offset_sync(sync: OffsetSync) -> tuple[bytes, bytes]:
+    """(key, value)"""
+    key = primitive_types.encode_string(sync.partition.topic) + primitive_types.encode_int32(
+        sync.partition.partition
+    )
+    return key, primitive_types.encode_int64(sync.upstream) + primitive_types.encode_int64(
+        sync.downstream
+    )
+
+
+def decode_offset_sync(key: bytes, value: bytes) -> OffsetSync:
+    """Raises `MalformedRecordError`."""
+    fields = FieldReader(value)
+    return OffsetSync(
+        partition=decode_offset_sync_key(key), upstream=fields.int64(), downstream=fields.int64()
+    )
+
+
+def decode_offset_sync_key(key: bytes) -> TopicPartition:
+    """The source's partition. Raises `MalformedRecordError`."""
+    fields = FieldReader(key)
+    return TopicPartition(fields.string(), fields.int32())
+
+
+CHECKPOINT_VERSION = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointKey:
+    """What a checkpoint is about. `partition` has the topic's name on the target."""
+
+    group: str
+    partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """`group` stood at `upstream` on the source; on the target it goes on at `downstream`.
+
+    `metadata` is what the group committed along with its offset, "" for none.
+    """
+
+    group: str
+    partition: TopicPartition
+    upstream: int
+    downstream: int
+    metadata: str = ""
+
+    @property
+    def key(self) -> CheckpointKey:
+        return CheckpointKey(group=self.group, partition=self.partition)
+
+
+def encode_checkpoint(checkpoint: Checkpoint) -> tuple[bytes, bytes]:
+    """(key, value). Raises `StringTooLongError`."""
+    key = (
+        primitive_types.encode_string(checkpoint.group)
+        + primitive_types.encode_string(checkpoint.partition.topic)
+        + primitive_types.encode_int32(checkpoint.partition.partition)
+    )
+    value = (
+        primitive_types.encode_int16(CHECKPOINT_VERSION)
+        + primitive_types.encode_int64(checkpoint.upstream)
+        + primitive_types.encode_int64(checkpoint.downstream)
+        + primitive_types.encode_string(checkpoint.metadata)
+    )
+    return key, value
+
+
+def decode_checkpoint(key: bytes, value: bytes) -> Checkpoint:
+    """Raises `MalformedRecordError`, `UnknownVersionError` among them."""
+    fields = FieldReader(value)
+    fields.version(CHECKPOINT_VERSION)
+    about = decode_checkpoint_key(key)
+    return Checkpoint(
+        group=about.group,
+        partition=about.partition,
+        upstream=fields.int64(),
+        downstream=fields.int64(),
+        metadata=fields.string(),
+    )
+
+
+def decode_checkpoint_key(key: bytes) -> CheckpointKey:
+    """Raises `MalformedRecordError`."""
+    fields = FieldReader(key)
+    group = fields.string()
+    return CheckpointKey(group=group, partition=TopicPartition(fields.string(), fields.int32()))
+
+
+HEARTBEAT_VERSION = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """`source` and `target` are aliases of clusters; `at_ms` is wall-clock time."""
+
+    source: str
+    target: str
+    at_ms: int
+
+
+def encode_heartbeat(heartbeat: Heartbeat) -> tuple[bytes, bytes]:
+    """(key, value). Raises `StringTooLongError`."""
+    key = primitive_types.encode_string(heartbeat.source) + primitive_types.encode_string(
+        heartbeat.target
+    )
+    return key, primitive_types.encode_int16(HEARTBEAT_VERSION) + primitive_types.encode_int64(
+        heartbeat.at_ms
+    )
+
+
+def decode_heartbeat(key: bytes, value: bytes) -> Heartbeat:
+    """Raises `MalformedRecordError`, `UnknownVersionError` among them."""
+    fields = FieldReader(value)
+    fields.version(HEARTBEAT_VERSION)
+    at_ms = fields.int64()
+    names = FieldReader(key)
+    return Heartbeat(source=names.string(), target=names.string(), at_ms=at_ms)

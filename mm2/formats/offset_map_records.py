@@ -1,0 +1,443 @@
+"""Records of the offset map topic `mm2-offset-map.<alias>.internal`.
+
+The topic is compacted, has one partition and lives on the target. Every key and every value
+begins with a version byte; an unknown version is rejected. All integers are big-endian, strings
+are i16 length + UTF-8. `topic` is the *source* topic's name.
+
+Keys: version i8 = 1, kind i8, topic, partition i32, then by kind
+
+    1 era       era i32, ordinal i32, epoch i16
+    2 producer  producer id i64
+    3 segment   era i32, ordinal i32, epoch i16, first source offset i64
+    4 request   nothing more: the newest request is valid
+
+An *era* is a generation of a mirror: within it the target holds the source's records without a
+break. A *segment* is a section of the map: runs of (source start, delta) with target = source +
+delta. The newest segment of the newest owner (ordinal, epoch) is *open*, and is the partition's
+resume point. A segment from which runs were removed to save space has a value of version 2, so
+that older releases do not mistake its runs for all of them.
+
+Runs are stored as signed varints: the steps from one run to the next.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mm2.formats import primitive_types
+
+
+def append_runs(
+    out: bytearray, runs: Iterable[tuple[int, int]], *, previous: tuple[int, int] | None
+) -> None:
+    """`previous` is the run before the first one; None: they begin a segment."""
+    source, delta = previous or (0, 0)
+    for run in runs:
+        primitive_types.append_varint(out, run[0] - source)
+        primitive_types.append_varint(out, run[1] - delta)
+        source, delta = run
+
+
+def read_runs(data: bytes, at: int, *, count: int) -> list[tuple[int, int]]:
+    """So many runs from position `at` on, which begin a segment. Raises as `primitive_types` does."""
+    runs: list[tuple[int, int]] = []
+    source = delta = 0
+    for _ in range(count):
+        step, at = primitive_types.read_varint(data, at)
+        change, at = primitive_types.read_varint(data, at)
+        source, delta = source + step, delta + change
+        runs.append((source, delta))
+    return runs
+
+
+VERSION = 1
+THINNED_SEGMENT_VERSION = 2
+"""Of a segment's value from which runs were left out."""
+
+_ERA_KIND = 1
+_PRODUCER_KIND = 2
+_SEGMENT_KIND = 3
+_REQUEST_KIND = 4
+
+_KEY_HEAD = struct.Struct(">bb")
+_I16 = struct.Struct(">h")
+_I32 = struct.Struct(">i")
+_I64 = struct.Struct(">q")
+_ERA_KEY = struct.Struct(">iih")
+_SEGMENT_KEY = struct.Struct(">iihq")
+_SEGMENT_VALUE = struct.Struct(">bBii8sqqqI")
+_ERA_VALUE = struct.Struct(">b16s16sqqQ")
+_PRODUCER_VALUE = struct.Struct(">bii")
+
+_CLOSED_FLAG = 0x01
+_HAS_CRC_FLAG = 0x02
+
+OWNER_BYTES = 8
+NO_TOPIC_ID = bytes(16)
+FIRST_START_REASON = "first start"
+"""The reason of an era before which nothing stood in the mirror but what others wrote."""
+LOST_ERA_REQUEST_PREFIX = "lost-era-"
+"""Begins the id of a request that replaces an unreadable era: the partition had progress."""
+OFFSET_POSITION_PREFIX = "offset:"
+"""Begins a requested position that names the source offset."""
+
+
+class UnknownMapVersionError(Exception):
+    """A record of the map topic was written by a release that this one does not know."""
+
+
+UNREADABLE_RECORD_ERRORS = (UnknownMapVersionError, struct.error, ValueError, IndexError)
+"""What decoding a key or a value raises if it is unreadable."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EraKey:
+    """`ordinal` and `epoch` are those of the owner who began it: of two with one number the newer
+    owner's stands, whichever was stored last."""
+
+    topic: str
+    partition: int
+    era: int
+    ordinal: int
+    epoch: int
+
+    @property
+    def owner_order(self) -> tuple[int, int, int]:
+        """Greater is newer; see `MapSegmentKey.owner_order`."""
+        return (self.ordinal, self.epoch, self.era)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Era:
+    """A stretch of a partition's history in which the target holds the source's records without a
+    break.
+
+    `first_source` and `first_target` are the offsets it began at; `filter_hash` (64 bits) is that
+    of the partition's record filters and transforms, 0 for none; `request` the id of the operator's
+    request it answers ("" for none); `reason` says in words why it began.
+    """
+
+    source_cluster: str
+    target_cluster: str
+    source_topic_id: bytes
+    target_topic_id: bytes
+    first_source: int
+    first_target: int
+    filter_hash: int = 0
+    request: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapProducerKey:
+    topic: str
+    partition: int
+    producer_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapProducer:
+    """One producer id that ever wrote the partition: `ordinal` counts them from 1 in order of
+    recording."""
+
+    ordinal: int
+    era: int
+
+
+class OffsetRun(NamedTuple):
+    """From source offset `source` on, target offset = source offset + `delta`."""
+
+    source: int
+    delta: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapSegmentKey:
+    topic: str
+    partition: int
+    era: int
+    ordinal: int
+    epoch: int
+    first_source: int
+
+    @property
+    def owner_order(self) -> tuple[int, int, int]:
+        """Greater is newer: by fence (ordinal, epoch), not by era, for a late owner may have begun
+        one that nobody went on in."""
+        return (self.ordinal, self.epoch, self.era)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapSegment:
+    """Runs from the key's `first_source` up to, not including, `through`.
+
+    `source_epoch` is the leader epoch of the last source batch before `through`, -1 when unknown.
+    `target_next` is the target offset behind the last copied batch or own marker, `leader_epoch`
+    the target partition's epoch in which the owner's fence marker was written, `owner` random bytes
+    of one worker process, `take_start` the source offset at which the owner's Take began: older
+    owners' segments count only below it. `last_crc` is the CRC-32C of the target batch that ends at
+    `target_next - 1`, None where a marker of ours stands there.
+
+    Behind each run others may have been left out, whose deltas are by up to `below` smaller and by
+    up to `above` greater than its own.
+    """
+
+    leader_epoch: int
+    source_epoch: int
+    owner: bytes
+    take_start: int
+    through: int
+    target_next: int
+    last_crc: int | None
+    runs: tuple[OffsetRun, ...]
+    closed: bool = False
+    below: int = 0
+    above: int = 0
+
+    @property
+    def thinned(self) -> bool:
+        return self.below > 0 or self.above > 0
+
+
+class MapSegmentHead(NamedTuple):
+    """What of a segment is read without its runs; `first_run` is the first one's source offset,
+    None where it has none."""
+
+    thinned: bool
+    take_start: int
+    through: int
+    target_next: int
+    slack: int
+    first_run: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEraRequestKey:
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEraRequest:
+    """The operator asked for a new era that starts at `position`: "earliest", "latest", a
+    timestamp (ms), or `OFFSET_POSITION_PREFIX` and a source offset."""
+
+    request: str
+    position: str
+
+
+MapKey = EraKey | MapProducerKey | MapSegmentKey | NewEraRequestKey
+MapValue = Era | MapProducer | MapSegment | NewEraRequest
+
+
+def encode_key(key: MapKey) -> bytes:
+    match key:
+        case EraKey():
+            rest = _ERA_KEY.pack(key.era, key.ordinal, key.epoch)
+            return _encode_key_head(_ERA_KIND, key.topic, key.partition) + rest
+        case MapProducerKey():
+            return _encode_key_head(_PRODUCER_KIND, key.topic, key.partition) + _I64.pack(
+                key.producer_id
+            )
+        case MapSegmentKey():
+            rest = _SEGMENT_KEY.pack(key.era, key.ordinal, key.epoch, key.first_source)
+            return _encode_key_head(_SEGMENT_KIND, key.topic, key.partition) + rest
+        case NewEraRequestKey():
+            return _encode_key_head(_REQUEST_KIND, key.topic, key.partition)
+
+
+def decode_key(data: bytes) -> MapKey:
+    """Raises `UnknownMapVersionError` for another version or kind; `struct.error`, `IndexError` or
+    `ValueError` for bytes that are missing or say nothing."""
+    version, kind = _KEY_HEAD.unpack_from(data)
+    if version != VERSION or kind not in (_ERA_KIND, _PRODUCER_KIND, _SEGMENT_KIND, _REQUEST_KIND):
+        raise UnknownMapVersionError(f"offset-map key of version {version}, kind {kind}")
+    topic, at = _read_text(data, _KEY_HEAD.size)
+    (partition,) = _I32.unpack_from(data, at)
+    at += _I32.size
+    if kind == _ERA_KIND:
+        era, ordinal, epoch = _ERA_KEY.unpack_from(data, at)
+        return EraKey(topic=topic, partition=partition, era=era, ordinal=ordinal, epoch=epoch)
+    if kind == _PRODUCER_KIND:
+        (producer_id,) = _I64.unpack_from(data, at)
+        return MapProducerKey(topic=topic, partition=partition, producer_id=producer_id)
+    if kind == _SEGMENT_KIND:
+        era, ordinal, epoch, first = _SEGMENT_KEY.unpack_from(data, at)
+        return MapSegmentKey(
+            topic=topic,
+            partition=partition,
+            era=era,
+            ordinal=ordinal,
+            epoch=epoch,
+            first_source=first,
+        )
+    return NewEraRequestKey(topic=topic, partition=partition)
+
+
+def read_partition(key: bytes) -> tuple[str, int] | None:
+    """The topic and partition of a key whose kind or rest may be unreadable; None where they are
+    unreadable, too: only keys of this version are known to have them here."""
+    try:
+        if key[0] != VERSION:
+            return None
+        topic, at = _read_text(key, _KEY_HEAD.size)
+        (partition,) = _I32.unpack_from(key, at)
+    except (struct.error, ValueError, IndexError):
+        return None
+    return topic, partition
+
+
+def encode_value(value: MapValue) -> bytes:
+    match value:
+        case Era():
+            return _encode_era(value)
+        case MapProducer():
+            return _PRODUCER_VALUE.pack(VERSION, value.ordinal, value.era)
+        case MapSegment():
+            return _encode_segment(value)
+        case NewEraRequest():
+            return (
+                bytes([VERSION])
+                + primitive_types.encode_string(value.request)
+                + primitive_types.encode_string(value.position)
+            )
+
+
+def decode_value(key: MapKey, data: bytes) -> MapValue:
+    """The value that belongs to a key of this kind; raises as `decode_key` does."""
+    thinned = isinstance(key, MapSegmentKey) and data[0] == THINNED_SEGMENT_VERSION
+    if data[0] != VERSION and not thinned:
+        raise UnknownMapVersionError(f"offset-map value of version {data[0]} under {key}")
+    match key:
+        case EraKey():
+            return _decode_era(data)
+        case MapProducerKey():
+            _, ordinal, era = _PRODUCER_VALUE.unpack_from(data)
+            return MapProducer(ordinal=ordinal, era=era)
+        case MapSegmentKey():
+            return _decode_segment(key.first_source, data)
+        case NewEraRequestKey():
+            request, at = _read_text(data, 1)
+            return NewEraRequest(request=request, position=_read_text(data, at)[0])
+
+
+def _encode_era(era: Era) -> bytes:
+    head = _ERA_VALUE.pack(
+        VERSION,
+        era.source_topic_id,
+        era.target_topic_id,
+        era.first_source,
+        era.first_target,
+        era.filter_hash,
+    )
+    texts = (era.source_cluster, era.target_cluster, era.request, era.reason)
+    return head + b"".join(primitive_types.encode_string(text) for text in texts)
+
+
+def _decode_era(data: bytes) -> Era:
+    _, source_id, target_id, first_source, first_target, filters = _ERA_VALUE.unpack_from(data)
+    texts, at = [], _ERA_VALUE.size
+    for _ in range(4):
+        text, at = _read_text(data, at)
+        texts.append(text)
+    return Era(
+        source_cluster=texts[0],
+        target_cluster=texts[1],
+        source_topic_id=source_id,
+        target_topic_id=target_id,
+        first_source=first_source,
+        first_target=first_target,
+        filter_hash=filters,
+        request=texts[2],
+        reason=texts[3],
+    )
+
+
+def _encode_segment(segment: MapSegment) -> bytes:
+    flags = (_CLOSED_FLAG if segment.closed else 0) | (
+        _HAS_CRC_FLAG if segment.last_crc is not None else 0
+    )
+    out = bytearray(
+        _SEGMENT_VALUE.pack(
+            THINNED_SEGMENT_VERSION if segment.thinned else VERSION,
+            flags,
+            segment.leader_epoch,
+            segment.source_epoch,
+            segment.owner,
+            segment.take_start,
+            segment.through,
+            segment.target_next,
+            segment.last_crc or 0,
+        )
+    )
+    if segment.thinned:
+        primitive_types.append_unsigned_varint(out, segment.below)
+        primitive_types.append_unsigned_varint(out, segment.above)
+    primitive_types.append_unsigned_varint(out, len(segment.runs))
+    append_runs(out, segment.runs, previous=None)
+    return bytes(out)
+
+
+def read_segment_head(data: bytes) -> MapSegmentHead:
+    """Of a segment's value that `decode_value` takes."""
+    version, _, _, _, _, take_start, through, target_next, _ = _SEGMENT_VALUE.unpack_from(data)
+    below, above, at = _read_segment_bounds(data)
+    count, at = primitive_types.read_unsigned_varint(data, at)
+    return MapSegmentHead(
+        thinned=version == THINNED_SEGMENT_VERSION,
+        take_start=take_start,
+        through=through,
+        target_next=target_next,
+        slack=below + above,
+        first_run=primitive_types.read_varint(data, at)[0] if count else None,
+    )
+
+
+def _read_segment_bounds(data: bytes) -> tuple[int, int, int]:
+    """`below` and `above` of a segment's value, and where they end."""
+    if data[0] != THINNED_SEGMENT_VERSION:
+        return 0, 0, _SEGMENT_VALUE.size
+    below, at = primitive_types.read_unsigned_varint(data, _SEGMENT_VALUE.size)
+    above, at = primitive_types.read_unsigned_varint(data, at)
+    return below, above, at
+
+
+def _decode_segment(first_source: int, data: bytes) -> MapSegment:
+    fields = _SEGMENT_VALUE.unpack_from(data)
+    _, flags, epoch, source_epoch, owner, take_start, through, target_next, crc = fields
+    below, above, at = _read_segment_bounds(data)
+    count, at = primitive_types.read_unsigned_varint(data, at)
+    runs = tuple(map(OffsetRun._make, read_runs(data, at, count=count)))
+    if runs and runs[0].source < first_source:
+        raise ValueError(f"its runs begin at {runs[0].source}, before its key's {first_source}")
+    return MapSegment(
+        leader_epoch=epoch,
+        source_epoch=source_epoch,
+        owner=owner,
+        take_start=take_start,
+        through=through,
+        target_next=target_next,
+        last_crc=crc if flags & _HAS_CRC_FLAG else None,
+        runs=runs,
+        closed=bool(flags & _CLOSED_FLAG),
+        below=below,
+        above=above,
+    )
+
+
+def _encode_key_head(kind: int, topic: str, partition: int) -> bytes:
+    return (
+        _KEY_HEAD.pack(VERSION, kind) + primitive_types.encode_string(topic) + _I32.pack(partition)
+    )
+
+
+def _read_text(data: bytes, at: int) -> tuple[str, int]:
+    (length,) = _I16.unpack_from(data, at)
+    at += _I16.size
+    text = data[at : at + length]
+    if len(text) != length:
+        raise struct.error(f"string of {length} bytes ends after {len(text)}")
+    return text.decode(), at + length

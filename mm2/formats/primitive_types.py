@@ -1,0 +1,137 @@
+"""Encodes and decodes primitive field types: integers, strings and varints.
+
+Integers are big-endian, strings are UTF-8 after an INT16 length in bytes (Kafka's `Schema`). As
+in Java, bytes after the last field are ignored, and invalid UTF-8 becomes U+FFFD. Varints are
+those of `ByteUtils.writeUnsignedVarint` and `writeVarlong`.
+"""
+
+from __future__ import annotations
+
+import struct
+
+STRING_BYTES_MAX = 32_767
+
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
+
+
+class MalformedRecordError(ValueError):
+    """Bytes that are no record of the kind looked for; Java's `SchemaException`."""
+
+
+class UnknownRecordVersionError(MalformedRecordError):
+    """A record written by a release that this one does not know."""
+
+
+class StringTooLongError(ValueError):
+    """A text that no field can hold."""
+
+
+def encode_string(text: str) -> bytes:
+    """STRING. Raises `StringTooLongError`. A lone surrogate becomes "?", as in Java."""
+    data = text.encode(errors="replace")
+    if len(data) > STRING_BYTES_MAX:
+        raise StringTooLongError(
+            f"a text of {len(data)} bytes, {text[:40]!r}…: {STRING_BYTES_MAX} are the most"
+        )
+    return _INT16.pack(len(data)) + data
+
+
+def encode_int16(value: int) -> bytes:
+    return _INT16.pack(value)
+
+
+def encode_int32(value: int) -> bytes:
+    return _INT32.pack(value)
+
+
+def encode_int64(value: int) -> bytes:
+    return _INT64.pack(value)
+
+
+class FieldReader:
+    """Takes one field after the other. All methods raise `MalformedRecordError`."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def int16(self) -> int:
+        return self._number(_INT16)
+
+    def int32(self) -> int:
+        return self._number(_INT32)
+
+    def int64(self) -> int:
+        return self._number(_INT64)
+
+    def string(self) -> str:
+        size = self.int16()
+        if not 0 <= size <= len(self._data) - self._at:
+            left = len(self._data) - self._at
+            raise MalformedRecordError(f"a text of {size} bytes where {left} are left")
+        self._at += size
+        return self._data[self._at - size : self._at].decode(errors="replace")
+
+    def version(self, known: int) -> None:
+        """INT16. Raises `UnknownRecordVersionError` unless it is `known`.
+
+        Java asserts it, so that in production it reads any version as if it were the one it knows.
+        """
+        found = self.int16()
+        if found != known:
+            raise UnknownRecordVersionError(f"version {found}, where {known} is known")
+
+    def _number(self, kind: struct.Struct) -> int:
+        try:
+            (value,) = kind.unpack_from(self._data, self._at)
+        except struct.error:
+            left = len(self._data) - self._at
+            raise MalformedRecordError(
+                f"a number of {kind.size} bytes where {left} are left"
+            ) from None
+        self._at += kind.size
+        assert isinstance(value, int)
+        return value
+
+
+_SIGN_SHIFT = 63
+_U64 = (1 << 64) - 1
+
+
+def append_unsigned_varint(out: bytearray, value: int) -> None:
+    """7 bits a byte, lowest first, the high bit set on all but the last; `value` in [0, 2^64)."""
+    assert 0 <= value <= _U64, value
+    while value > 0x7F:
+        out.append((value & 0x7F) | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def append_varint(out: bytearray, value: int) -> None:
+    """Zigzag, then unsigned; `value` in [-2^63, 2^63)."""
+    append_unsigned_varint(out, ((value << 1) ^ (value >> _SIGN_SHIFT)) & _U64)
+
+
+def read_unsigned_varint(data: bytes, at: int) -> tuple[int, int]:
+    """(value, position behind it). `IndexError` when the data ends inside, `ValueError` over 64
+    bits."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift > _SIGN_SHIFT:
+            raise ValueError(f"varint of more than 64 bits before byte {at}")
+    if value > _U64:
+        raise ValueError(f"varint of more than 64 bits before byte {at}")
+    return value, at
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    value, at = read_unsigned_varint(data, at)
+    return (value >> 1) ^ -(value & 1), at

@@ -1,0 +1,119 @@
+"""`AclAdmin` over connect_runtime's connections: reads and creates ACLs of topics."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from connect_runtime.base.errors import ConnectError
+from connect_runtime.base.timing import Clock
+from connect_runtime.kafka.admin_requests import AdminRequest, AdminRequestClient
+from connect_runtime.kafka.client_errors import ErrorAdvice
+from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.protocol import acl_requests
+from connect_runtime.protocol.acl_requests import AclDescription
+from connect_runtime.protocol.request_builders import AnyNodeTarget, ControllerTarget
+from mm2.kafka.client_interfaces import NoAuthorizerError
+from mm2.topics.acl_plan import TopicAcl
+
+_SECURITY_DISABLED = 54
+_ERROR_ADVICE: Mapping[int, ErrorAdvice] = {
+    _SECURITY_DISABLED: (
+        NoAuthorizerError,
+        "brokers without an authorizer keep no ACLs",
+    ),
+}
+_MAX_ACLS_PER_REQUEST = 500
+
+
+class KafkaAclAdmin:
+    """Implements `acls.Acls`. Connects when it is asked first."""
+
+    def __init__(
+        self,
+        access: KafkaClusterAccess,
+        *,
+        client_id: str,
+        clock: Clock,
+        gone: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Once `gone`, every call ends soon. Raises `FatalError` for settings that cannot be
+        honoured."""
+        self._where = access.where
+        self._calls = AdminRequestClient(
+            access.connection(client_id),
+            clock=clock,
+            rng=random.Random(),  # noqa: S311  # spreads waits, no secret
+            where=access.where,
+            advice=_ERROR_ADVICE,
+            gone=gone,
+        )
+
+    def of_topics(self, timeout_s: float) -> list[TopicAcl]:
+        """See `acls.Acls`; so for all below."""
+        asked = AdminRequest(
+            to=AnyNodeTarget(),
+            message=acl_requests.describe_topic_acls(),
+            doing="reading the ACLs of topics",
+        )
+        answer = self._calls.ask(asked, timeout_s)
+        return sorted(map(_to_acl, acl_requests.read_described_acls(answer)))
+
+    def create(
+        self, wanted: Collection[TopicAcl], timeout_s: float
+    ) -> Mapping[TopicAcl, ConnectError]:
+        given = list(wanted)
+        chunks = [
+            given[at : at + _MAX_ACLS_PER_REQUEST]
+            for at in range(0, len(given), _MAX_ACLS_PER_REQUEST)
+        ]
+        answers = self._calls.ask_all([self._creation(chunk) for chunk in chunks], timeout_s)
+        refused: dict[TopicAcl, ConnectError] = {}
+        for chunk, answer in zip(chunks, answers, strict=True):
+            if isinstance(answer, ConnectError):
+                raise answer
+            for each, code in zip(chunk, acl_requests.read_creation_errors(answer), strict=True):
+                if code:
+                    refused[each] = self._calls.refusal(code, f"creating the ACL: {each}")
+        return refused
+
+    def close(self) -> None:
+        self._calls.close()
+
+    def _creation(self, chunk: Collection[TopicAcl]) -> AdminRequest:
+        return AdminRequest(
+            to=ControllerTarget(),
+            message=acl_requests.create_acls(map(_to_wire_binding, chunk)),
+            doing=f"creating {len(chunk)} ACLs",
+            error=_no_request_error,
+        )
+
+
+def _no_request_error(_: Any) -> int:
+    """Every ACL has an answer of its own."""
+    return 0
+
+
+def _to_acl(found: AclDescription) -> TopicAcl:
+    return TopicAcl(
+        resource=found.resource,
+        name=found.name,
+        pattern=found.pattern,
+        principal=found.principal,
+        host=found.host,
+        operation=found.operation,
+        permission=found.permission,
+    )
+
+
+def _to_wire_binding(wanted: TopicAcl) -> AclDescription:
+    return AclDescription(
+        resource=wanted.resource,
+        name=wanted.name,
+        pattern=wanted.pattern,
+        principal=wanted.principal,
+        host=wanted.host,
+        operation=wanted.operation,
+        permission=wanted.permission,
+    )

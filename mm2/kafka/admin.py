@@ -1,0 +1,288 @@
+"""`Admin` over confluent-kafka's AdminClient: topics, partitions and configs."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent import futures
+from typing import Any, TypeVar
+
+import confluent_kafka
+from confluent_kafka import admin as library
+
+from connect_runtime.base.errors import ConnectError, FatalError
+from connect_runtime.base.timing import Clock
+from connect_runtime.kafka.client_errors import (
+    ErrorAdvice,
+    NotAuthorizedError,
+    UnreachableError,
+    UnsupportedByBrokersError,
+)
+from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from mm2.kafka.admin_batches import BatchedAdminClient
+from mm2.kafka.client_interfaces import (
+    ConfigChange,
+    NewTopic,
+    PerTopicResult,
+    TopicConfigs,
+    TopicDescription,
+)
+from mm2.topics.mirror_plan import ConfigEntry, ConfigEntrySource
+
+T = TypeVar("T")
+
+_TOPICS_PER_REQUEST = 250
+_NO_TOPIC_ID = uuid.UUID(int=0)
+_BROKER_DEFAULT = -1
+
+_Futures = Mapping[str, "futures.Future[Any]"]
+_ADVICE: Mapping[int, ErrorAdvice] = {
+    confluent_kafka.KafkaError.INVALID_REPLICATION_FACTOR: (
+        FatalError,  # of one topic of many: it is told, others go on
+        "set a replication.factor of at most the number of brokers",
+    ),
+    confluent_kafka.KafkaError.INVALID_CONFIG: (
+        FatalError,
+        "correct the property, or leave it out with config.properties.exclude",
+    ),
+}
+
+
+class KafkaAdmin:
+    """Implements `Admin`."""
+
+    def __init__(
+        self,
+        access: KafkaClusterAccess,
+        *,
+        client_id: str,
+        clock: Clock,
+        topics_per_request: int = _TOPICS_PER_REQUEST,
+        gone: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Once `gone`, nobody waits for answers any more: calls end soon, with `RetriableError`."""
+        self._clock = clock
+        self._chunk = topics_per_request
+        self._calls = BatchedAdminClient(
+            access, client_id=client_id, clock=clock, gone=gone, advice=_ADVICE
+        )
+
+    def cluster_id(self, timeout_s: float) -> str:
+        """See `Admin`; so for all below."""
+        return str(self._calls.metadata(timeout_s, doing="asking for the cluster id").cluster_id)
+
+    def list_topics(self, timeout_s: float) -> frozenset[str]:
+        return frozenset(self._calls.metadata(timeout_s, doing="listing topics").topics)
+
+    def describe_topics(
+        self, names: Collection[str], timeout_s: float
+    ) -> PerTopicResult[TopicDescription]:
+        def request(chunk: Sequence[str], left_s: float) -> _Futures:
+            topics = confluent_kafka.TopicCollection(list(chunk))
+            return self._calls.client.describe_topics(topics, request_timeout=left_s)
+
+        return self._each(names, request, timeout_s, doing="describing topic", read=_to_description)
+
+    def topic_configs(
+        self, names: Collection[str], timeout_s: float
+    ) -> PerTopicResult[TopicConfigs]:
+        def request(chunk: Sequence[str], left_s: float) -> _Futures:
+            resources = [_topic_resource(name) for name in chunk]
+            return _key_by_name(
+                self._calls.client.describe_configs(resources, request_timeout=left_s)
+            )
+
+        return self._each(
+            names, request, timeout_s, doing="reading settings of", read=_to_topic_configs
+        )
+
+    def broker_configs(
+        self, names: Collection[str], timeout_s: float
+    ) -> Mapping[str, str | None] | None:
+        end = self._calls.deadline(timeout_s)
+        brokers = sorted(self._calls.metadata(timeout_s, doing="looking for a broker").brokers)
+        for tried, broker in enumerate(brokers, start=1):
+            left_s = end.left_s(self._clock.now_s())
+            last = tried == len(brokers)
+            try:
+                return self._configs_of_broker(broker, names, left_s if last else left_s / 2)
+            except UnreachableError:  # it may be dead, and still be listed
+                if last:
+                    raise
+        raise UnreachableError(f"{self._calls.where} lists no brokers; look at them")
+
+    def create_topics(
+        self, topics: Collection[NewTopic], timeout_s: float, *, only_try: bool = False
+    ) -> PerTopicResult[None]:
+        specs = {topic.name: topic for topic in topics}
+
+        def request(chunk: Sequence[str], left_s: float) -> _Futures:
+            return self._calls.client.create_topics(
+                [_to_library_topic(specs[name]) for name in chunk],
+                request_timeout=left_s,
+                operation_timeout=left_s,
+                validate_only=only_try,
+            )
+
+        created = self._each(
+            specs, request, timeout_s, doing="creating topic", read=_discard_result
+        )
+        failed = {
+            name: _explain_missing_default(error)
+            if specs[name].replication_factor is None
+            else error
+            for name, error in created.failed.items()
+        }
+        return PerTopicResult(done=created.done, failed=failed)
+
+    def grow_topics(self, partitions: Mapping[str, int], timeout_s: float) -> PerTopicResult[None]:
+        def request(chunk: Sequence[str], left_s: float) -> _Futures:
+            return self._calls.client.create_partitions(
+                [library.NewPartitions(name, partitions[name]) for name in chunk],
+                request_timeout=left_s,
+                operation_timeout=left_s,
+            )
+
+        end = self._calls.deadline(timeout_s)
+        grown = self._each(
+            partitions, request, timeout_s, doing="adding partitions to", read=_discard_result
+        )
+        if not grown.failed:
+            return grown
+        # Kafka refuses to "grow" to the present number; somebody may have been faster.
+        described = self.describe_topics(list(grown.failed), end.left_s(self._clock.now_s()))
+        enough = {
+            name: None
+            for name, topic in described.done.items()
+            if topic.partitions >= partitions[name]
+        }
+        failed = {name: error for name, error in grown.failed.items() if name not in enough}
+        return PerTopicResult(done={**grown.done, **enough}, failed=failed)
+
+    def alter_configs(
+        self, changes: Mapping[str, ConfigChange], timeout_s: float
+    ) -> PerTopicResult[None]:
+        def request(chunk: Sequence[str], left_s: float) -> _Futures:
+            resources = [_to_alter_request(name, changes[name]) for name in chunk]
+            return _key_by_name(
+                self._calls.client.incremental_alter_configs(resources, request_timeout=left_s)
+            )
+
+        return self._each(
+            changes, request, timeout_s, doing="changing settings of", read=_discard_result
+        )
+
+    def close(self) -> None:
+        self._calls.close()
+
+    def _configs_of_broker(
+        self, broker: int, names: Collection[str], timeout_s: float
+    ) -> Mapping[str, str | None] | None:
+        def request(chunk: Sequence[str], left_s: float) -> _Futures:
+            resources = [library.ConfigResource(library.ResourceType.BROKER, chunk[0])]
+            return _key_by_name(
+                self._calls.client.describe_configs(resources, request_timeout=left_s)
+            )
+
+        doing = "reading settings of broker"
+        found = self._each([str(broker)], request, timeout_s, doing=doing, read=_to_topic_configs)
+        failure = found.first_failure()
+        if isinstance(failure, NotAuthorizedError):
+            return None
+        if failure is not None:
+            raise failure
+        entries = found.done[str(broker)]
+        return {name: entries[name].value if name in entries else None for name in names}
+
+    def _each(
+        self,
+        names: Iterable[str],
+        request: Callable[[Sequence[str], float], _Futures],
+        timeout_s: float,
+        *,
+        doing: str,
+        read: Callable[[Any], T],
+    ) -> PerTopicResult[T]:
+        done, failed = self._calls.each(
+            names, request, timeout_s, doing=doing, read=read, at_once=self._chunk
+        )
+        return PerTopicResult(done=done, failed=failed)
+
+
+def _key_by_name(waiting: Mapping[library.ConfigResource, futures.Future[Any]]) -> _Futures:
+    return {resource.name: future for resource, future in waiting.items()}
+
+
+def _discard_result(_: object) -> None:
+    return None
+
+
+def _to_description(topic: library.TopicDescription) -> TopicDescription:
+    raw = base64.urlsafe_b64decode(f"{topic.topic_id}==")
+    topic_id = uuid.UUID(bytes=raw)
+    leaders: list[int | None] = []
+    for partition in sorted(topic.partitions, key=lambda partition: partition.id):
+        leader: confluent_kafka.Node | None = partition.leader  # the stub forgets None
+        leaders.append(None if leader is None else leader.id)
+    return TopicDescription(
+        name=topic.name,
+        topic_id=None if topic_id == _NO_TOPIC_ID else topic_id,
+        leaders=tuple(leaders),
+    )
+
+
+def _to_topic_configs(entries: Mapping[str, library.ConfigEntry]) -> TopicConfigs:
+    return {
+        name: ConfigEntry(
+            value=entry.value,
+            source=_to_config_source(entry.source),
+            read_only=entry.is_read_only,
+            sensitive=entry.is_sensitive,
+        )
+        for name, entry in entries.items()
+    }
+
+
+def _to_config_source(source: library.ConfigSource | int) -> ConfigEntrySource:
+    number = source.value if isinstance(source, library.ConfigSource) else source
+    try:
+        return ConfigEntrySource(number)
+    except ValueError:
+        return ConfigEntrySource.UNKNOWN
+
+
+def _topic_resource(name: str) -> library.ConfigResource:
+    return library.ConfigResource(library.ResourceType.TOPIC, name)
+
+
+def _to_library_topic(topic: NewTopic) -> library.NewTopic:
+    factor = topic.replication_factor
+    return library.NewTopic(
+        topic.name,
+        num_partitions=topic.partitions,
+        replication_factor=_BROKER_DEFAULT if factor is None else factor,
+        config=dict(topic.configs),
+    )
+
+
+def _explain_missing_default(error: ConnectError) -> ConnectError:
+    """Brokers before Kafka 2.4 (KIP-464) are to be told a number."""
+    if not isinstance(error, UnsupportedByBrokersError):
+        return error
+    return UnsupportedByBrokersError(
+        f"{error}: before Kafka 2.4 brokers take no -1 for their own default; set "
+        "replication.factor to a number"
+    )
+
+
+def _to_alter_request(name: str, change: ConfigChange) -> library.ConfigResource:
+    operations = [
+        library.ConfigEntry(key, value, incremental_operation=library.AlterConfigOpType.SET)
+        for key, value in sorted(change.set.items())
+    ]
+    operations += [
+        library.ConfigEntry(key, None, incremental_operation=library.AlterConfigOpType.DELETE)
+        for key in sorted(change.delete)
+    ]
+    return library.ConfigResource(library.ResourceType.TOPIC, name, incremental_configs=operations)

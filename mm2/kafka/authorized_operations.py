@@ -1,0 +1,127 @@
+"""Reads which operations a login is authorized for (KIP-430), without trying them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from connect_runtime.base.errors import ConnectError
+from connect_runtime.base.timing import Clock
+from connect_runtime.kafka.admin_requests import AdminRequest, AdminRequestClient
+from connect_runtime.kafka.client_errors import NotAuthorizedError
+from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.protocol import acl_requests, request_builders
+from connect_runtime.protocol.request_builders import AnyNodeTarget, CoordinatorTarget
+from connect_runtime.protocol.request_errors import CoordinatorLookupRefused, UnsupportedVersion
+from mm2.kafka.client_interfaces import AuthorizedOperations
+
+_MAX_TOPICS_PER_REQUEST = 500
+_INVISIBLE_TOPIC_CODES = frozenset({3, 29})
+"""UNKNOWN_TOPIC_OR_PARTITION; who may not DESCRIBE does not learn whether it exists."""
+_NOT_AUTHORIZED_CODES = frozenset({29, 30, 31})
+"""TOPIC_, GROUP_, CLUSTER_AUTHORIZATION_FAILED: not even DESCRIBE is allowed."""
+
+
+class AuthorizedOperationsClient:
+    """Of one login. Who may not even DESCRIBE a thing is told of no other right on it.
+
+    Connects when it is asked first; one thread at a time.
+    """
+
+    def __init__(self, access: KafkaClusterAccess, *, client_id: str, clock: Clock) -> None:
+        self._where = access.where
+        self._calls = AdminRequestClient(
+            access.connection(client_id),
+            clock=clock,
+            rng=random.Random(),  # noqa: S311  # spreads waits, no secret
+            where=access.where,
+        )
+
+    def of_topics(self, names: Sequence[str], timeout_s: float) -> dict[str, AuthorizedOperations]:
+        """Whether they exist or not. Raises `RetriableError` without an answer in time, and
+        `FatalError`."""
+        chunks = [
+            names[at : at + _MAX_TOPICS_PER_REQUEST]
+            for at in range(0, len(names), _MAX_TOPICS_PER_REQUEST)
+        ]
+        questions = [
+            AdminRequest(
+                to=AnyNodeTarget(),
+                message=acl_requests.describe_topic_operations(chunk),
+                doing=f"asking for our rights on topics of {self._where}",
+                error=_no_request_error,
+            )
+            for chunk in chunks
+        ]
+        found: dict[str, AuthorizedOperations] = {}
+        for answer in self._calls.ask_all(questions, timeout_s):
+            if isinstance(answer, ConnectError):
+                raise answer
+            for topic in answer.topics:
+                code = int(topic.error_code)
+                held = _decode_operations(code, int(topic.topic_authorized_operations))
+                found[str(topic.name)] = AuthorizedOperations(
+                    operations=held, exists=code not in _INVISIBLE_TOPIC_CODES
+                )
+        return found
+
+    def of_groups(self, names: Sequence[str], timeout_s: float) -> dict[str, AuthorizedOperations]:
+        """As `of_topics`."""
+        questions = [
+            AdminRequest(
+                to=CoordinatorTarget(request_builders.GROUP_COORDINATOR, name),
+                message=acl_requests.describe_group_operations(name),
+                doing=f"asking for our rights on group {name} of {self._where}",
+                error=_no_request_error,
+            )
+            for name in names
+        ]
+        found: dict[str, AuthorizedOperations] = {}
+        for name, answer in zip(names, self._calls.ask_all(questions, timeout_s), strict=True):
+            if _is_refusal(answer):
+                found[name] = AuthorizedOperations(operations=frozenset())
+                continue
+            if isinstance(answer, ConnectError):
+                raise answer
+            (group,) = answer.groups
+            held = _decode_operations(int(group.error_code), int(group.authorized_operations))
+            found[name] = AuthorizedOperations(operations=held)
+        return found
+
+    def of_cluster(self, timeout_s: float) -> AuthorizedOperations:
+        """As `of_topics`; brokers before 2.8 do not tell."""
+        question = AdminRequest(
+            to=AnyNodeTarget(),
+            message=acl_requests.describe_cluster_operations(),
+            doing=f"asking for our rights on the cluster {self._where}",
+        )
+        try:
+            answer = self._calls.ask(question, timeout_s)
+        except UnsupportedVersion:
+            return AuthorizedOperations(operations=None)
+        return AuthorizedOperations(
+            operations=acl_requests.decode_authorized_operations(
+                int(answer.cluster_authorized_operations)
+            )
+        )
+
+    def close(self) -> None:
+        self._calls.close()
+
+
+def _no_request_error(_: Any) -> int:
+    """Every name has an answer of its own."""
+    return 0
+
+
+def _decode_operations(code: int, bits: int) -> frozenset[str] | None:
+    return (
+        frozenset()
+        if code in _NOT_AUTHORIZED_CODES
+        else acl_requests.decode_authorized_operations(bits)
+    )
+
+
+def _is_refusal(answer: object) -> bool:
+    return isinstance(answer, (CoordinatorLookupRefused, NotAuthorizedError))

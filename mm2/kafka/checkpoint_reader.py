@@ -1,0 +1,88 @@
+"""Reads MirrorMaker 2's checkpoints topic of one source from the target cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+
+from connect_runtime.base.errors import FatalError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.base.timing import Clock, Deadline
+from connect_runtime.kafka.client_errors import TopicMissingError
+from mm2.formats import mm2_records
+from mm2.formats.primitive_types import MalformedRecordError, UnknownRecordVersionError
+from mm2.kafka.client_interfaces import StateTopics, TopicRecord
+from mm2.offsets.checkpoint_rules import CheckpointTable, NamePredicate
+from mm2.topics.naming import ReplicationPolicy
+
+_LOG = logging.getLogger(__name__)
+
+
+class CheckpointWriteTimes:
+    """When the last checkpoint of each group and partition was written, to be told of each record
+    read: UTC milliseconds. `newest_ms` is of all groups, None where there is none."""
+
+    def __init__(self) -> None:
+        self.newest_ms: int | None = None
+        self._found: dict[str, dict[TopicPartition, int]] = {}
+
+    def note(self, record: TopicRecord) -> None:
+        if record.time_ms < 0 or record.key is None:
+            return
+        self.newest_ms = max(self.newest_ms or 0, record.time_ms)
+        with contextlib.suppress(MalformedRecordError):
+            about = mm2_records.decode_checkpoint_key(record.key)
+            self._found.setdefault(about.group, {})[about.partition] = record.time_ms
+
+    def of(self, group: str) -> Mapping[TopicPartition, int]:
+        """By the partition's name on the target."""
+        return self._found.get(group, {})
+
+
+def read_checkpoints(
+    topics: StateTopics,
+    policy: ReplicationPolicy,
+    remote_alias: str,
+    *,
+    takes_group: NamePredicate,
+    clock: Clock,
+    timeout_s: float,
+    noted: Callable[[TopicRecord], object] = lambda _: None,
+) -> CheckpointTable:
+    """All or nothing; `noted` is told of each record. Raises `TopicMissingError`, which names the
+    topics there are, where there are no checkpoints of `remote_alias`; else `RetriableError` and
+    `FatalError`."""
+    end = Deadline.after(timeout_s, now_s=clock.now_s())
+    topic = policy.checkpoints_topic(remote_alias)
+    listed = topics.list_topics(timeout_s)
+    if topic not in listed:
+        others = sorted(filter(policy.is_checkpoints_topic, listed))
+        raise TopicMissingError(
+            f"translating offsets of {remote_alias}: there is no topic {topic} here; "
+            f"checkpoints are in {', '.join(others) or 'no topic at all'}: see that this is "
+            "the cluster mirrored to, that the alias and replication.policy.* are those of "
+            "the flow, and that we may DESCRIBE the topic"
+        )
+    found = CheckpointTable(takes_group=takes_group)
+    for record in topics.read_topic(topic, end.left_s(clock.now_s())):
+        _apply_checkpoint(found, record)
+        noted(record)
+    return found
+
+
+def _apply_checkpoint(table: CheckpointTable, record: TopicRecord) -> None:
+    """What is no checkpoint is passed over, as in Java; a checkpoint that we cannot read is not:
+    what it replaces would be taken for the truth."""
+    where = f"reading {record.topic}: the record at offset {record.offset}"
+    if record.key is None:
+        _LOG.warning("%s has no key, so it is no checkpoint; skipping it", where)
+        return
+    try:
+        table.apply(record.key, record.value)
+    except UnknownRecordVersionError as error:
+        raise FatalError(
+            f"{where} was written by a newer release ({error}); use its client"
+        ) from None
+    except MalformedRecordError as error:
+        _LOG.warning("%s is no checkpoint (%s); skipping it", where, error)

@@ -1,0 +1,524 @@
+"""Consumer groups of a cluster: list and describe them, read and write their offsets.
+
+Requests about many groups are batched per coordinator. A group without a result in a batch is
+requested individually: old brokers do not know batched requests, and groups can move to another
+coordinator.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from connect_runtime.base.errors import ConnectError, RetriableError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.base.timing import Clock, Deadline
+from connect_runtime.kafka.admin_requests import AdminRequest, AdminRequestClient, AdminResponse
+from connect_runtime.kafka.client_errors import ErrorAdvice
+from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.protocol import group_requests, request_builders
+from connect_runtime.protocol.group_requests import CommittedOffset
+from connect_runtime.protocol.request_builders import (
+    AnyNodeTarget,
+    CoordinatorTarget,
+    NodeTarget,
+    RequestBuilder,
+)
+from connect_runtime.protocol.request_errors import (
+    AuthenticationFailed,
+    CallQueueFull,
+    ConnectionFailed,
+    RequestTimedOut,
+    UnknownBroker,
+    UnsupportedVersion,
+)
+from mm2.kafka.client_interfaces import (
+    GroupInUseError,
+    OffsetsToWrite,
+    PerGroupResult,
+    RefusedOffsets,
+    ReportedPositions,
+)
+from mm2.offsets import group_selection
+from mm2.offsets.checkpoint_rules import CommittedPositions, OffsetAndMetadata
+from mm2.offsets.group_offset_sync import GroupState
+from mm2.offsets.group_selection import ListedGroup
+
+T = TypeVar("T")
+MAX_GROUPS_PER_REQUEST = 100
+"""Groups in one request."""
+_MAX_COORDINATORS_PER_REQUEST = 500
+_BATCH_TIMEOUT_S = 10.0
+"""Then groups are asked one by one: a broker may be gone."""
+
+BatchRequestBuilder = Callable[[Sequence[str]], RequestBuilder]
+
+
+class BatchedGroupRequests:
+    """One thread at a time. Remembers who coordinates what."""
+
+    def __init__(self, calls: AdminRequestClient, *, clock: Clock) -> None:
+        self._calls = calls
+        self._clock = clock
+        self._nodes: dict[str, int] = {}
+        self._unknown_apis: set[str] = set()
+
+    def ask(
+        self, groups: Collection[str], message: BatchRequestBuilder, timeout_s: float, *, doing: str
+    ) -> list[Any]:
+        """The answers' bodies. Raises `RetriableError` once nobody waits for them, and
+        `AuthenticationFailed`."""
+        end = Deadline.after(min(timeout_s / 2, _BATCH_TIMEOUT_S), now_s=self._clock.now_s())
+        self._find(groups, end)
+        chunks = [
+            (node, chunk)
+            for node, names in self._by_node(groups).items()
+            for chunk in split_into_chunks(names, MAX_GROUPS_PER_REQUEST)
+        ]
+        questions = [
+            AdminRequest(
+                to=NodeTarget(node),
+                message=message(chunk),
+                doing=f"{doing}s {chunk[0]} to {chunk[-1]}",
+                error=_no_request_error,
+            )
+            for node, chunk in chunks
+        ]
+        bodies: list[Any] = []
+        for (_, chunk), answer in zip(chunks, self._asked(questions, end), strict=True):
+            if isinstance(answer, ConnectError):
+                self.forget(chunk)
+            else:
+                bodies.append(answer)
+        return bodies
+
+    def forget(self, groups: Iterable[str]) -> None:
+        """Their coordinators are looked up again."""
+        for each in groups:
+            self._nodes.pop(each, None)
+
+    def _by_node(self, groups: Collection[str]) -> dict[int, list[str]]:
+        found: dict[int, list[str]] = {}
+        for group in sorted(set(groups)):
+            node = self._nodes.get(group)
+            if node is not None:
+                found.setdefault(node, []).append(group)
+        return found
+
+    def _find(self, groups: Collection[str], end: Deadline) -> None:
+        names = sorted(each for each in set(groups) if each not in self._nodes)
+        questions = [
+            AdminRequest(
+                to=AnyNodeTarget(),
+                message=request_builders.find_coordinators(
+                    request_builders.GROUP_COORDINATOR, chunk
+                ),
+                doing="looking for the coordinators of groups",
+                error=_no_request_error,
+            )
+            for chunk in split_into_chunks(names, _MAX_COORDINATORS_PER_REQUEST)
+        ]
+        for answer in self._asked(questions, end):
+            if not isinstance(answer, ConnectError):
+                for each in answer.coordinators:
+                    if not int(each.error_code):
+                        self._nodes[str(each.key)] = int(each.node_id)
+
+    def _asked(self, questions: Sequence[AdminRequest], end: Deadline) -> list[AdminResponse]:
+        """What brokers have refused to understand once is left to others from then on."""
+        known = [each for each in questions if each.message.api not in self._unknown_apis]
+        if len(known) < len(questions):
+            return [RetriableError("no such requests")] * len(questions)
+        answers = self._calls.ask_all(known, end.left_s(self._clock.now_s()))
+        for question, answer in zip(known, answers, strict=True):
+            if isinstance(answer, UnsupportedVersion):
+                self._unknown_apis.add(question.message.api)
+            elif isinstance(answer, AuthenticationFailed):
+                raise answer
+        return answers
+
+
+def split_into_chunks(names: Sequence[T], size: int) -> list[Sequence[T]]:
+    return [names[at : at + size] for at in range(0, len(names), size)]
+
+
+def _no_request_error(_: Any) -> int:
+    """Errors of single groups stand in their place."""
+    return 0
+
+
+def is_not_coordinator(code: int) -> bool:
+    """Does the error code say that another broker coordinates the group?"""
+    return code in group_requests.COORDINATOR_MOVED_ERRORS
+
+
+_GroupState = GroupState
+
+_STATES_BY_NAME = {
+    **dict.fromkeys(("Assigning", "CompletingRebalance", "PreparingRebalance"), _GroupState.ACTIVE),
+    **dict.fromkeys(("Reconciling", "Stable"), _GroupState.ACTIVE),
+    "Dead": _GroupState.ABSENT,
+    "Empty": _GroupState.EMPTY,
+}
+_WRONG_GROUP_TYPE_CODES = frozenset(
+    {group_requests.GROUP_ID_NOT_FOUND, group_requests.UNSUPPORTED_VERSION}
+)
+
+_NO_RESPONSE_FAILURES = (
+    ConnectionFailed,
+    UnknownBroker,
+    RequestTimedOut,
+    CallQueueFull,
+)
+_UNSTABLE_OFFSET_COMMIT = 88
+_ADVICE: Mapping[int, ErrorAdvice] = {
+    **dict.fromkeys(
+        (25, 27, 68, 113),  # UNKNOWN_MEMBER_ID, …: to who is no member
+        (GroupInUseError, "the group has members, and stays as it is"),
+    ),
+    _UNSTABLE_OFFSET_COMMIT: (
+        RetriableError,
+        "a transaction is open that has an offset of the group",
+    ),
+}
+
+
+class KafkaGroups:
+    """Implements `groups.Groups`. Connects when it is asked first."""
+
+    def __init__(
+        self,
+        access: KafkaClusterAccess,
+        *,
+        client_id: str,
+        clock: Clock,
+        gone: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Once `gone`, every call ends soon. Raises `FatalError` for settings that cannot be
+        honoured."""
+        self._where = access.where
+        self._clock = clock
+        self._calls = AdminRequestClient(
+            access.connection(client_id),
+            clock=clock,
+            rng=random.Random(),  # noqa: S311  # spreads waits, no secret
+            where=access.where,
+            advice=_ADVICE,
+            gone=gone,
+        )
+        self._batches = BatchedGroupRequests(self._calls, clock=clock)
+
+    def list_groups(self, timeout_s: float) -> list[ListedGroup]:
+        """See `groups.Groups`; so for all below."""
+        doing = f"listing groups on {self._where}"
+        end = Deadline.after(timeout_s, now_s=self._clock.now_s())
+        cluster = AdminRequest(
+            to=AnyNodeTarget(), message=request_builders.request_metadata(()), doing=doing
+        )
+        brokers = self._calls.ask(cluster, timeout_s).brokers
+        answers = self._calls.ask_all(
+            [
+                AdminRequest(
+                    to=NodeTarget(int(each.node_id)),
+                    message=group_requests.list_groups(),
+                    doing=f"{doing}, broker {each.node_id}",
+                )
+                for each in brokers
+            ],
+            end.left_s(self._clock.now_s()),
+        )
+        listed: list[ListedGroup] = []
+        for answer in answers:
+            if isinstance(answer, ConnectError):
+                raise answer
+            listed += map(_to_listed_group, answer.groups)
+        return listed
+
+    def states(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[GroupState]:
+        """Those of KIP-848 first: to a question about classic ones the others are dead."""
+        end = Deadline.after(timeout_s, now_s=self._clock.now_s())
+        consumers = self._described(
+            groups,
+            group_requests.describe_consumer_groups,
+            timeout_s,
+            fine=_WRONG_GROUP_TYPE_CODES,
+            read=_to_consumer_group_state,
+        )
+        older = [
+            group
+            for group, error in consumers.failed.items()
+            if isinstance(error, UnsupportedVersion)
+        ]
+        others = [group for group, state in consumers.done.items() if state is None]
+        classic = self._described(
+            [*older, *others],
+            group_requests.describe_classic_groups,
+            end.left_s(self._clock.now_s()),
+            fine=frozenset({group_requests.GROUP_ID_NOT_FOUND}),
+            read=_to_classic_group_state,
+        )
+        known = {group: state for group, state in consumers.done.items() if state is not None}
+        failed = {
+            group: consumers.failed[group] for group in consumers.failed if group not in older
+        }
+        return PerGroupResult(done={**known, **classic.done}, failed={**failed, **classic.failed})
+
+    def members(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[tuple[str, ...]]:
+        return self._described(
+            groups,
+            group_requests.describe_classic_groups,
+            timeout_s,
+            fine=frozenset({group_requests.GROUP_ID_NOT_FOUND}),
+            read=_member_hosts,
+        )
+
+    def assignors(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[str]:
+        return self._described(
+            groups,
+            group_requests.describe_classic_groups,
+            timeout_s,
+            fine=frozenset({group_requests.GROUP_ID_NOT_FOUND}),
+            read=lambda group: str(group.protocol_data),
+        )
+
+    def positions(
+        self, groups: Collection[str], timeout_s: float, *, stable: bool = False
+    ) -> PerGroupResult[CommittedPositions]:
+        return self._fetched(groups, timeout_s, stable=stable, seen={})
+
+    def share_partitions(
+        self, groups: Collection[str], timeout_s: float
+    ) -> PerGroupResult[frozenset[TopicPartition]]:
+        return self._each(
+            groups,
+            lambda name: _build_group_request(
+                name,
+                group_requests.describe_share_group_offsets(name),
+                doing="reading the offsets of share group",
+                error=_share_group_error,
+            ),
+            timeout_s,
+            read=_to_share_partitions,
+        )
+
+    def news(
+        self, groups: Collection[str], timeout_s: float, *, seen: ReportedPositions
+    ) -> PerGroupResult[CommittedPositions]:
+        return self._fetched(groups, timeout_s, stable=False, seen=seen)
+
+    def write(
+        self, offsets: Mapping[str, OffsetsToWrite], timeout_s: float
+    ) -> PerGroupResult[RefusedOffsets]:
+        def question(group: str) -> AdminRequest:
+            given = {
+                place: CommittedOffset(each.offset, each.metadata)
+                for place, each in offsets[group].items()
+            }
+            return _build_group_request(
+                group,
+                group_requests.commit_offsets(group, given),
+                doing="changing offsets of group",
+                error=_common_partition_error,
+                repeats=False,
+            )
+
+        found = self._each(
+            [group for group in offsets if offsets[group]],
+            question,
+            timeout_s,
+            read=group_requests.read_partition_errors,
+        )
+        told = {
+            group: {
+                place: self._calls.refusal(code, f"changing the offset of group {group} in {place}")
+                for place, code in codes.items()
+            }
+            for group, codes in found.done.items()
+        }
+        nothing: dict[str, RefusedOffsets] = {group: {} for group in offsets if not offsets[group]}
+        return PerGroupResult(done={**nothing, **told}, failed=found.failed)
+
+    def close(self) -> None:
+        self._calls.close()
+
+    def _fetched(
+        self, groups: Collection[str], timeout_s: float, *, stable: bool, seen: ReportedPositions
+    ) -> PerGroupResult[CommittedPositions]:
+        doing = "reading the offsets of group"
+        end = Deadline.after(timeout_s, now_s=self._clock.now_s())
+        done: dict[str, CommittedPositions] = {}
+        same: set[str] = set()
+        data: dict[str, bytes] = {}
+        for body in self._batches.ask(
+            groups,
+            lambda chunk: group_requests.fetch_offsets_of_groups(chunk, stable=stable, seen=seen),
+            timeout_s,
+            doing=doing,
+        ):
+            same.update(body.same)
+            for each in body.found:
+                if each.code:
+                    self._batches.forget([each.group])
+                else:
+                    done[each.group] = _to_positions(each.offsets)
+                    data[each.group] = each.data
+        alone = self._each(
+            set(groups) - done.keys() - same,
+            lambda name: _build_group_request(
+                name, group_requests.fetch_offsets(name, stable=stable), doing=doing
+            ),
+            end.left_s(self._clock.now_s()),
+            read=lambda body: _to_positions(group_requests.read_fetched_offsets(body)),
+            others=len(done) + len(same),
+        )
+        seen |= data  # not before: what is raised tells of nobody
+        return PerGroupResult(done={**done, **alone.done}, failed=alone.failed)
+
+    def _described(
+        self,
+        groups: Collection[str],
+        message: Callable[..., RequestBuilder],
+        timeout_s: float,
+        *,
+        fine: frozenset[int],
+        read: Callable[[Any], T],
+    ) -> PerGroupResult[T]:
+        doing = "describing group"
+        end = Deadline.after(timeout_s, now_s=self._clock.now_s())
+        done: dict[str, T] = {}
+        for body in self._batches.ask(
+            groups, lambda chunk: message(*chunk), timeout_s, doing=doing
+        ):
+            for each in body.groups:
+                code = int(each.error_code)
+                if code == 0 or code in fine:
+                    done[str(each.group_id)] = read(each)
+                else:
+                    self._batches.forget([str(each.group_id)])
+        alone = self._each(
+            set(groups) - done.keys(),
+            lambda name: _build_group_request(name, message(name), doing=doing, fine=fine),
+            end.left_s(self._clock.now_s()),
+            read=lambda body: read(body.groups[0]),
+            others=len(done),
+        )
+        return PerGroupResult(done={**done, **alone.done}, failed=alone.failed)
+
+    def _each(
+        self,
+        groups: Iterable[str],
+        question: Callable[[str], AdminRequest],
+        timeout_s: float,
+        *,
+        read: Callable[[Any], T],
+        others: int = 0,
+    ) -> PerGroupResult[T]:
+        """One by one. `others`: so many more were asked about, and answered."""
+        names = sorted(set(groups))
+        answers = self._calls.ask_all([question(group) for group in names], timeout_s)
+        failed = {
+            group: answer
+            for group, answer in zip(names, answers, strict=True)
+            if isinstance(answer, ConnectError)
+        }
+        _raise_cluster_failure(failed, asked=len(names) + others)
+        done = {
+            group: read(answer)
+            for group, answer in zip(names, answers, strict=True)
+            if group not in failed
+        }
+        return PerGroupResult(done=done, failed=failed)
+
+
+def _build_group_request(
+    group: str, message: RequestBuilder, *, doing: str, **more: Any
+) -> AdminRequest:
+    return AdminRequest(
+        to=CoordinatorTarget(request_builders.GROUP_COORDINATOR, group),
+        message=message,
+        doing=f"{doing} {group}",
+        **more,
+    )
+
+
+def _raise_cluster_failure(failed: Mapping[str, ConnectError], *, asked: int) -> None:
+    """Raises what concerns more than single groups: nothing got through, or we are refused."""
+    for error in failed.values():
+        if isinstance(error, AuthenticationFailed):
+            raise error
+    silent = [error for error in failed.values() if isinstance(error, _NO_RESPONSE_FAILURES)]
+    if silent and len(silent) == asked:
+        raise silent[0]
+
+
+def _to_listed_group(group: Any) -> ListedGroup:
+    return ListedGroup(
+        group=str(group.group_id),
+        type=getattr(group, "group_type", ""),
+        protocol=group.protocol_type,
+    )
+
+
+def _to_consumer_group_state(group: Any) -> GroupState | None:
+    """None: it is not of the new protocol."""
+    if int(group.error_code) in _WRONG_GROUP_TYPE_CODES:
+        return None
+    return _STATES_BY_NAME.get(group.group_state, _GroupState.UNKNOWN)
+
+
+def _to_classic_group_state(group: Any) -> GroupState:
+    state = (
+        _GroupState.ABSENT
+        if int(group.error_code)
+        else _STATES_BY_NAME.get(group.group_state, _GroupState.UNKNOWN)
+    )
+    if state is _GroupState.ABSENT or group.protocol_type in group_selection.CONSUMER_PROTOCOLS:
+        return state
+    return _GroupState.FOREIGN
+
+
+def _member_hosts(group: Any) -> tuple[str, ...]:
+    return tuple(str(each.client_host).lstrip("/") for each in group.members)
+
+
+def _to_positions(
+    found: Mapping[TopicPartition, CommittedOffset],
+) -> CommittedPositions:
+    return {
+        place: None
+        if each.offset < 0
+        else OffsetAndMetadata(offset=each.offset, metadata=each.metadata)
+        for place, each in found.items()
+    }
+
+
+def _share_group_error(body: Any) -> int:
+    """Also the code of a partition: without it nobody knows all that the group reads. Of several
+    one that does not pass."""
+    code = int(body.groups[0].error_code)
+    if code:
+        return 0 if code == group_requests.GROUP_ID_NOT_FOUND else code
+    codes = {
+        int(each.error_code) for topic in body.groups[0].topics for each in topic.partitions
+    } - {0}
+    return min(codes - group_requests.RETRIABLE_GROUP_ERRORS or codes, default=0)
+
+
+def _to_share_partitions(body: Any) -> frozenset[TopicPartition]:
+    return frozenset(
+        TopicPartition(str(topic.topic_name), int(each.partition_index))
+        for topic in body.groups[0].topics
+        for each in topic.partitions
+    )
+
+
+def _common_partition_error(body: Any) -> int:
+    """The code that all partitions have, or one that passes; else some were taken."""
+    codes = group_requests.read_partition_errors(body)
+    passing = group_requests.RETRIABLE_GROUP_ERRORS.intersection(codes.values())
+    if passing:
+        return min(passing)
+    partitions = sum(len(topic.partitions) for topic in body.topics)
+    same = len(codes) == partitions and len(set(codes.values())) == 1
+    return next(iter(codes.values())) if same else 0

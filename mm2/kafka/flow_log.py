@@ -1,0 +1,171 @@
+"""`FlowLog` over Kafka: the offset map and incident topics of one flow, read and appended."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+from connect_runtime.base.errors import FatalError
+from connect_runtime.base.timing import Clock, Deadline
+from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from mm2.kafka import client_interfaces, flow_log_writer
+from mm2.kafka.client_interfaces import (
+    Admin,
+    FlowLogTopic,
+    OnRecorded,
+    StoredLogRecord,
+    TopicRecord,
+)
+from mm2.kafka.flow_log_topics import FlowLogTopics
+from mm2.kafka.flow_log_writer import FlowLogWriter, UnacknowledgedLimits
+from mm2.kafka.state_topic_reader import TopicReader
+
+
+class FlowLogReader:
+    """One reader's life, under the names that a flow knows."""
+
+    def __init__(
+        self,
+        access: KafkaClusterAccess,
+        *,
+        client_id: str,
+        topics: Mapping[FlowLogTopic, str],
+        clock: Clock,
+    ) -> None:
+        self._where = access.where
+        self._names = dict(topics)
+        self._topics = {name: topic for topic, name in topics.items()}
+        self._foreign: FatalError | None = None
+        self._reader = TopicReader(
+            access, client_id=client_id, topics=tuple(topics.values()), clock=clock
+        )
+
+    def read_to_end(
+        self, timeout_s: float, *, at_least: Mapping[FlowLogTopic, int]
+    ) -> list[StoredLogRecord]:
+        """See `FlowLog.read_to_end`. `at_least`: end offsets that are known to be reached."""
+        if self._foreign is None:
+            ends = {self._names[topic]: offset for topic, offset in at_least.items()}
+            return [
+                self._record(each) for each in self._reader.read_to_end(timeout_s, at_least=ends)
+            ]
+        raise self._foreign  # what stood behind it was read, and is not handed out any more
+
+    def serve(self) -> None:
+        """Let the library say what it has to say; between reads it has no records to give."""
+        self._reader.serve()
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def _record(self, found: TopicRecord) -> StoredLogRecord:
+        if found.key is None:
+            self._foreign = FatalError(
+                f"reading {found.topic} on {self._where}: the record at offset {found.offset} has "
+                "no key, so it is not ours, and was written before the topic was compacted; find "
+                "out who writes there, and remove it with kafka-delete-records"
+            )
+            raise self._foreign
+        return StoredLogRecord(
+            topic=self._topics[found.topic],
+            offset=found.offset,
+            key=found.key,
+            value=found.value,
+        )
+
+
+class KafkaFlowLog:
+    """Implements `FlowLog`. `target_admin` makes and checks the topics.
+
+    Invariant: writer and reader are both there (open) or both None.
+    """
+
+    def __init__(
+        self,
+        access: KafkaClusterAccess,
+        *,
+        source_alias: str,
+        client_id: str,
+        target_admin: Admin,
+        clock: Clock,
+        replication_factor: int | None,
+        bounds: UnacknowledgedLimits = flow_log_writer.DEFAULT_UNACKNOWLEDGED_LIMITS,
+    ) -> None:
+        self._access = access
+        self._client_id = client_id
+        self._names: Mapping[FlowLogTopic, str] = client_interfaces.name_flow_log_topics(
+            source_alias
+        )
+        self._clock = clock
+        self._bounds = bounds
+        self._topics = FlowLogTopics(
+            target=target_admin,
+            where=access.where,
+            bootstrap=",".join(access.bootstrap),
+            secured=access.security.protocol != "PLAINTEXT",
+            replication_factor=replication_factor,
+            clock=clock,
+        )
+        self._owner: int | None = None
+        self._writer: FlowLogWriter | None = None
+        self._reader: FlowLogReader | None = None
+
+    def open(self, timeout_s: float) -> None:
+        """See `FlowLog`; so for all below."""
+        end = Deadline.after(timeout_s, now_s=self._clock.now_s())
+        self.close(0.0)
+        self._owner = threading.get_ident()
+        self._topics.ensure(list(self._names.values()), end.left_s(self._clock.now_s()))
+        self._writer = FlowLogWriter(
+            self._access,
+            client_id=self._client_id,
+            topics=self._names,
+            clock=self._clock,
+            bounds=self._bounds,
+        )
+        self._reader = FlowLogReader(
+            self._access, client_id=self._client_id, topics=self._names, clock=self._clock
+        )
+
+    def append(
+        self,
+        topic: FlowLogTopic,
+        key: bytes,
+        value: bytes | None,
+        *,
+        on_recorded: OnRecorded,
+    ) -> None:
+        self._opened_writer().append(topic, key, value, on_recorded=on_recorded)
+
+    def poll(self, timeout_s: float) -> int:
+        self._opened_reader().serve()
+        return self._opened_writer().poll(timeout_s)
+
+    @property
+    def pending(self) -> int:
+        return 0 if self._writer is None else self._writer.pending
+
+    def read_to_end(self, timeout_s: float) -> list[StoredLogRecord]:
+        recorded = self._opened_writer().recorded_through
+        return self._opened_reader().read_to_end(timeout_s, at_least=recorded)
+
+    def close(self, timeout_s: float) -> None:
+        writer, self._writer = self._writer, None
+        reader, self._reader = self._reader, None
+        try:
+            if writer is not None:
+                writer.close(timeout_s)
+        finally:
+            if reader is not None:
+                reader.close()
+
+    def _opened_writer(self) -> FlowLogWriter:
+        assert threading.get_ident() == self._owner, (
+            "a flow log belongs to the thread that opened it"
+        )
+        assert self._writer is not None, "open the flow log first"
+        return self._writer
+
+    def _opened_reader(self) -> FlowLogReader:
+        assert self._reader is not None, "open the flow log first"
+        return self._reader

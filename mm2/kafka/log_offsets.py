@@ -1,0 +1,235 @@
+"""Log offsets: start and end by ListOffsets, record timestamps by reading with a consumer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent import futures
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka import admin as library
+
+from connect_runtime.base.errors import ConnectError, RetriableError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.base.timing import Clock, Deadline
+from connect_runtime.kafka import client_errors, librdkafka_clients
+from connect_runtime.kafka.client_errors import ConnectionReports
+from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from mm2.kafka.admin_batches import BatchedAdminClient
+from mm2.kafka.client_interfaces import PerPartitionResult
+from mm2.offsets.log_bounds import LogBounds
+
+_EARLIEST = library.OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_LATEST = library.OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_READ_COMMITTED = confluent_kafka.IsolationLevel.READ_COMMITTED
+_MAX_PARTITIONS_PER_REQUEST = 1000
+_NO_OFFSET = -1
+_TAIL_RECORDS = 16
+"""The last record is looked for among so many offsets, then among as many times more: what stands
+behind it are markers."""
+_CONSUMER_CONFIG: dict[str, object] = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "auto.offset.reset": "earliest",  # what retention took meanwhile: the first that is left
+    "isolation.level": "read_committed",
+    "fetch.queue.backoff.ms": 10,
+    "fetch.wait.max.ms": 10,
+    "fetch.message.max.bytes": 16_384,
+    "queued.min.messages": 1,
+    "queued.max.messages.kbytes": 16_384,
+}
+
+
+class KafkaLogOffsets:
+    """Implements `LogOffsets`. The consumer is made when times are asked for first."""
+
+    def __init__(self, access: KafkaClusterAccess, *, client_id: str, clock: Clock) -> None:
+        self._access = access
+        self._client_id = client_id
+        self._clock = clock
+        self._calls = BatchedAdminClient(access, client_id=client_id, clock=clock)
+        self._reports = ConnectionReports()
+        self._consumer: confluent_kafka.Consumer | None = None
+
+    def ends(
+        self, partitions: Collection[TopicPartition], timeout_s: float
+    ) -> PerPartitionResult[LogBounds]:
+        """See `LogOffsets`; so for all below."""
+        end = Deadline.after(timeout_s, now_s=self._clock.now_s())
+        starts, no_start = self._offsets(
+            dict.fromkeys(partitions, _EARLIEST), timeout_s, doing="asking for the start of"
+        )
+        written, no_last = self._offsets(
+            dict.fromkeys(starts, _LATEST),
+            end.left_s(self._clock.now_s()),
+            doing="asking for the end of",
+            isolation=confluent_kafka.IsolationLevel.READ_UNCOMMITTED,
+        )
+        # Later: what is written meanwhile is no transaction that is open.
+        ends, no_end = self._offsets(
+            dict.fromkeys(written, _LATEST),
+            end.left_s(self._clock.now_s()),
+            doing="asking for the last stable offset of",
+        )
+        found = {
+            each: LogBounds(
+                start=starts[each],
+                end=max(starts[each], ends[each]),
+                pending=max(0, written[each] - max(starts[each], ends[each])),
+            )
+            for each in ends
+        }
+        return PerPartitionResult(done=found, failed={**no_start, **no_last, **no_end})
+
+    def offsets_at(
+        self, moments_ms: Mapping[TopicPartition, int], timeout_s: float
+    ) -> PerPartitionResult[int | None]:
+        specs = {
+            each: library.OffsetSpec.for_timestamp(moment) for each, moment in moments_ms.items()
+        }
+        done, failed = self._offsets(specs, timeout_s, doing="looking for a time in")
+        found = {each: None if at == _NO_OFFSET else at for each, at in done.items()}
+        return PerPartitionResult(done=found, failed=failed)
+
+    def times_ms(
+        self, offsets: Mapping[TopicPartition, int], timeout_s: float
+    ) -> Mapping[TopicPartition, int]:
+        found: dict[TopicPartition, int] = {}
+
+        def take(place: TopicPartition, message: confluent_kafka.Message) -> bool:
+            if (time_ms := _to_timestamp_ms(message)) is not None:
+                found[place] = time_ms
+            return True
+
+        self._read(offsets, Deadline.after(timeout_s, now_s=self._clock.now_s()), take)
+        return found
+
+    def newest_ms(
+        self, ends: Mapping[TopicPartition, LogBounds], timeout_s: float
+    ) -> Mapping[TopicPartition, int]:
+        end = Deadline.after(timeout_s, now_s=self._clock.now_s())
+        found: dict[TopicPartition, int] = {}
+
+        def take(place: TopicPartition, message: confluent_kafka.Message) -> bool:
+            if (time_ms := _to_timestamp_ms(message)) is not None:
+                found[place] = time_ms
+            return message.error() is not None or (message.offset() or 0) >= ends[place].end - 1
+
+        asked = {
+            each: max(at.start, at.end - _TAIL_RECORDS)
+            for each, at in ends.items()
+            if at.start < at.end
+        }
+        while asked and not end.passed(self._clock.now_s()):
+            self._read(asked, end, take)
+            asked = {  # further back, where markers alone were found
+                each: max(ends[each].start, ends[each].end - _TAIL_RECORDS * (ends[each].end - at))
+                for each, at in asked.items()
+                if each not in found and at > ends[each].start
+            }
+        return found
+
+    def close(self) -> None:
+        self._calls.close()
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close()
+
+    def _read(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        end: Deadline,
+        take: Callable[[TopicPartition, confluent_kafka.Message], bool],
+    ) -> None:
+        """Committed records from these offsets on; `take` is given each, and what else is said of
+        its partition, until it returns True for that one."""
+        if not offsets:
+            return
+        consumer = self._reading()
+        consumer.assign(
+            [
+                confluent_kafka.TopicPartition(each.topic, each.partition, offset)
+                for each, offset in offsets.items()
+            ]
+        )
+        waiting = set(offsets)
+        try:
+            while waiting and not end.passed(self._clock.now_s()):
+                message = consumer.poll(min(0.1, end.left_s(self._clock.now_s())))
+                if message is None:
+                    continue
+                place = TopicPartition(message.topic() or "", message.partition() or 0)
+                if place in waiting and self._says(message) and take(place, message):
+                    waiting.discard(place)
+                    consumer.incremental_unassign(
+                        [confluent_kafka.TopicPartition(place.topic, place.partition)]
+                    )
+        finally:
+            consumer.unassign()
+
+    @staticmethod
+    def _says(message: confluent_kafka.Message) -> bool:
+        """Is this the last word on its partition: a record, its end, or what waiting does not
+        heal?"""
+        error = message.error()
+        return error is None or not client_errors.is_retriable(error)
+
+    def _reading(self) -> confluent_kafka.Consumer:
+        if self._consumer is None:
+            self._consumer = librdkafka_clients.create_consumer(
+                self._access,
+                client_id=self._client_id,
+                settings={**_CONSUMER_CONFIG, "group.id": self._client_id},
+                reports=self._reports,
+            )
+        return self._consumer
+
+    def _offsets(
+        self,
+        specs: Mapping[TopicPartition, library.OffsetSpec],
+        timeout_s: float,
+        *,
+        doing: str,
+        isolation: confluent_kafka.IsolationLevel = _READ_COMMITTED,
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, ConnectError]]:
+        def request(
+            chunk: Sequence[TopicPartition], left_s: float
+        ) -> Mapping[TopicPartition, futures.Future[Any]]:
+            waiting = self._calls.client.list_offsets(
+                {
+                    confluent_kafka.TopicPartition(each.topic, each.partition): specs[each]
+                    for each in chunk
+                },
+                isolation_level=isolation,
+                request_timeout=left_s,
+            )
+            return {
+                TopicPartition(each.topic, each.partition): future
+                for each, future in waiting.items()
+            }
+
+        done, failed = self._calls.each(
+            specs,
+            request,
+            timeout_s,
+            doing=doing,
+            read=_to_offset,
+            at_once=_MAX_PARTITIONS_PER_REQUEST,
+        )
+        # Of a leader that did not answer the library says neither offset nor error.
+        for each in [each for each, offset in done.items() if offset < _NO_OFFSET]:
+            del done[each]
+            failed[each] = RetriableError(f"{doing} {each}: its leader did not answer")
+        return done, failed
+
+
+def _to_offset(answer: library.ListOffsetsResultInfo) -> int:
+    return int(answer.offset)
+
+
+def _to_timestamp_ms(message: confluent_kafka.Message) -> int | None:
+    kind, timestamp_ms = message.timestamp()
+    if message.error() is not None or kind == confluent_kafka.TIMESTAMP_NOT_AVAILABLE:
+        return None
+    return int(timestamp_ms)

@@ -1,0 +1,576 @@
+"""Fills the declared metrics from status snapshots: counters, histograms and gauges of all flows.
+
+Snapshots come often and most partitions are idle: a partition whose status is the same object
+as in the previous snapshot is skipped.
+
+Tasks count from their own start, on whichever node they run. A counter of this process grows by
+what a task of this node counted since the previous snapshot. The state of a task that is gone,
+or that runs again as a new incarnation (`TaskStatus.life`), is dropped, so that the next one
+starts at zero. Not counted: what a task counts between the last snapshot and its end; and, for
+a partition that the same task loses and gets back between two snapshots, up to as much as it
+had counted before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.base.metrics import HistogramValue, MetricFamily, MetricRegistry, Series
+from mm2 import version
+from mm2.config.operator_overrides import OverrideKind
+from mm2.connectors import status_registry
+from mm2.connectors.status_registry import (
+    CheckpointGroupsSnapshot,
+    FlowState,
+    FlowStatus,
+    PartitionStatus,
+    TaskState,
+    TaskStatus,
+)
+from mm2.metrics import declarations
+from mm2.reachability import ClusterSide
+from mm2.replication.latency import LatencySnapshot
+from mm2.replication.partition_state import PartitionPhase
+from mm2.status import replication_health, status_document, topic_rows
+from mm2.status.replication_health import FlowHealth
+from mm2.status.status_document import FlowReport, ReportedLag
+from mm2.status.topic_rows import FlowsOverview, TopicRow
+from mm2.topics import naming
+
+COUNTER_RETENTION_MS = 600_000
+"""So long counters of a topic that is here no more are told: a server has scraped them since."""
+
+_LatencyByTask = Mapping[str, Mapping[int, LatencySnapshot]]
+_TOPIC_COUNTERS = (
+    declarations.REPLICATED_RECORDS,
+    declarations.REPLICATED_BYTES,
+    declarations.REPLICATED_BATCHES,
+    declarations.DUPLICATES_REFUSED,
+    declarations.INCIDENTS,
+)
+_FLOW_COUNTERS = (
+    *_TOPIC_COUNTERS,
+    declarations.TASK_RESTARTS,
+    declarations.REBALANCES,
+    declarations.REPLICATION_LATENCY,
+)
+
+
+@dataclass(slots=True)
+class _TaskCounts:
+    """What a task that runs here has counted in this life, as of the last look."""
+
+    life: int
+    restarts: int = 0
+    receipts: dict[tuple[str, str], int] = field(default_factory=dict)
+    copied: dict[TopicPartition, PartitionStatus] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class FlowCounters:
+    """A fold from snapshots; one thread's.
+
+    Invariant: counters have grown by exactly what each reading of a task rose by since it was first
+    seen in this life; one that fell all the same had begun again at 0.
+    """
+
+    registry: MetricRegistry
+    _tasks: dict[tuple[str, int], _TaskCounts] = field(default_factory=dict)
+    _crossed: dict[tuple[str, int], LatencySnapshot] = field(default_factory=dict)
+    _rebalances: dict[str, int] = field(default_factory=dict)
+    _topics: dict[str, set[str]] = field(default_factory=dict)
+    """By flow: those of which something was counted at the last look."""
+    _gone_ms: dict[tuple[str, ...], int] = field(default_factory=dict)
+    """Since when a flow, or a flow's topic, is here no more."""
+
+    def look(self, status: FlowStatus, before: FlowStatus | None, wall_ms: int) -> None:
+        """At a flow; `before` is that of the last look at it."""
+        flow = status.flow
+        self.registry.add(declarations.TASK_RESTARTS, 0, labels=(flow,))
+        lives = {(flow, each.index): each.life for each in status.tasks if _is_countable(each)}
+        for key in [key for key in self._tasks if key[0] == flow]:
+            if lives.get(key) != self._tasks[key].life:
+                del self._tasks[key]
+        for task in status.tasks:
+            if (flow, task.index) in lives:
+                known = self._tasks.setdefault((flow, task.index), _TaskCounts(life=task.life))
+                self._count_restarts(flow, task, known)
+                self._count_receipts(flow, task, known)
+        moved = _find_changed_partitions(status, before)
+        if moved is status.partitions:
+            self._keep(flow, moved)
+        for each in moved:
+            self._count_copied(flow, each, self._tasks.get((flow, each.task)))
+        self._note_topics(status, wall_ms)
+
+    def look_at_pulses(self, pulses: _LatencyByTask) -> None:
+        """Of all copies that there are."""
+        there = {(flow, number) for flow, found in pulses.items() for number in found}
+        self._crossed = {key: each for key, each in self._crossed.items() if key in there}
+        for flow, number in there:
+            before, now = self._crossed.get((flow, number)), pulses[flow][number]
+            if before is not now:
+                self._crossed[flow, number] = now
+                rise = now if before is None else now.since(before)
+                found = HistogramValue(rise.counts, rise.sum_ms / 1000)
+                self.registry.observe(declarations.REPLICATION_LATENCY, found, labels=(flow,))
+
+    def look_at_rebalances(self, found: Mapping[str, int]) -> None:
+        """How many there were of each flow that runs here."""
+        for flow, count in found.items():
+            rise = _compute_increase(self._rebalances.get(flow, 0), count)
+            self.registry.add(declarations.REBALANCES, rise, labels=(flow,))
+        self._rebalances = dict(found)
+
+    def forget(self, flows: Collection[str], wall_ms: int) -> None:
+        """What is here no more, for so long that it has been told of often enough; `flows` are."""
+        for flow in self._topics.keys() - flows:
+            self._gone_ms.setdefault((flow,), wall_ms)
+            for task in [task for task in self._tasks if task[0] == flow]:
+                del self._tasks[task]
+        due = [
+            key
+            for key, since_ms in self._gone_ms.items()
+            if wall_ms - since_ms >= COUNTER_RETENTION_MS
+        ]
+        for key in due:
+            del self._gone_ms[key]
+            for metric in _FLOW_COUNTERS if len(key) == 1 else _TOPIC_COUNTERS:
+                self.registry.forget(metric, key)
+            if len(key) == 1:
+                del self._topics[key[0]]
+
+    def _keep(self, flow: str, shown: Sequence[PartitionStatus]) -> None:
+        """What a task is given again it counts anew."""
+        there = {(each.task, each.partition) for each in shown}
+        for (name, number), task in self._tasks.items():
+            if name == flow:
+                task.copied = {
+                    place: each for place, each in task.copied.items() if (number, place) in there
+                }
+
+    def _note_topics(self, status: FlowStatus, wall_ms: int) -> None:
+        topics = {each.partition.topic for each in status.partitions}
+        topics.update(each.topic for task in status.tasks for each in task.receipts)
+        for topic in self._topics.get(status.flow, set()) - topics:
+            self._gone_ms[status.flow, topic] = wall_ms
+        self._topics[status.flow] = topics
+        if self._gone_ms:
+            for key in ((status.flow,), *((status.flow, topic) for topic in topics)):
+                self._gone_ms.pop(key, None)
+
+    def _count_restarts(self, flow: str, task: TaskStatus, known: _TaskCounts) -> None:
+        rise = _compute_increase(known.restarts, task.restarts)
+        self.registry.add(declarations.TASK_RESTARTS, rise, labels=(flow,))
+        known.restarts = task.restarts
+
+    def _count_receipts(self, flow: str, task: TaskStatus, known: _TaskCounts) -> None:
+        for each in task.receipts:
+            rise = _compute_increase(known.receipts.get((each.topic, each.kind), 0), each.count)
+            self.registry.add(declarations.INCIDENTS, rise, labels=(flow, each.topic, each.kind))
+        known.receipts = {(each.topic, each.kind): each.count for each in task.receipts}
+
+    def _count_copied(self, flow: str, now: PartitionStatus, known: _TaskCounts | None) -> None:
+        """Without a task that counts, what is shown was counted before."""
+        before = now
+        if known is not None:
+            before = known.copied.get(now.partition, _NOTHING_COPIED)
+            if before is now:
+                return
+            known.copied[now.partition] = now
+        labels = (flow, now.partition.topic)
+        passed, opened = ((*labels, path) for path in ("passed", "opened"))
+        add = self.registry.add
+        add(
+            declarations.REPLICATED_RECORDS,
+            _compute_increase(before.records, now.records),
+            labels=labels,
+        )
+        add(
+            declarations.REPLICATED_BYTES, _compute_increase(before.bytes, now.bytes), labels=labels
+        )
+        add(
+            declarations.DUPLICATES_REFUSED,
+            _compute_increase(before.spared, now.spared),
+            labels=labels,
+        )
+        add(
+            declarations.REPLICATED_BATCHES, _compute_increase(before.made, now.made), labels=opened
+        )
+        rise = _compute_increase(before.batches - before.made, now.batches - now.made)
+        add(declarations.REPLICATED_BATCHES, rise, labels=passed)
+
+
+_NOTHING_COPIED = PartitionStatus(
+    partition=TopicPartition("", 0),
+    task=-1,
+    phase="",
+    reason="",
+    cause="",
+    records=0,
+    bytes=0,
+    copied_to=-1,
+    source_end=-1,
+    age_ms=0,
+    oldest_ms=-1,
+    transactional=False,
+)
+
+
+def _is_countable(task: TaskStatus) -> bool:
+    """Without a life what is shown is of the one before."""
+    return task.life > 0 and task.state is not TaskState.FAILED
+
+
+def _compute_increase(before: int, now: int) -> int:
+    return now - before if now >= before else now
+
+
+def _find_changed_partitions(
+    status: FlowStatus, before: FlowStatus | None
+) -> Sequence[PartitionStatus]:
+    """Those that are not what they were; all of them, the very same sequence, where others are
+    shown than before, or of other lives."""
+    was = () if before is None else before.partitions
+    if (
+        before is None
+        or len(was) != len(status.partitions)
+        or _list_incarnations(status) != _list_incarnations(before)
+    ):
+        return status.partitions
+    both = zip(status.partitions, was, strict=True)
+    moved = [(now, then) for now, then in both if now is not then]
+    if any(_partition_and_owner(now) != _partition_and_owner(then) for now, then in moved):
+        return status.partitions
+    return [now for now, _ in moved]
+
+
+def _list_incarnations(status: FlowStatus) -> list[tuple[int, int]]:
+    return [(each.index, each.life) for each in status.tasks]
+
+
+def _partition_and_owner(each: PartitionStatus) -> tuple[TopicPartition, int]:
+    return each.partition, each.task
+
+
+SeriesValues = dict[tuple[str, ...], float]
+PARTITION_STATES = (*(each.value for each in PartitionPhase), topic_rows.PAUSED_STATE)
+"""Of a partition's copy, or what an operator makes of it."""
+
+
+def make_registry() -> MetricRegistry:
+    """A registry that knows every metric of `declarations.ALL_METRICS`."""
+    registry = MetricRegistry()
+    for metric in declarations.ALL_METRICS:
+        registry.declare(metric)
+    return registry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricInputs:
+    """What is measured beside the flows' statuses. `pulses` and `groups` as in `RegistrySnapshot`;
+    `rebalances` by flow; `held` by flow and connector, as in
+    `holds.Holds.beside`; `slots`: used and free, None while unknown; `drills`: by flow when one
+    passed last, in seconds of Unix time, None where drills are not noted."""
+
+    pulses: Mapping[str, Mapping[int, LatencySnapshot]] = field(default_factory=dict)
+    groups: Mapping[str, Mapping[int, CheckpointGroupsSnapshot]] = field(default_factory=dict)
+    rebalances: Mapping[str, int] = field(default_factory=dict)
+    held: Mapping[str, Mapping[str, OverrideKind]] = field(default_factory=dict)
+    slots: tuple[int, int] | None = None
+    drills: Mapping[str, float] | None = None
+    reports: Sequence[FlowReport] = ()
+
+
+@dataclass(slots=True)
+class _FlowReading:
+    """A flow at the last look. `heartbeats`: its partition, if it is copied here; `unrecorded` by
+    topic: since when (monotonic clock) the map lacks something, the longest, `math.inf` where it
+    lacks nothing."""
+
+    status: FlowStatus
+    phases: SeriesValues
+    heartbeats: PartitionStatus | None
+    unrecorded: Mapping[str, float]
+
+
+@dataclass(slots=True)
+class FlowMetricsCollector:
+    """A fold from snapshots to metrics; one thread's.
+
+    `losses` are by flow and topic, in seconds; `now_s` and `wall_ms` are now. What may page
+    somebody is as old as the monotonic clock says, whatever the other one is set to.
+    """
+
+    registry: MetricRegistry = field(default_factory=make_registry)
+    losses: Callable[[], Series] = dict
+    beside: Callable[[], MetricInputs] = MetricInputs
+    wall_ms: Callable[[], int] = lambda: 0
+    now_s: Callable[[], float] = lambda: 0.0
+    within_s: float = 60.0
+    """As in `replication_health.evaluate_flow`."""
+    statuses: tuple[FlowStatus, ...] = ()
+    """Of the last look: any thread may read them."""
+    _counters: FlowCounters = field(init=False)
+    _seen: dict[str, _FlowReading] = field(default_factory=dict)
+    _groups_s: dict[str, float] = field(default_factory=dict)
+    """By flow: as of when its groups were followed at the last look."""
+    _beats: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """By flow: the newest heartbeat's timestamp, and when it was seen first."""
+
+    def __post_init__(self) -> None:
+        self._counters = FlowCounters(self.registry)
+
+    def observe(
+        self,
+        statuses: Sequence[FlowStatus],
+        seen: FlowsOverview,
+        *,
+        engine_ready: bool,
+    ) -> None:
+        """`seen` is made of `statuses`. Publishes."""
+        now_s, wall_ms, beside = self.now_s(), self.wall_ms(), self.beside()
+        replace = self.registry.replace
+        self._take_in(statuses, wall_ms)
+        replace(declarations.BUILD_INFO, {(version.VERSION,): 1})
+        replace(declarations.ENGINE_READY, {(): int(engine_ready)})
+        replace(declarations.FLOW_STATE, _make_flow_state_series(seen))
+        replace(declarations.FLOW_TASKS, _make_task_series(seen))
+        missing: SeriesValues = {(row.flow,): row.slots_missing for row in seen.flows}
+        replace(declarations.SPARK_MISSING_SLOTS, missing)
+        replace(declarations.HALTED_PARTITIONS, _make_halted_series(seen))
+        self._set_topics(seen.topics, beside.reports)
+        replace(declarations.TIME_TO_DATA_LOSS, self.losses())
+        self._set_ages(now_s, wall_ms)
+        self._set_beside(beside, now_s)
+        self.registry.publish()
+
+    # What flows show
+
+    def _take_in(self, statuses: Sequence[FlowStatus], wall_ms: int) -> None:
+        before, self._seen = self._seen, {}
+        for status in statuses:
+            known = before.get(status.flow)
+            if known is None or known.status is not status:
+                was = None if known is None else known.status
+                self._counters.look(status, was, wall_ms)
+                known = _read_flow(status)
+            self._seen[status.flow] = known
+        self.statuses = tuple(statuses)
+        self._counters.forget(self._seen.keys(), wall_ms)
+        phases: SeriesValues = {}
+        for each in self._seen.values():
+            phases.update(each.phases)
+        self.registry.replace(declarations.FLOW_PARTITIONS, phases)
+        self.registry.replace(
+            declarations.FLOW_EXPECTED_PARTITIONS,
+            {(each.flow,): each.wanted for each in statuses if each.wanted is not None},
+        )
+        self.registry.replace(
+            declarations.FLOW_OVERRIDE,
+            {(each.flow, by.value): 1 for each in statuses if (by := each.holds.by) is not None},
+        )
+
+    def _set_topics(self, rows: Iterable[TopicRow], reports: Sequence[FlowReport]) -> None:
+        """Copies of paused topics see no new records: their lag is that of the reports."""
+        found: dict[str, SeriesValues] = {each.name: {} for each in _TOPIC_GAUGES}
+        lag_records, lag_seconds, transactional, opened, unfenced = found.values()
+        for row in rows:
+            labels = (row.flow, row.topic)
+            transactional[labels] = row.transactional
+            unfenced[labels] = row.unfenced
+            opened.update({(*labels, why): count for why, count in row.opened.items()})
+            if row.lag.records is not None:
+                lag_records[labels] = row.lag.records
+            if row.lag.seconds is not None:
+                lag_seconds[labels] = row.lag.seconds
+        for labels, lag in _list_paused_lags(reports):
+            if lag.complete and lag.records is not None:
+                lag_records[labels] = lag.records
+            if lag.dated and lag.ms is not None:
+                lag_seconds[labels] = lag.ms / 1000
+        for metric in _TOPIC_GAUGES:
+            self.registry.replace(metric, found[metric.name])
+
+    def _set_ages(self, now_s: float, wall_ms: int) -> None:
+        """A heartbeat is stamped by another machine: it is at least as old as it has been seen."""
+        beats_before, self._beats = self._beats, {}
+        map_ages: SeriesValues = {}
+        beats: SeriesValues = {}
+        trips: SeriesValues = {}
+        for flow, seen in self._seen.items():
+            for topic, since_s in seen.unrecorded.items():
+                map_ages[flow, topic] = max(0.0, now_s - since_s)
+            beat = seen.heartbeats
+            if beat is not None and beat.newest_ms >= 0:
+                known = beats_before.get(flow)
+                if known is None or known[0] != beat.newest_ms:
+                    known = beat.newest_ms, now_s
+                self._beats[flow] = known
+                beats[(flow,)] = max(wall_ms / 1000 - beat.newest_ms / 1000, now_s - known[1])
+                trips[(flow,)] = beat.age_ms / 1000
+        self.registry.replace(declarations.OFFSET_MAP_AGE, map_ages)
+        self.registry.replace(declarations.HEARTBEAT_AGE, beats)
+        self.registry.replace(declarations.HEARTBEAT_ROUND_TRIP, trips)
+
+    # What is beside them
+
+    def _set_beside(self, beside: MetricInputs, now_s: float) -> None:
+        skews: SeriesValues = {}
+        for flow, pulses in beside.pulses.items():
+            skews[(flow,)] = max(each.ahead_ms for each in pulses.values()) / 1000
+        self.registry.replace(declarations.CLOCK_SKEW, skews)
+        self._set_verdicts(beside.reports)
+        self._set_groups(beside.groups, now_s)
+        self._counters.look_at_pulses(beside.pulses)
+        self._counters.look_at_rebalances(beside.rebalances)
+        slots: SeriesValues = {}
+        if beside.slots is not None:
+            used, free = beside.slots
+            slots = {("used",): used, ("free",): free}
+        self.registry.replace(declarations.SPARK_SLOTS, slots)
+        held: SeriesValues = {
+            (flow, connector, by.value): 1
+            for flow, found in beside.held.items()
+            for connector, by in found.items()
+        }
+        self.registry.replace(declarations.CONNECTOR_OVERRIDE, held)
+        self._set_drills(beside.drills)
+
+    def _set_drills(self, passed_s: Mapping[str, float] | None) -> None:
+        noted: SeriesValues = {} if passed_s is None else {(flow,): 1 for flow in self._seen}
+        drills: SeriesValues = {(flow,): at_s for flow, at_s in (passed_s or {}).items()}
+        self.registry.replace(declarations.DRILL_REPORT_CONFIGURED, noted)
+        self.registry.replace(
+            declarations.LAST_DRILL,
+            {labels: at_s for labels, at_s in drills.items() if labels in noted},
+        )
+
+    def _set_verdicts(self, reports: Sequence[FlowReport]) -> None:
+        ages: SeriesValues = {}
+        healthy: SeriesValues = {}
+        reachable: SeriesValues = {}
+        for each in reports:
+            if each.crossed is not None:
+                ages[(each.flow,)] = max(0, each.at_ms - each.crossed.at_ms) / 1000
+            verdict = replication_health.evaluate_flow(each, within_s=self.within_s)
+            if verdict.health is not FlowHealth.UNKNOWN:
+                healthy[(each.flow,)] = int(verdict.is_healthy)
+            for side in ClusterSide:
+                reachable[each.flow, side.value] = int(each.lost_cluster(side) is None)
+        self.registry.replace(declarations.LAST_REPLICATION_AGE, ages)
+        self.registry.replace(declarations.FLOW_HEALTHY, healthy)
+        self.registry.replace(declarations.CLUSTER_REACHABLE, reachable)
+
+    def _set_groups(
+        self, groups: Mapping[str, Mapping[int, CheckpointGroupsSnapshot]], now_s: float
+    ) -> None:
+        """Where a task has still to do its first round, or has failed and tells nothing, the age of
+        its flow goes on from what was known."""
+        counts: SeriesValues = {}
+        before, self._groups_s = self._groups_s, {}
+        given = {flow: seen.status.checkpoint_tasks for flow, seen in self._seen.items()}
+        for flow in given.keys() | groups.keys():
+            tasks = groups.get(flow, {}).values()
+            times = [each.done_s for each in tasks]
+            if len(times) < given.get(flow, 0) or any(each.waits for each in tasks):
+                times.append(before.get(flow, now_s))
+            elif times:
+                counts[(flow,)] = sum(each.groups for each in tasks)
+            if times:
+                self._groups_s[flow] = min(times)
+        ages: SeriesValues = {
+            (flow,): max(0.0, now_s - at_s) for flow, at_s in self._groups_s.items()
+        }
+        self.registry.replace(declarations.GROUP_SYNC_AGE, ages)
+        self.registry.replace(declarations.SYNCED_GROUPS, counts)
+
+
+_TOPIC_GAUGES = (
+    declarations.LAG_RECORDS,
+    declarations.LAG_SECONDS,
+    declarations.TRANSACTIONAL_PARTITIONS,
+    declarations.REENCODED_PARTITIONS,
+    declarations.UNFENCED_PARTITIONS,
+)
+
+
+def collect_partition_metrics(
+    statuses: Iterable[FlowStatus], wall_ms: int
+) -> tuple[MetricFamily, ...]:
+    """`declarations.PARTITION_METRICS` as of now; what was known of partitions that do not move
+    says nothing about now."""
+    records: SeriesValues = {}
+    seconds: SeriesValues = {}
+    for status in statuses:
+        for each in status.partitions:
+            paused = status.holds.pauses(each.partition.topic)
+            stale = paused or each.phase not in status_registry.COPYING_PHASES
+            labels = (status.flow, each.partition.topic, str(each.partition.partition))
+            behind, age_s = each.lag_records, each.lag_s(wall_ms)
+            if behind is not None and not (stale and behind == 0):
+                records[labels] = behind
+            if age_s is not None and not (stale and age_s == 0):
+                seconds[labels] = age_s
+    return (
+        MetricFamily(metric=declarations.PARTITION_LAG_RECORDS, series=records),
+        MetricFamily(metric=declarations.PARTITION_LAG_SECONDS, series=seconds),
+    )
+
+
+def _list_paused_lags(
+    reports: Iterable[FlowReport],
+) -> Iterator[tuple[tuple[str, str], ReportedLag]]:
+    """By flow and topic, of topics that are paused as a whole."""
+    for each in reports:
+        paused = [part for part in each.partitions if part.state == topic_rows.PAUSED_STATE]
+        for topic, parts in status_document.group_by_topic(paused).items():
+            yield (each.flow, topic), status_document.sum_lag(parts, each.at_ms)
+
+
+def _read_flow(status: FlowStatus) -> _FlowReading:
+    phases = Counter(_find_partition_state(status, each) for each in status.partitions)
+    unrecorded: dict[str, float] = {}
+    beats = None
+    for each in status.partitions:
+        topic, since_s = each.partition.topic, each.unrecorded_s
+        if since_s is not None:
+            unrecorded[topic] = min(unrecorded.get(topic, math.inf), since_s)
+        if topic == naming.HEARTBEATS_TOPIC:
+            beats = each
+    return _FlowReading(
+        status=status,
+        phases={(status.flow, phase): phases[phase] for phase in PARTITION_STATES},
+        heartbeats=beats,
+        unrecorded=unrecorded,
+    )
+
+
+def _find_partition_state(status: FlowStatus, each: PartitionStatus) -> str:
+    """Where it stands; what stands still does so whether it is paused or not."""
+    paused = status.holds.pauses(each.partition.topic) and not each.stopped
+    return topic_rows.PAUSED_STATE if paused else each.phase
+
+
+def _make_flow_state_series(seen: FlowsOverview) -> Series:
+    return {
+        (row.flow, state.value): int(row.state is state)
+        for row in seen.flows
+        for state in FlowState
+    }
+
+
+def _make_task_series(seen: FlowsOverview) -> Series:
+    return {
+        (row.flow, state.value): row.tasks.get(state, 0)
+        for row in seen.flows
+        for state in TaskState
+    }
+
+
+def _make_halted_series(seen: FlowsOverview) -> Series:
+    return Counter((each.flow, each.partition.topic, each.cause) for each in seen.standstills)

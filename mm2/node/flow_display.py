@@ -1,0 +1,127 @@
+"""Displays running flows: a live table on a terminal, log lines anywhere else.
+
+Log lines go to stderr and the table to stdout. If both are one terminal, lines are printed
+above the table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from typing import NoReturn, Protocol
+
+from rich import console, file_proxy, live
+
+from mm2.connectors.status_registry import FlowState
+from mm2.status import live_table
+from mm2.status.live_table import TableFrame
+
+SUMMARY_INTERVAL_S = 60.0
+FIRST_SUMMARY_DELAY_S = 10.0
+"""When a flow begins, neither rates nor lag are known yet."""
+PROGRESS_INTERVAL_S = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+class FlowDisplay(Protocol):
+    """Shows frames until it is closed; `close` is idempotent."""
+
+    def show(self, frame: TableFrame, now_s: float) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class LineDisplay:
+    """Once a minute a line for each flow that runs, and every ten seconds one for the progress of
+    `--until-caught-up`, unless it says what the last one said. States are logged by `run_loop`."""
+
+    def __init__(self, *, figures: bool = True) -> None:
+        """`figures` False: flows' figures are served as metrics, and not logged."""
+        self._figures = figures
+        self._next_s: dict[str, float] = {}
+        self._last: dict[str, str] = {}
+
+    def show(self, frame: TableFrame, now_s: float) -> None:
+        for row in frame.seen.flows:
+            if self._figures and row.state is FlowState.RUNNING:
+                self._next_s.setdefault(row.flow, now_s + FIRST_SUMMARY_DELAY_S)
+                self._line(
+                    row.flow, live_table.describe_flow(row), now_s, every_s=SUMMARY_INTERVAL_S
+                )
+        if frame.progress is not None:
+            line = live_table.describe_progress(frame.progress)
+            self._line("until caught up", line, now_s, every_s=PROGRESS_INTERVAL_S)
+
+    def _line(self, about: str, text: str, now_s: float, *, every_s: float) -> None:
+        if now_s < self._next_s.get(about, now_s) or self._last.get(about) == text:
+            return
+        self._next_s[about], self._last[about] = now_s + every_s, text
+        _log.info("%s: %s", about, text)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class LiveDisplay:
+    """The table, drawn again with each frame; the last picture stays."""
+
+    def __init__(self, out: console.Console) -> None:
+        self._console = out
+        self._live = live.Live(
+            console=out, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
+        )
+        self._open = contextlib.ExitStack()
+        self._started = False
+
+    def show(self, frame: TableFrame, now_s: float) -> None:
+        if not self._started:
+            self._started = True
+            self._open.enter_context(self._live)
+            self._open.enter_context(_print_logs_above(self._console))
+        size = self._console.size
+        picture = live_table.render_table(frame, width=size.width, height=size.height)
+        self._live.update(picture, refresh=True)
+
+    def close(self) -> None:
+        self._open.close()
+
+
+def choose_display(*, table_wanted: bool, figures: bool = True) -> FlowDisplay:
+    """For this process's stdout; `figures` as in `LineDisplay`."""
+    out = console.Console(file=sys.stdout)
+    if table_wanted and out.is_terminal and not out.is_dumb_terminal:
+        return LiveDisplay(out)
+    return LineDisplay(figures=figures)
+
+
+def restore_terminal() -> None:
+    """What a table that is cut off leaves wrong: the cursor. Fit for signal handlers."""
+    with contextlib.suppress(OSError, AttributeError):
+        if sys.stdout.isatty():
+            sys.stdout.write("\x1b[?25h")
+            sys.stdout.flush()
+
+
+def exit_now(code: int) -> NoReturn:
+    """Ends the process at once, whatever it does. Fit for signal handlers."""
+    restore_terminal()
+    os._exit(code)
+
+
+@contextlib.contextmanager
+def _print_logs_above(out: console.Console) -> Iterator[None]:
+    """Log handlers that write to the terminal write through the console that draws there."""
+    moved = []
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, logging.StreamHandler) and handler.stream.isatty():
+            moved.append((handler, handler.stream))
+            handler.setStream(file_proxy.FileProxy(out, handler.stream))
+    try:
+        yield
+    finally:
+        for handler, stream in moved:
+            handler.setStream(stream)

@@ -1,0 +1,225 @@
+"""Plans which records of one partition's offset map are deleted or thinned out.
+
+Deleted: segments about source records that no longer exist. If the map exceeds its budget, old
+runs are removed evenly and two segments become one. The newer half of the budget is never
+touched: the next acquisition resumes from there. The owner applies the changes in order; the map
+is correct after each of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mm2.formats import offset_map_records
+from mm2.formats.offset_map_records import MapSegment, MapSegmentKey, OffsetRun
+from mm2.offsets.offset_map import EraRuns, OwnerSegments, PartitionMap
+
+MERGED_SEGMENT_BYTES = 2048
+"""Two segments that become one are left with so much, or with half of what they had."""
+
+
+class MapChange(NamedTuple):
+    """What is stored under this key from now on; None deletes it."""
+
+    key: MapSegmentKey
+    segment: MapSegment | None
+
+
+def plan_compaction(
+    known: PartitionMap,
+    *,
+    log_start: int,
+    budget_bytes: int,
+    changes_max: int,
+    segment_bytes: int = MERGED_SEGMENT_BYTES,
+) -> list[MapChange]:
+    """The next changes, up to `changes_max` of them or one more: call again until there are none.
+
+    `log_start` is the source's, of the topic of the newest era. The anchor and the newer half of
+    the budget are never touched, nor is the last segment of an era deleted.
+    """
+    found = [MapChange(key, None) for each in known.segments.owners for key in each.absorbed()]
+    found += [MapChange(key, None) for key in _find_expired(known, log_start)]
+    if found:
+        return found[:changes_max]
+    excess, groups = _find_excess(known, budget_bytes)
+    changes: list[MapChange] = []
+    for group in groups:
+        if excess <= 0 or len(changes) >= changes_max:
+            break
+        one, *others = [each.owner.key(each.index) for each in group]
+        merged = _merge_segments(
+            [each.owner.segment(each.index) for each in group], segment_bytes=segment_bytes
+        )
+        saved = sum(each.size for each in group) - _stored_bytes(one, merged)
+        if saved > 0:
+            excess -= saved
+            changes += [MapChange(one, merged), *(MapChange(each, None) for each in others)]
+    return changes
+
+
+# What is no longer needed
+
+
+def _find_expired(known: PartitionMap, log_start: int) -> Iterator[MapSegmentKey]:
+    eras = known.eras
+    todays = eras[max(eras)].source_topic_id if eras else b""
+    for number, era in sorted(eras.items()):
+        if era.source_topic_id == todays:
+            runs = EraRuns.of(known.segments, number, era)
+            yield from _find_expired_in_era(known, runs, log_start)
+
+
+def _find_expired_in_era(
+    known: PartitionMap, runs: EraRuns, log_start: int
+) -> Iterator[MapSegmentKey]:
+    """All before the last segment whose first run begins below the log's start: who asks for what
+    lies before that run asks for what is gone."""
+    needed: tuple[int, int] | None = None
+    for place, (mine, end) in enumerate(zip(runs.owners, runs.ends, strict=True)):
+        for index in range(len(mine)):
+            first_run = mine.head(index).first_run
+            if mine.firsts[index] >= min(end, log_start):
+                break
+            if first_run is not None and first_run < min(end, log_start):
+                needed = place, index
+    if needed is None:
+        return
+    for place, mine in enumerate(runs.owners[: needed[0] + 1]):
+        all_of_it = place < needed[0]
+        if all_of_it and _invalidates_late_era(known, mine.name):
+            return
+        for index in range(len(mine) if all_of_it else needed[1]):
+            yield mine.key(index)
+
+
+def _invalidates_late_era(known: PartitionMap, owner: MapSegmentKey) -> bool:
+    """Does this owner's word alone say that an era which another began late does not count?"""
+    return any(
+        each.era > owner.era and each.owner_order < owner.owner_order for each in known.begun
+    )
+
+
+# What becomes thinner
+
+
+@dataclass(slots=True)
+class _ThinnableSegment:
+    """A segment that may be thinned."""
+
+    owner: OwnerSegments
+    index: int
+    size: int
+    slack: int
+
+
+def _find_excess(
+    known: PartitionMap, budget_bytes: int
+) -> tuple[int, list[list[_ThinnableSegment]]]:
+    """How many bytes are to be saved, and by which segments, in this order."""
+    pieces = [
+        _ThinnableSegment(mine, index, _segment_bytes(mine, index), mine.head(index).slack)
+        for mine in known.segments.owners
+        for index in range(len(mine))
+    ]
+    excess = sum(each.size for each in pieces) - budget_bytes
+    if excess <= 0:
+        return 0, []
+    return excess + budget_bytes // 8, _group_neighbors(_without_newest(pieces, budget_bytes // 2))
+
+
+def _segment_bytes(mine: OwnerSegments, index: int) -> int:
+    return len(mine.values[index]) + len(offset_map_records.encode_key(mine.name))
+
+
+def _stored_bytes(key: MapSegmentKey, segment: MapSegment) -> int:
+    return len(offset_map_records.encode_key(key)) + len(offset_map_records.encode_value(segment))
+
+
+def _without_newest(
+    pieces: Sequence[_ThinnableSegment], exact_bytes: int
+) -> list[_ThinnableSegment]:
+    """Without the newest ones, of so many bytes together, the anchor among them."""
+    kept = 0
+    for place in range(len(pieces) - 1, -1, -1):
+        kept += pieces[place].size
+        if kept > exact_bytes:
+            return list(pieces[: min(place + 1, len(pieces) - 1)])
+    return []
+
+
+def _group_neighbors(pieces: Sequence[_ThinnableSegment]) -> list[list[_ThinnableSegment]]:
+    """Neighbours that become one, those of which the least was left out first, then the oldest;
+    where there are none, single ones that can be thinned by themselves.
+
+    None is in two groups, and none differs much from the others: they are thinned again in turn.
+    """
+    pairs = [[one, two] for one, two in itertools.pairwise(pieces) if one.owner is two.owner]
+    groups = pairs or [[each] for each in pieces]
+    groups.sort(key=_bound_width)
+    found: list[list[_ThinnableSegment]] = []
+    used: set[int] = set()
+    for group in groups:
+        if _bound_width(group) > 2 * _bound_width(groups[0]):
+            break
+        if used.isdisjoint(map(id, group)):
+            used.update(map(id, group))
+            found.append(group)
+    return found
+
+
+def _bound_width(group: Sequence[_ThinnableSegment]) -> int:
+    return max(each.slack for each in group)
+
+
+class _BoundedRun(NamedTuple):
+    """A run as it stands in a segment, with that segment's bounds."""
+
+    run: OffsetRun
+    below: int
+    above: int
+
+
+def _merge_segments(segments: Sequence[MapSegment], *, segment_bytes: int) -> MapSegment:
+    """One that covers all of these neighbours; of two one every second run is left out, where
+    there is no room for all."""
+    runs = [_BoundedRun(run, each.below, each.above) for each in segments for run in each.runs]
+    whole = _run_bytes([each.run for each in runs])
+    limit = whole // 2 if len(segments) == 1 else max(segment_bytes, whole // 2)
+    step = 1
+    while step < len(runs) and _run_bytes([each.run for each in runs[::step]]) > limit:
+        step += 1
+    below, above = _bound_removed_runs(runs, step)
+    first, last = segments[0], segments[-1]
+    return MapSegment(
+        leader_epoch=last.leader_epoch,
+        source_epoch=last.source_epoch,
+        owner=last.owner,
+        take_start=first.take_start,
+        through=last.through,
+        target_next=last.target_next,
+        last_crc=last.last_crc,
+        runs=tuple(each.run for each in runs[::step]),
+        closed=True,
+        below=below,
+        above=above,
+    )
+
+
+def _bound_removed_runs(runs: Sequence[_BoundedRun], step: int) -> tuple[int, int]:
+    """How far below and above the run kept before it any of them may lie."""
+    below = above = 0
+    for place, each in enumerate(runs):
+        apart = each.run.delta - runs[place - place % step].run.delta
+        below = max(below, each.below - apart)
+        above = max(above, each.above + apart)
+    return below, above
+
+
+def _run_bytes(runs: Sequence[OffsetRun]) -> int:
+    out = bytearray()
+    offset_map_records.append_runs(out, runs, previous=None)
+    return len(out)

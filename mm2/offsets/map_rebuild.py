@@ -1,0 +1,195 @@
+"""Plans what of a partition's lost offset map can be rebuilt, and creates its records.
+
+The records come from an alignment of both logs.
+
+A lost map is rebuilt for the newest owner, which has fenced the partition and not written yet:
+copying resumes from it. Records before the first known era become an era of their own, with an
+owner that sorts before all others, so it does not affect copying.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from connect_runtime.base.ids import TopicPartition
+from mm2.formats import offset_map_records
+from mm2.formats.offset_map_records import (
+    Era,
+    EraKey,
+    MapKey,
+    MapProducer,
+    MapProducerKey,
+    MapSegment,
+    MapSegmentKey,
+    MapValue,
+    OffsetRun,
+)
+from mm2.offsets.log_alignment import AlignedRange, LogAlignment
+from mm2.offsets.offset_map import PartitionMap
+
+REBUILD_REASON = "made anew by matching both logs"
+
+
+class RebuildScope(enum.Enum):
+    """What is to be done with a partition; the value is for people."""
+
+    LOST = "all of it"
+    """Nothing is known of what was copied."""
+    BEFORE = "before the first era"
+    """The map begins somewhere in the mirror: others copied what stands before."""
+    EMPTY = "nothing"
+    """There is nothing on the mirror."""
+    KNOWN = "known from its beginning"
+    REBUILT = "was made anew before"
+    UNTAKEN = "its first era has no anchor yet: start the flow first"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuildPlan:
+    """`source_to` and `target_to`: up to where both logs are compared, -1: to their ends."""
+
+    kind: RebuildScope
+    source_to: int = -1
+    target_to: int = -1
+
+    @property
+    def is_due(self) -> bool:
+        return self.kind in {RebuildScope.LOST, RebuildScope.BEFORE}
+
+
+def plan_rebuild(known: PartitionMap) -> RebuildPlan:
+    """By what stands in the map topic. Eras of topics that are gone tell nothing."""
+    if not known.begun:
+        return RebuildPlan(kind=RebuildScope.LOST)
+    eras = known.eras
+    newest = eras[max(eras)]
+    ids_now = (newest.source_topic_id, newest.target_topic_id)
+    lowest = min(
+        number
+        for number, era in eras.items()
+        if (era.source_topic_id, era.target_topic_id) == ids_now
+    )
+    first = eras[lowest]
+    if lowest == 0:
+        return RebuildPlan(kind=RebuildScope.REBUILT)
+    if first.reason in {offset_map_records.FIRST_START_REASON, REBUILD_REASON}:
+        return RebuildPlan(kind=RebuildScope.KNOWN)
+    if known.anchor is None:
+        return RebuildPlan(kind=RebuildScope.UNTAKEN)
+    return RebuildPlan(
+        kind=RebuildScope.BEFORE, source_to=first.first_source, target_to=first.first_target
+    )
+
+
+SEGMENT_RUNS_MAX = 500
+"""Of a segment, so that it takes about 2 KB."""
+_NO_OWNER = bytes(offset_map_records.OWNER_BYTES)
+
+MapRecord = tuple[MapKey, MapValue]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FencingOwner:
+    """Who has fenced the partition: producer id and epoch, with the marker at this target offset,
+    written in this leader epoch. What stood before it was matched."""
+
+    producer_id: int
+    epoch: int
+    marker: int
+    leader_epoch: int
+
+
+def rebuild_lost_map(
+    partition: TopicPartition,
+    matched: LogAlignment,
+    era: Era,
+    *,
+    by: FencingOwner,
+) -> list[MapRecord]:
+    """Of a partition of which nothing is known any more; to be stored in this order. `era` says
+    which topics, and why. The anchor comes last: what stands behind it is paired by who takes the
+    partition next."""
+    writers = [each for each in matched.writers if each not in {-1, by.producer_id}]
+    writers.append(by.producer_id)
+    producers: list[MapRecord] = [
+        (
+            MapProducerKey(topic=partition.topic, partition=partition.partition, producer_id=each),
+            MapProducer(ordinal=ordinal, era=1),
+        )
+        for ordinal, each in enumerate(writers, start=1)
+    ]
+    owner = EraKey(
+        topic=partition.topic,
+        partition=partition.partition,
+        era=1,
+        ordinal=len(writers),
+        epoch=by.epoch,
+    )
+    *before, last = _build_segments(owner, matched, leader_epoch=by.leader_epoch)
+    key, segment = last
+    target_next = segment.target_next if matched.tail else by.marker + 1
+    anchor = dataclasses.replace(segment, target_next=target_next, closed=False)
+    return [*producers, (owner, era), *before, (key, anchor)]
+
+
+def rebuild_first_era(
+    partition: TopicPartition, matched: LogAlignment, era: Era
+) -> list[MapRecord]:
+    """Of a partition that is known from some era on; to be stored in this order. The era is last:
+    until it is there the partition counts as not made anew, and is next time."""
+    owner = EraKey(topic=partition.topic, partition=partition.partition, era=0, ordinal=0, epoch=0)
+    return [*_build_segments(owner, matched, leader_epoch=-1), (owner, era)]
+
+
+def _build_segments(
+    owner: EraKey, matched: LogAlignment, *, leader_epoch: int
+) -> Iterator[tuple[MapSegmentKey, MapSegment]]:
+    for each in split_ranges(matched.stretches):
+        key = MapSegmentKey(
+            topic=owner.topic,
+            partition=owner.partition,
+            era=owner.era,
+            ordinal=owner.ordinal,
+            epoch=owner.epoch,
+            first_source=each.first,
+        )
+        yield (
+            key,
+            MapSegment(
+                leader_epoch=leader_epoch,
+                source_epoch=-1,
+                owner=_NO_OWNER,
+                take_start=matched.first_source,
+                through=each.through,
+                target_next=each.target_next,
+                last_crc=None,
+                runs=tuple(OffsetRun._make(run) for run in each.runs),
+                closed=True,
+                below=each.below,
+                above=each.above,
+            ),
+        )
+
+
+def split_ranges(
+    stretches: Iterable[AlignedRange], *, runs_max: int = SEGMENT_RUNS_MAX
+) -> Iterator[AlignedRange]:
+    """Each becomes as many as it takes so that none has more runs."""
+    for each in stretches:
+        first = each.first
+        for at in range(0, len(each.runs) or 1, runs_max):
+            following = each.runs[at + runs_max : at + runs_max + 1]
+            through, target_next = each.through, each.target_next
+            if following:
+                ((through, delta),) = following
+                target_next = through + delta
+            yield each._replace(
+                first=first,
+                through=through,
+                target_next=target_next,
+                runs=each.runs[at : at + runs_max],
+            )
+            first = through

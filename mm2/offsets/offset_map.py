@@ -1,0 +1,620 @@
+"""Folds the offset map topic of one flow: eras, producer ids, resume points and runs per partition.
+
+An era is a generation of a mirror, in which the target holds the source's records without a
+break. Segments of an older owner count only below the source offset at which a newer owner
+acquired the partition. An owner whose segments end before that offset stored them too late, and
+they do not count.
+
+Segments stay encoded (two or three bytes per run, fifty times less than an object) and are
+decoded when an offset near them is looked up: the map of a compacted topic, or of one full of
+transactions, has millions of runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import shlex
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from connect_runtime.base.ids import TopicPartition
+from mm2.formats import offset_map_records
+from mm2.formats.offset_map_records import (
+    Era,
+    EraKey,
+    MapKey,
+    MapProducer,
+    MapProducerKey,
+    MapSegment,
+    MapSegmentHead,
+    MapSegmentKey,
+    NewEraRequest,
+    NewEraRequestKey,
+    OffsetRun,
+)
+
+OwnerOrder = tuple[int, int, int]
+"""`SegmentKey.owner_order`: ordinal, epoch, era."""
+CACHED_SEGMENTS_MAX = 32
+"""Segments that many offsets are looked up in, one after the other: some 4 MB at most."""
+
+
+@functools.lru_cache(maxsize=CACHED_SEGMENTS_MAX)
+def _decode_segment(key: MapSegmentKey, value: bytes) -> MapSegment:
+    found = offset_map_records.decode_value(key, value)
+    assert isinstance(found, MapSegment)
+    return found
+
+
+class OwnerSegments:
+    """What one owner stored, in the order of the source.
+
+    Invariants: `firsts` increases, and has as many entries as there are values.
+    """
+
+    __slots__ = ("_whole", "firsts", "name", "values")
+
+    def __init__(self, name: MapSegmentKey) -> None:
+        """`name`: the key of any of them."""
+        self.name = name
+        self.firsts = array("q")
+        self.values: list[bytes] = []
+        self._whole: OwnerSegments | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def owner(self) -> OwnerOrder:
+        return self.name.owner_order
+
+    @property
+    def take_start(self) -> int:
+        """Where on the source its Take began: older owners' segments count below it only."""
+        return self.head(0).take_start
+
+    def key(self, index: int) -> MapSegmentKey:
+        name = self.name
+        return MapSegmentKey(
+            topic=name.topic,
+            partition=name.partition,
+            era=name.era,
+            ordinal=name.ordinal,
+            epoch=name.epoch,
+            first_source=self.firsts[index],
+        )
+
+    def segment(self, index: int) -> MapSegment:
+        return _decode_segment(self.key(index), self.values[index])
+
+    def head(self, index: int) -> MapSegmentHead:
+        return offset_map_records.read_segment_head(self.values[index])
+
+    def index_of(self, first_source: int) -> int | None:
+        at = bisect_left(self.firsts, first_source)
+        return at if at < len(self.firsts) and self.firsts[at] == first_source else None
+
+    def put(self, first_source: int, value: bytes) -> None:
+        at = bisect_left(self.firsts, first_source)
+        if at < len(self.firsts) and self.firsts[at] == first_source:
+            goes_on = at == len(self.firsts) - 1
+            self.values[at] = value
+        else:
+            goes_on = at == len(self.firsts) > 0 and self.head(at - 1).through == first_source
+            self.firsts.insert(at, first_source)
+            self.values.insert(at, value)
+        if self._whole is not self or not goes_on:
+            self._whole = None
+
+    def drop(self, first_source: int) -> None:
+        at = self.index_of(first_source)
+        if at is not None:
+            self._whole = None
+            del self.firsts[at]
+            del self.values[at]
+
+    def whole(self) -> OwnerSegments:
+        """Without those that one before them has taken in, and without all that lies before a gap.
+
+        The former are about to be deleted. The latter nobody may rely on: whoever worked at the map
+        while it was another's already may have taken from it what he thought was in his own.
+        """
+        if self._whole is None:
+            self._whole = self._without_gaps()
+        return self._whole
+
+    def absorbed(self) -> list[MapSegmentKey]:
+        """The keys of those that `whole` leaves out."""
+        if len(self.whole()) == len(self):
+            return []
+        kept = set(self.whole().firsts)
+        return [self.key(at) for at, first in enumerate(self.firsts) if first not in kept]
+
+    def _without_gaps(self) -> OwnerSegments:
+        kept: list[int] = []
+        through = self.firsts[0]
+        for at, first in enumerate(self.firsts):
+            if first > through:
+                kept.clear()
+            if first >= through:
+                kept.append(at)
+                through = self.head(at).through
+        if len(kept) == len(self):
+            return self
+        found = OwnerSegments(self.name)
+        found.firsts = array("q", (self.firsts[at] for at in kept))
+        found.values = [self.values[at] for at in kept]
+        return found
+
+
+class SegmentStore(Mapping[MapSegmentKey, MapSegment]):
+    """A segment is decoded whenever it is asked for. All are of one partition."""
+
+    def __init__(self, segments: Mapping[MapSegmentKey, MapSegment] | None = None) -> None:
+        self._owners: dict[OwnerOrder, OwnerSegments] = {}
+        for key, segment in (segments or {}).items():
+            self.keep(key, offset_map_records.encode_value(segment))
+
+    def keep(self, key: MapSegmentKey, value: bytes | None) -> None:
+        """The value as it stands in the map topic; None for none any more."""
+        mine = self._owners.get(key.owner_order)
+        if value is None:
+            if mine is not None:
+                mine.drop(key.first_source)
+                if not mine:
+                    del self._owners[key.owner_order]
+            return
+        if mine is None:
+            mine = self._owners[key.owner_order] = OwnerSegments(key)
+        mine.put(key.first_source, value)
+
+    @property
+    def owners(self) -> list[OwnerSegments]:
+        """The oldest first."""
+        return [self._owners[each] for each in sorted(self._owners)]
+
+    def of_era(self, number: int) -> list[OwnerSegments]:
+        """Those of one era, the oldest owner first."""
+        return [self._owners[each] for each in sorted(self._owners) if each[-1] == number]
+
+    @property
+    def newest(self) -> MapSegmentKey | None:
+        """The last segment of the newest owner."""
+        if not self._owners:
+            return None
+        last = self._owners[max(self._owners)]
+        return last.key(len(last) - 1)
+
+    def __getitem__(self, key: MapSegmentKey) -> MapSegment:
+        mine = self._owners.get(key.owner_order)
+        at = None if mine is None else mine.index_of(key.first_source)
+        if mine is None or at is None:
+            raise KeyError(key)
+        return mine.segment(at)
+
+    def __iter__(self) -> Iterator[MapSegmentKey]:
+        for mine in list(self._owners.values()):
+            for at in range(len(mine)):
+                yield mine.key(at)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._owners.values()))
+
+    def __bool__(self) -> bool:
+        return bool(self._owners)
+
+
+class OffsetBounds(NamedTuple):
+    """The place is not before `lowest`, and not behind `highest`; mostly they are the same."""
+
+    lowest: int
+    highest: int
+
+
+class _StoredRun(NamedTuple):
+    """A run, and how far the deltas of those that were left out behind it may lie from its own."""
+
+    run: OffsetRun
+    below: int
+    above: int
+
+
+_RunKey = Callable[[OffsetRun], int]
+
+
+def _run_source(run: OffsetRun) -> int:
+    return run.source
+
+
+def _run_target(run: OffsetRun) -> int:
+    return run.source + run.delta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EraRuns:
+    """`owners`: the oldest first; `ends`: up to where on the source each one's word counts.
+
+    The era `begins` there on the source, and its map at `floor`, behind it where older segments
+    were deleted. It is copied up to `through`, and `target_next` is behind it all.
+    """
+
+    owners: list[OwnerSegments]
+    ends: list[int]
+    begins: int
+    floor: int
+    through: int
+    target_next: int
+
+    @classmethod
+    def of(cls, segments: SegmentStore, number: int, era: Era) -> EraRuns:
+        owners = [each.whole() for each in segments.of_era(number)]
+        if not owners:
+            return cls(
+                owners=[],
+                ends=[],
+                begins=era.first_source,
+                floor=era.first_source,
+                through=era.first_source,
+                target_next=era.first_target,
+            )
+        last = owners[-1].head(len(owners[-1]) - 1)
+        counted: list[OwnerSegments] = []
+        ends: list[int] = []
+        end = last.through
+        for each in reversed(owners):
+            if each.head(len(each) - 1).through >= end:
+                counted.append(each)
+                ends.append(end)
+                end = min(end, each.take_start)
+        return cls(
+            owners=counted[::-1],
+            ends=ends[::-1],
+            begins=era.first_source,
+            floor=min(each.firsts[0] for each in counted),
+            through=last.through,
+            target_next=last.target_next,
+        )
+
+    def place(self, upstream: int) -> OffsetBounds:
+        """The target offset from which on stands all that the source has from `upstream` on, and
+        behind all that it has before. `upstream` is not below `floor`."""
+        before, behind = self._around(upstream, order=_run_source)
+        limit = self.target_next if behind is None else _run_target(behind)
+        if before is None:
+            return OffsetBounds(limit, limit)
+        run = before.run
+        if run.source == upstream:
+            return OffsetBounds(_run_target(run), _run_target(run))
+        here, least = upstream + run.delta, _run_target(run) + 1
+        return OffsetBounds(
+            min(limit, max(least, here - before.below)), min(limit, max(least, here + before.above))
+        )
+
+    def place_back(self, downstream: int) -> OffsetBounds | None:
+        """The source offset from which on is copied all that stands at `downstream` and behind,
+        and before which all that stands before. None: that was deleted from the map."""
+        before, behind = self._around(downstream, order=_run_target)
+        limit = self.through if behind is None else behind.source
+        if before is None:
+            whole = self.floor == self.begins
+            return OffsetBounds(self.begins, self.begins) if whole else None
+        run = before.run
+        if _run_target(run) == downstream:
+            return OffsetBounds(run.source, run.source)
+        here, least = downstream - run.delta, run.source + 1
+        return OffsetBounds(
+            min(limit, max(least, here - before.above)), min(limit, max(least, here + before.below))
+        )
+
+    def sure_before(self, downstream: int) -> tuple[int, int] | None:
+        """The last place, not behind `downstream`, of which the map says exactly what is there:
+        its source and its target offset. None: none of it is left."""
+        found = self.place_back(downstream)
+        if found is None or found.lowest == found.highest:
+            return None if found is None else (found.lowest, downstream)
+        before, _ = self._around(downstream, order=_run_target)
+        assert before is not None
+        return before.run.source, _run_target(before.run)
+
+    def _around(self, at: int, *, order: _RunKey) -> tuple[_StoredRun | None, OffsetRun | None]:
+        """The last run that counts and does not begin behind `at`, and the first one that does."""
+        behind = None
+        for mine, end in zip(reversed(self.owners), reversed(self.ends), strict=True):
+            before, found = _find_neighbors(mine, at, end=end, order=order)
+            behind = found or behind
+            if before is not None:
+                return before, behind
+        return None, behind
+
+
+def _find_neighbors(
+    mine: OwnerSegments, at: int, *, end: int, order: _RunKey
+) -> tuple[_StoredRun | None, OffsetRun | None]:
+    """Of one owner's runs below source offset `end`."""
+    count = bisect_left(mine.firsts, end)
+    if order is _run_source:
+        first = max(0, bisect_right(mine.firsts, at, hi=count) - 1)
+    else:
+        ends = range(count)
+        first = bisect_right(ends, at, key=lambda index: mine.head(index).target_next)
+    before = behind = None
+    for index in range(first, count):
+        runs, below, above = _read_valid_runs(mine, index, end)
+        place = bisect_right(runs, at, key=order)
+        if place:
+            before = _StoredRun(runs[place - 1], below, above)
+        if place < len(runs):
+            behind = runs[place]
+            break
+    for index in range(first - 1, -1, -1):
+        if before is not None:
+            break
+        runs, below, above = _read_valid_runs(mine, index, end)
+        if runs:
+            before = _StoredRun(runs[-1], below, above)
+    return before, behind
+
+
+def _read_valid_runs(
+    mine: OwnerSegments, index: int, end: int
+) -> tuple[tuple[OffsetRun, ...], int, int]:
+    found = mine.segment(index)
+    runs = found.runs
+    if runs and runs[-1].source >= end:
+        runs = runs[: bisect_left(runs, end, key=_run_source)]
+    return runs, found.below, found.above
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumePoint:
+    """The newest owner's open segment: how far the partition was copied, and by whom."""
+
+    key: MapSegmentKey
+    segment: MapSegment
+
+
+class MappedOffset(NamedTuple):
+    """A source offset and where on the target it belongs."""
+
+    source: int
+    target: int
+
+
+@dataclass(slots=True)
+class PartitionMap:
+    """What the map topic says of one source partition.
+
+    Invariant: an anchor belongs to the newest (ordinal, epoch).
+    What an older owner stored late, after a newer one had read the map, counts for nothing.
+    """
+
+    begun: dict[EraKey, Era] = field(default_factory=dict)
+    producers: dict[int, MapProducer] = field(default_factory=dict)
+    segments: SegmentStore = field(default_factory=SegmentStore)
+    request: NewEraRequest | None = None
+
+    @property
+    def newest_era(self) -> int:
+        """The era of the newest owner; 0 when none was ever begun."""
+        return self._owners()[-1][-1] if self.begun or self.segments else 0
+
+    @property
+    def had_progress(self) -> bool:
+        """Was an era ever begun, even if its record was skipped since?"""
+        request = self.request
+        lost = request is not None and request.request.startswith(
+            offset_map_records.LOST_ERA_REQUEST_PREFIX
+        )
+        return self.newest_era > 0 or lost
+
+    @property
+    def next_ordinal(self) -> int:
+        """The place of the next producer id."""
+        owners = [each.name.ordinal for each in self.segments.owners]
+        eras = [each.ordinal for each in self.begun]
+        return max((0, *owners, *eras, *(each.ordinal for each in self.producers.values()))) + 1
+
+    @property
+    def eras(self) -> dict[int, Era]:
+        """By number, without those that a late owner began and nobody went on in."""
+        begun = {key.owner_order: era for key, era in self.begun.items()}
+        found: dict[int, Era] = {}
+        lowest: int | None = None
+        for order in reversed(self._owners()):
+            number = order[-1]
+            if lowest is None or number <= lowest:
+                lowest = number
+                if order in begun:
+                    found.setdefault(number, begun[order])
+        return found
+
+    def _owners(self) -> list[tuple[int, int, int]]:
+        orders = {each.owner_order for each in self.begun}
+        return sorted(orders.union(each.owner for each in self.segments.owners))
+
+    @property
+    def untaken(self) -> bool:
+        """Was an era begun by a newer owner than the anchor's? Nothing was copied in it yet."""
+        begun = max((key.owner_order for key in self.begun), default=None)
+        newest = self.segments.newest
+        return begun is not None and newest is not None and begun > newest.owner_order
+
+    @property
+    def anchor(self) -> ResumePoint | None:
+        """The newest owner's, where any has stored one."""
+        key = self.segments.newest
+        if key is None:
+            return None
+        return ResumePoint(key=key, segment=self.segments[key])
+
+    @property
+    def copied_to(self) -> int | None:
+        """The next source offset to copy, as far as was written down; None: nothing was begun."""
+        anchor = self.anchor
+        if anchor is not None:
+            return anchor.segment.through
+        eras = self.eras
+        return eras[max(eras)].first_source if eras else None
+
+    @property
+    def open_request(self) -> NewEraRequest | None:
+        """The operator's request, unless an era already answers it."""
+        if self.request is None:
+            return None
+        answered = any(era.request == self.request.request for era in self.begun.values())
+        return None if answered else self.request
+
+    def source_position(self, target: int) -> MappedOffset | None:
+        """Where to go on when the target's log ends at `target`; None when no era was ever begun.
+
+        Every copyable record before the source offset was copied and stands below the target
+        offset, whichever era it belongs to. The latter is `target`, or an earlier one, where the
+        map no longer says what exactly stood there.
+        """
+        eras = self.eras
+        if not eras:
+            return None
+        number = max((each for each in eras if eras[each].first_target <= target), default=0)
+        later = [era.first_source for each, era in eras.items() if each > number]
+        if not number:
+            return MappedOffset(min(later), target)
+        runs = EraRuns.of(self.segments, number, eras[number])
+        source, place = runs.sure_before(target) or (runs.begins, eras[number].first_target)
+        return MappedOffset(min([*later, source]), place)
+
+    def superseded(self, by: MapSegmentKey) -> list[MapSegmentKey]:
+        """Keys of older owners in `by`'s era that lie wholly at or above where `by`'s Take
+        began."""
+        start = self.segments[by].take_start
+        return [
+            each.key(at)
+            for each in self.segments.of_era(by.era)
+            if each.owner < by.owner_order
+            for at in range(bisect_left(each.firsts, start), len(each))
+        ]
+
+    def check_invariants(self) -> None:
+        for key, segment in self.segments.items():
+            sources = [run.source for run in segment.runs]
+            assert sources == sorted(set(sources)), key
+            assert segment.through >= key.first_source, key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableMapRecord:
+    """A record of the map topic that this release cannot read, and that nothing has replaced.
+
+    `partition` is the source partition that its key names. It may concern all partitions of that
+    topic: where one partition starts depends on the eras of the others. None: the key names no
+    partition, so the record may concern any.
+    """
+
+    offset: int
+    key: bytes
+    why: str
+    partition: TopicPartition | None
+
+    @property
+    def known_key(self) -> MapKey | None:
+        """The key; None if it is unreadable, too."""
+        try:
+            return offset_map_records.decode_key(self.key)
+        except offset_map_records.UNREADABLE_RECORD_ERRORS:
+            return None
+
+    @property
+    def is_era(self) -> bool:
+        """Without its era, a partition can only begin again."""
+        return isinstance(self.known_key, EraKey)
+
+    def may_concern(self, partition: TopicPartition) -> bool:
+        return self.partition is None or self.partition.topic == partition.topic
+
+    def describe(self, *, topic: str, flow: str) -> str:
+        """An error's text; `topic` is what was read, `flow` whose it is, "" if not known."""
+        words = ["mm2", "offsets", "skip", *filter(None, [flow]), "--offset", str(self.offset)]
+        if self.is_era:
+            words += ["--from", "earliest"]
+        return (
+            f"reading {topic}: the record at offset {self.offset} cannot be read: {self.why}. If a "
+            "newer release of mm2 wrote it, run that release. If another program wrote it, skip "
+            f"the record with {shlex.join(words)}"
+        )
+
+
+@dataclass(slots=True)
+class OffsetMap:
+    """All partitions of one flow; `fold` takes the map topic's records in order.
+
+    `keeps`: what else is there is passed over.
+    """
+
+    keeps: Callable[[MapKey], bool] = lambda _: True
+    _partitions: dict[TopicPartition, PartitionMap] = field(default_factory=dict)
+    _unreadable: dict[bytes, UnreadableMapRecord] = field(default_factory=dict)
+    """By key, in the order of offsets."""
+
+    def fold(self, key: bytes, value: bytes | None, *, offset: int) -> None:
+        """As `apply`, but an unreadable record is kept in `unreadable` until another record, or a
+        tombstone, replaces it: only then is it known to mean nothing."""
+        self._unreadable.pop(key, None)
+        try:
+            self.apply(key, value)
+        except offset_map_records.UNREADABLE_RECORD_ERRORS as error:
+            if value is None:
+                return
+            named = offset_map_records.read_partition(key)
+            self._unreadable[key] = UnreadableMapRecord(
+                offset=offset,
+                key=key,
+                why=str(error),
+                partition=None if named is None else TopicPartition(*named),
+            )
+
+    def unreadable(self, partition: TopicPartition | None = None) -> Sequence[UnreadableMapRecord]:
+        """By offset; with `partition`, those that may concern it."""
+        found = self._unreadable.values()
+        if partition is None:
+            return list(found)
+        return [each for each in found if each.may_concern(partition)]
+
+    def apply(self, key: bytes, value: bytes | None) -> None:
+        """Fold one record in; None is a tombstone. Raises as `offset_map_records.decode_key`."""
+        name = offset_map_records.decode_key(key)
+        if not self.keeps(name):
+            return
+        partition = self._partitions.setdefault(
+            TopicPartition(name.topic, name.partition), PartitionMap()
+        )
+        decoded = offset_map_records.decode_value(name, value) if value is not None else None
+        match name:
+            case EraKey():
+                _set_or_delete(partition.begun, name, decoded)
+            case MapProducerKey():
+                _set_or_delete(partition.producers, name.producer_id, decoded)
+            case MapSegmentKey():
+                partition.segments.keep(name, value)
+            case NewEraRequestKey():
+                assert decoded is None or isinstance(decoded, NewEraRequest)
+                partition.request = decoded
+
+    def partition(self, partition: TopicPartition) -> PartitionMap:
+        """An empty map for a partition that was never recorded."""
+        return self._partitions.get(partition) or PartitionMap()
+
+    def partitions(self) -> list[TopicPartition]:
+        return sorted(self._partitions)
+
+    def check_invariants(self) -> None:
+        for partition in self._partitions.values():
+            partition.check_invariants()
+
+
+def _set_or_delete(table: dict, key: object, value: object) -> None:  # type: ignore[type-arg]  # any of 3
+    if value is None:
+        table.pop(key, None)
+    else:
+        table[key] = value

@@ -1,0 +1,340 @@
+"""Offset syncs as in MirrorMaker 2: the store that translates with them, and when one is written.
+
+`OffsetSyncStore` keeps a bounded number of syncs per partition, fewer towards the past:
+translation is precise near the newest sync and half as precise with every doubling of the
+distance. In one state of the store, later offsets translate to later ones. Over time an offset
+may translate to an earlier one, because a sync in between was dropped; publishers must not go
+back then.
+
+`OffsetSyncWriter` (KAFKA-15906): a sync is due at once at the first record of a run, at a gap in
+the source's offsets, when the target's offsets went back, and when the last sync is
+`offset_lag_max` records behind. Other syncs are written at the next commit of source offsets.
+Per partition only the newest counts; the number in flight is bounded.
+
+`ReplicatedSpanTracker` derives what was replicated from the map segments that a copy streams to its
+task: acknowledged by the target, in order and without gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from connect_runtime.base.ids import TopicPartition
+from mm2.formats import mm2_records
+from mm2.formats.mm2_records import OffsetSync
+from mm2.formats.offset_map_records import MapSegment, MapSegmentKey
+from mm2.offsets.translation import EarlierOffset, ExactOffset, TranslatedOffset, Untranslated
+
+SYNCS_PER_PARTITION = 64
+"""One for each bit of an offset (`SYNCS_PER_PARTITION`)."""
+_INT64_END = 1 << 63
+
+PartitionSyncs = list[OffsetSync]
+
+
+@dataclass(slots=True)
+class OffsetSyncStore:
+    """All partitions of one flow.
+
+    Invariants per partition, for slots i < j with different offsets on the source, as far as 64
+    bits reach:
+    A  slot 0 holds the newest sync.
+    B  upstream[i] <= upstream[j] + 2^j - 2^i: not too old for its slot.
+    C  upstream[i] >= upstream[j] + 2^max(i - 2, 0): not too close to its neighbour.
+    D  slot 63 holds the oldest sync that may be used.
+
+    `keep_history`: what is read before `read_through` is all of use. True only for who knows what
+    was published before (KAFKA-15905); else only each partition's last sync is kept of it, so that
+    nothing translates to less than it may have before (KAFKA-13659).
+    """
+
+    keep_history: bool
+    _ready: bool = False
+    _partitions: dict[TopicPartition, PartitionSyncs] = field(default_factory=dict)
+
+    def apply(self, key: bytes, value: bytes | None) -> None:
+        """Fold one record in; None is a tombstone: its partition was never synced.
+
+        Raises `schema_fields.MalformedRecordError`, and holds what it held then.
+        """
+        if value is None:
+            self._partitions.pop(mm2_records.decode_offset_sync_key(key), None)
+        else:
+            self.add(mm2_records.decode_offset_sync(key, value))
+
+    def add(self, sync: OffsetSync) -> None:
+        """As `apply`, of a decoded record."""
+        old = self._partitions.get(sync.partition)
+        rewound = old is not None and sync.upstream < old[0].upstream
+        if old is None or rewound or not (self._ready or self.keep_history):
+            self._partitions[sync.partition] = [sync] * SYNCS_PER_PARTITION
+        else:
+            self._partitions[sync.partition] = _insert_newest(old, sync)
+
+    def read_through(self) -> None:
+        """The topic was read to where it ended when reading began: now there are answers."""
+        self._ready = True
+
+    @property
+    def ready(self) -> bool:
+        return self._ready
+
+    def translate(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
+        """`partition` by its name on the source; `upstream` is what a group goes on from.
+
+        Behind a sync only the next offset is sure: what follows it on the source may have been
+        filtered, compacted away or a marker. So a group anywhere behind one goes on right after it.
+        """
+        if not self._ready:
+            return Untranslated.NOT_READY
+        syncs = self._partitions.get(partition)
+        if syncs is None:
+            return Untranslated.UNKNOWN
+        sync = next((each for each in syncs if each.upstream <= upstream), None)
+        if sync is None:
+            return Untranslated.TOO_OLD
+        if upstream == sync.upstream:
+            return ExactOffset(downstream=sync.downstream)
+        if upstream == sync.upstream + 1:
+            return ExactOffset(downstream=sync.downstream + 1)
+        return EarlierOffset(downstream=sync.downstream + 1, again_max=upstream - sync.upstream - 1)
+
+    def slots(self, partition: TopicPartition) -> tuple[OffsetSync, ...]:
+        """Newest to oldest; empty for a partition that was never synced."""
+        return tuple(self._partitions.get(partition, ()))
+
+    def partitions(self) -> list[TopicPartition]:
+        return sorted(self._partitions)
+
+    def check_invariants(self) -> None:
+        for partition, syncs in self._partitions.items():
+            assert len(syncs) == SYNCS_PER_PARTITION, partition
+            for lower in range(SYNCS_PER_PARTITION - 1):
+                one, other = syncs[lower], syncs[lower + 1]
+                assert _is_recent_enough(one, other, i=lower, j=lower + 1), (partition, lower)
+                beyond = other.upstream + (1 << max(lower - 2, 0)) >= _INT64_END
+                alike = one.upstream == other.upstream
+                assert alike or beyond or _is_far_enough(one, other, lower), (partition, lower)
+
+
+def _insert_newest(old: PartitionSyncs, newest: OffsetSync) -> PartitionSyncs:
+    """Invariant A is repaired first, then B slot by slot, until a slot is as it should be."""
+    syncs = [newest, *old[1:]]
+    replacement, at = newest, 0
+    for slot in range(1, SYNCS_PER_PARTITION):
+        if _is_recent_enough(syncs[slot - 1], syncs[slot], i=slot - 1, j=slot):
+            break  # then so are all that follow
+        replacement, at = _choose_replacement(syncs, old, slot, replacement=replacement, at=at)
+        syncs[slot] = replacement
+    return syncs
+
+
+def _choose_replacement(
+    syncs: PartitionSyncs, old: PartitionSyncs, slot: int, *, replacement: OffsetSync, at: int
+) -> tuple[OffsetSync, int]:
+    """What may stand in `slot`, and which slot of the old ones is looked at next.
+
+    Of the old syncs one that fits is preferred, so that few are given up: recent ones over those
+    of about the same precision, those that already stand in the next slot over both.
+    """
+    while True:
+        candidate = old[at]
+        apart = _is_far_enough(syncs[slot - 1], candidate, slot - 1)
+        fits = (
+            apart
+            and _is_recent_enough(syncs[slot - 1], candidate, i=slot - 1, j=slot)
+            and (
+                slot + 1 == SYNCS_PER_PARTITION or _is_far_enough(candidate, syncs[slot + 1], slot)
+            )
+        )
+        if fits:
+            replacement = candidate
+        # The next is the same one, or this one is too close to ever fit further back.
+        passed_over = not apart or (at + 1 < SYNCS_PER_PARTITION and candidate is old[at + 1])
+        if fits or passed_over:
+            at += 1
+        if at >= slot or not passed_over:
+            return replacement, at
+
+
+def _is_recent_enough(one: OffsetSync, other: OffsetSync, *, i: int, j: int) -> bool:
+    """Invariant B of `one` in slot i and `other` in slot j. Beyond 64 bits everything is."""
+    bound = other.upstream + (1 << j) - (1 << i)
+    return one is other or not 0 <= bound < _INT64_END or one.upstream <= bound
+
+
+def _is_far_enough(one: OffsetSync, other: OffsetSync, i: int) -> bool:
+    """Invariant C of `one` in slot i and `other` behind it. Beyond 64 bits nothing is."""
+    bound = other.upstream + (1 << max(i - 2, 0))
+    return one is other or (0 <= bound < _INT64_END and one.upstream >= bound)
+
+
+IN_FLIGHT_SYNCS_MAX = 10
+"""`MAX_OUTSTANDING_OFFSET_SYNCS`"""
+_NO_OFFSET = -1
+
+
+@dataclass(slots=True)
+class PartitionSyncState:
+    """What was acknowledged last of one source partition in this life (`PartitionSyncState`)."""
+
+    upstream: int = _NO_OFFSET
+    downstream: int = _NO_OFFSET
+    synced: int = _NO_OFFSET
+    """The target's offset of the last sync that was due at once."""
+
+    def acknowledge(
+        self, upstream: int, downstream: int, records: int, *, offset_lag_max: int
+    ) -> int | None:
+        """`records` follow one another from these offsets. How many of them come before the last
+        one that a sync is due for; None if none is due."""
+        due: int | None = None
+        if (
+            self.synced == _NO_OFFSET
+            or downstream - (self.synced + 1) >= offset_lag_max
+            or upstream - self.upstream != 1
+            or downstream < self.downstream
+        ):
+            self.synced = downstream
+            due = 0
+        # From here on only the lag grows, so one is due every so many records.
+        last = downstream + records - 1
+        steps = (last - self.synced) // (offset_lag_max + 1)
+        if steps > 0:
+            self.synced += steps * (offset_lag_max + 1)
+            due = self.synced - downstream
+        self.upstream, self.downstream = upstream + records - 1, last
+        return due
+
+
+@dataclass(slots=True)
+class OffsetSyncWriter:
+    """The queues of one task; its owner writes what `take_due` gives, and tells what came of it.
+
+    Invariants: at most `under_way_max` syncs were taken and are not answered; what is delayed was
+    acknowledged after what is pending of the same partition.
+    """
+
+    offset_lag_max: int
+    under_way_max: int = IN_FLIGHT_SYNCS_MAX
+    _states: dict[TopicPartition, PartitionSyncState] = field(default_factory=dict)
+    _pending: dict[TopicPartition, OffsetSync] = field(default_factory=dict)
+    _delayed: dict[TopicPartition, OffsetSync] = field(default_factory=dict)
+    _under_way: int = 0
+
+    def acknowledge(
+        self, partition: TopicPartition, *, upstream: int, downstream: int, records: int = 1
+    ) -> None:
+        """The target has this record, or `records` of them without a gap on either side.
+
+        The same as to acknowledge one after the other (`maybeQueueOffsetSyncs`).
+        """
+        assert records > 0, records
+        state = self._states.setdefault(partition, PartitionSyncState())
+        due = state.acknowledge(upstream, downstream, records, offset_lag_max=self.offset_lag_max)
+        if due is not None:
+            self._delayed.pop(partition, None)
+            self._pending[partition] = _create_sync(partition, upstream + due, downstream + due)
+        if due != records - 1:
+            last = records - 1
+            self._delayed[partition] = _create_sync(partition, upstream + last, downstream + last)
+
+    def promote_delayed(self) -> None:
+        """Source offsets were committed: the rest is due (`promoteDelayedOffsetSyncs`)."""
+        self._pending.update(self._delayed)
+        self._delayed.clear()
+
+    def take_due(self) -> list[OffsetSync]:
+        """To be written now, oldest first; each wants an `answered` (`firePendingOffsetSyncs`)."""
+        taken: list[OffsetSync] = []
+        while self._pending and self._under_way < self.under_way_max:
+            taken.append(self._pending.pop(next(iter(self._pending))))
+            self._under_way += 1
+        return taken
+
+    def answered(self, sync: OffsetSync, *, stored: bool) -> None:
+        """A sync that was taken is in the topic, or will not get there.
+
+        A lost one is written at the next commit if nothing newer has come; Java leaves it out.
+        An older one must not follow a newer one: readers would take it for a source that went back.
+        """
+        assert self._under_way > 0, sync
+        self._under_way -= 1
+        state = self._states.get(sync.partition)
+        if stored or state is None:
+            return
+        if (state.upstream, state.downstream) == (sync.upstream, sync.downstream):
+            self._delayed[sync.partition] = sync
+
+    def forget(self, partition: TopicPartition) -> None:
+        """It is copied elsewhere now, where its next record makes a sync due.
+
+        What is queued is dropped: behind a newer sync it would look like a source that went back.
+        """
+        for table in (self._states, self._pending, self._delayed):
+            table.pop(partition, None)
+
+    @property
+    def pending(self) -> Mapping[TopicPartition, OffsetSync]:
+        return self._pending
+
+    @property
+    def delayed(self) -> Mapping[TopicPartition, OffsetSync]:
+        return self._delayed
+
+    @property
+    def under_way(self) -> int:
+        return self._under_way
+
+    def check_invariants(self) -> None:
+        assert 0 <= self._under_way <= self.under_way_max, self._under_way
+
+
+def _create_sync(partition: TopicPartition, upstream: int, downstream: int) -> OffsetSync:
+    return OffsetSync(partition=partition, upstream=upstream, downstream=downstream)
+
+
+class ReplicatedSpan(NamedTuple):
+    """So many records that follow one another, from these offsets on both sides."""
+
+    upstream: int
+    downstream: int
+    records: int
+
+
+@dataclass(slots=True)
+class ReplicatedSpanTracker:
+    """A fold over the segments of one task's partitions.
+
+    Invariant: per partition everything below the noted source offset of the noted era was told,
+    or was copied before this object's life.
+    """
+
+    _told: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+
+    def steps(self, key: MapSegmentKey, segment: MapSegment) -> list[ReplicatedSpan]:
+        """What is new in it. The first of a partition, and of an era, says where it begins."""
+        name = TopicPartition(key.topic, key.partition)
+        era, told = self._told.get(name, (0, 0))
+        self._told[name] = (key.era, segment.through)
+        if era != key.era or segment.through <= told:
+            return []
+        return _spans_of_segment(segment, told)
+
+
+def _spans_of_segment(segment: MapSegment, begin: int) -> list[ReplicatedSpan]:
+    """Of a run's stretch at most what fits before the next one, on both sides: behind it the source
+    has a gap, or the target a marker or somebody else's record."""
+    found: list[ReplicatedSpan] = []
+    if not segment.runs:
+        return found  # all of it was skipped
+    ends = [(each.source, each.source + each.delta) for each in segment.runs[1:]]
+    ends.append((segment.through, segment.target_next))
+    for run, (source_end, target_end) in zip(segment.runs, ends, strict=True):
+        start = max(run.source, begin)
+        records = min(source_end - start, target_end - (start + run.delta))
+        if records > 0:
+            found.append(ReplicatedSpan(start, start + run.delta, records))
+    return found

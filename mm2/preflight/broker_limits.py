@@ -1,0 +1,242 @@
+"""Findings about broker settings that conflict with what a flow needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from connect_runtime.base import plurals
+from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
+
+BrokerConfigs = Mapping[str, str | None]
+
+TRANSACTION_TIMEOUT_MS = 60_000
+"""What fences and transactions of the copies ask for."""
+_AUTO_CREATE = "auto.create.topics.enable"
+_MAX_TRANSACTION_TIMEOUT_KEY = "transaction.max.timeout.ms"
+_PRODUCER_EXPIRATIONS = ("producer.id.expiration.ms", "transactional.id.expiration.ms")
+_MIN_IN_SYNC_REPLICAS = "min.insync.replicas"
+_DEFAULT_REPLICATION_FACTOR = "default.replication.factor"
+_UNCLEAN_ELECTION = "unclean.leader.election.enable"
+_STATE_TOPIC_FACTORS = {
+    "transaction.state.log.replication.factor": "__transaction_state",
+    "offsets.topic.replication.factor": "__consumer_offsets",
+}
+_SESSION_TIMEOUT_LIMITS = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
+_RETENTION_KEYS = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
+_RETENTION_UNITS_MS = (1, 60_000, 3_600_000)
+BROKER_SETTINGS = (
+    *(_AUTO_CREATE, _MAX_TRANSACTION_TIMEOUT_KEY, *_PRODUCER_EXPIRATIONS),
+    *(
+        _MIN_IN_SYNC_REPLICAS,
+        _DEFAULT_REPLICATION_FACTOR,
+        _UNCLEAN_ELECTION,
+        *_STATE_TOPIC_FACTORS,
+        *_SESSION_TIMEOUT_LIMITS,
+        *_RETENTION_KEYS,
+    ),
+)
+"""What has to be asked of a broker."""
+
+_SHORT_EXPIRATION_MS = 3_600_000
+_RECOMMENDED_REPLICAS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetBrokers:
+    """`configs` are a broker's `BROKER_SETTINGS`; None: they may not be read.
+
+    `topics`: names of all that are there. `factor`: `replication.factor` of the flow, -1 for the
+    brokers' own. `session_ms`: the worker's `session.timeout.ms`.
+    """
+
+    alias: str
+    brokers: int
+    configs: BrokerConfigs | None
+    topics: frozenset[str]
+    factor: int
+    session_ms: int
+
+
+def check_same_cluster(
+    flow: str, source_id: str, target_id: str, *, renames: bool
+) -> Iterator[CheckFinding]:
+    """`renames`: do mirrors have other names than their topics?"""
+    if not source_id or source_id != target_id:
+        return
+    weight = CheckSeverity.WARNING if renames else CheckSeverity.FAILED
+    yield CheckFinding(
+        subject=flow,
+        word=CheckArea.SETTINGS,
+        weight=weight,
+        code="same-cluster",
+        text=f"both aliases lead to the same cluster ({source_id})",
+        means="every topic gets a copy beside it"
+        if renames
+        else "every topic would be copied into itself: nothing is copied",
+        mend="correct bootstrap.servers of one of the two",
+    )
+
+
+def check_target_brokers(flow: str, target: TargetBrokers) -> Iterator[CheckFinding]:
+    """All that brokers' settings say against this flow."""
+    told = _TargetCheck(flow, target, target.configs or {})
+    yield from told.factor()
+    yield from told.in_sync()
+    yield from told.state_topics()
+    yield from told.transactions()
+    yield from told.memory()
+    yield from told.session()
+    yield from told.habits()
+
+
+@dataclass(frozen=True, slots=True)
+class _TargetCheck:
+    flow: str
+    target: TargetBrokers
+    configs: BrokerConfigs
+
+    def factor(self) -> Iterator[CheckFinding]:
+        wanted, key = self._wanted()
+        brokers = self.target.brokers
+        if wanted == 1 and brokers >= _RECOMMENDED_REPLICAS:
+            yield self._finding(
+                "replication-factor-one",
+                f"{key} is 1, {self.target.alias} has {plurals.format_count(brokers, 'broker')}",
+                means="a broker that is lost takes mirrors with it",
+                mend=f"set replication.factor of {self.flow} to {_RECOMMENDED_REPLICAS}",
+                weight=CheckSeverity.WARNING,
+            )
+
+    def in_sync(self) -> Iterator[CheckFinding]:
+        wanted, key = self._wanted()
+        needed = self._number(_MIN_IN_SYNC_REPLICAS)
+        if wanted is None or needed is None or needed < wanted or needed == 1:
+            return
+        refuses = needed > wanted
+        yield self._finding(
+            "min-insync",
+            f"{_MIN_IN_SYNC_REPLICAS} is {needed} on {self.target.alias}, {key} is {wanted}",
+            means="every batch is refused (NOT_ENOUGH_REPLICAS)"
+            if refuses
+            else "as soon as one broker is down, batches are refused",
+            mend=f"set replication.factor of {self.flow} above {needed}, or "
+            f"{_MIN_IN_SYNC_REPLICAS} below it",
+            weight=CheckSeverity.FAILED if refuses else CheckSeverity.WARNING,
+        )
+
+    def state_topics(self) -> Iterator[CheckFinding]:
+        brokers = plurals.format_count(self.target.brokers, "broker")
+        for name, topic in _STATE_TOPIC_FACTORS.items():
+            wanted = self._number(name)
+            if wanted is None or wanted <= self.target.brokers or topic in self.target.topics:
+                continue
+            yield self._finding(
+                "broker-state-factor",
+                f"{name} is {wanted}, {self.target.alias} has {brokers}",
+                means=f"{topic} cannot be made: no group and no transaction begins there",
+                mend=f"set {name} to at most {self.target.brokers} on the brokers",
+            )
+
+    def transactions(self) -> Iterator[CheckFinding]:
+        longest = self._number(_MAX_TRANSACTION_TIMEOUT_KEY)
+        if longest is not None and longest < TRANSACTION_TIMEOUT_MS:
+            yield self._finding(
+                "transaction-timeout",
+                f"{_MAX_TRANSACTION_TIMEOUT_KEY} is {longest} on {self.target.alias}",
+                means=f"transactions of {TRANSACTION_TIMEOUT_MS} ms are refused: nobody is fenced",
+                mend=f"set {_MAX_TRANSACTION_TIMEOUT_KEY} to {TRANSACTION_TIMEOUT_MS} at least "
+                "on the brokers",
+            )
+
+    def memory(self) -> Iterator[CheckFinding]:
+        for name in _PRODUCER_EXPIRATIONS:
+            known = self._number(name)
+            if known is not None and known < _SHORT_EXPIRATION_MS:
+                yield self._finding(
+                    "producer-expiration",
+                    f"{name} is {known} on {self.target.alias}",
+                    means="brokers forget producers so soon that records older than half of it are "
+                    "copied in transactions, and fences are renewed all the time",
+                    mend=f"set {name} to {_SHORT_EXPIRATION_MS} at least on the brokers",
+                    weight=CheckSeverity.WARNING,
+                )
+
+    def session(self) -> Iterator[CheckFinding]:
+        least, most = map(self._number, _SESSION_TIMEOUT_LIMITS)
+        given = self.target.session_ms
+        if (least is not None and given < least) or (most is not None and given > most):
+            yield self._finding(
+                "session-timeout",
+                f"session.timeout.ms is {given}, brokers of {self.target.alias} take {least} to "
+                f"{most}",
+                means="the flow's worker cannot join its group: the flow does not begin",
+                mend=f"set session.timeout.ms between {_SESSION_TIMEOUT_LIMITS[0]} and "
+                f"{_SESSION_TIMEOUT_LIMITS[1]}",
+            )
+
+    def habits(self) -> Iterator[CheckFinding]:
+        if self.configs.get(_AUTO_CREATE) == "true":
+            yield self._finding(
+                "auto-create",
+                f"{_AUTO_CREATE} is true on {self.target.alias}",
+                means="who asks for a mirror before it is made gets one with the brokers' own "
+                "partitions and settings",
+                mend=f"set {_AUTO_CREATE}=false on the brokers",
+                weight=CheckSeverity.WARNING,
+            )
+        if self.configs.get(_UNCLEAN_ELECTION) == "true":
+            yield self._finding(
+                "unclean-election",
+                f"{_UNCLEAN_ELECTION} is true on {self.target.alias}",
+                means="a failed broker may take acknowledged records with it; what was copied is "
+                "then copied again",
+                mend=f"set {_UNCLEAN_ELECTION}=false on the brokers",
+                weight=CheckSeverity.WARNING,
+            )
+
+    def _wanted(self) -> tuple[int | None, str]:
+        """How many replicas new mirrors get, and which key says it."""
+        if self.target.factor != -1:
+            return self.target.factor, "replication.factor"
+        return self._number(
+            _DEFAULT_REPLICATION_FACTOR
+        ), f"{_DEFAULT_REPLICATION_FACTOR} of the brokers"
+
+    def _number(self, name: str) -> int | None:
+        value = self.configs.get(name)
+        return None if value is None else int(value)
+
+    def _finding(
+        self,
+        code: str,
+        text: str,
+        *,
+        means: str,
+        mend: str,
+        weight: CheckSeverity = CheckSeverity.FAILED,
+    ) -> CheckFinding:
+        return CheckFinding(
+            subject=self.flow,
+            word=CheckArea.SETTINGS,
+            weight=weight,
+            code=code,
+            text=text,
+            means=means,
+            mend=mend,
+        )
+
+
+def get_default_replication_factor(configs: BrokerConfigs | None) -> int | None:
+    """How many replicas brokers give topics of which nobody says it; None: not known."""
+    value = (configs or {}).get(_DEFAULT_REPLICATION_FACTOR)
+    return None if value is None else int(value)
+
+
+def get_default_retention_ms(configs: BrokerConfigs | None) -> int | None:
+    """How long a broker keeps what topics say nothing of; -1 for ever, None: not known."""
+    for name, unit_ms in zip(_RETENTION_KEYS, _RETENTION_UNITS_MS, strict=True):
+        value = (configs or {}).get(name)
+        if value is not None:
+            return -1 if int(value) < 0 else int(value) * unit_ms
+    return None

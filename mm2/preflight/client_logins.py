@@ -1,0 +1,127 @@
+"""The logins of a flow's clients: which clients share one, and what each is authorized to do.
+
+Equal logins to one cluster are checked once.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from connect_runtime.base.timing import Clock
+from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from mm2.clusters import cluster_clients
+from mm2.config.flow_plan import FlowPlan
+from mm2.config.mm2_settings import Mm2Settings
+from mm2.kafka import operator_access
+from mm2.kafka.authorized_operations import AuthorizedOperationsClient
+from mm2.kafka.client_interfaces import AuthorizedOperations
+from mm2.operator_commands import ClusterCommands
+from mm2.preflight.required_acls import ClientResource, FlowClient, RequiredAcl, ResourceKind
+from mm2.topics.flow_config import Flow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterLogin:
+    """`clients` come in like this: "consumer of east->west", …; none: all do."""
+
+    alias: str
+    access: KafkaClusterAccess
+    clients: tuple[str, ...]
+
+    def is_like(self, other: ClusterLogin) -> bool:
+        """Do both come the same way, as the same user?"""
+        mine, theirs = self.access, other.access
+        return (self.alias, mine.bootstrap, mine.security) == (
+            other.alias,
+            theirs.bootstrap,
+            theirs.security,
+        )
+
+
+ClientAccesses = Mapping[FlowClient, KafkaClusterAccess]
+
+
+def list_logins(accesses_of: Mapping[str, tuple[Flow, ClientAccesses]]) -> list[ClusterLogin]:
+    """In order of the flows, by name; equal ones are one."""
+    found: list[ClusterLogin] = []
+    for flow, accesses in accesses_of.values():
+        for client, access in accesses.items():
+            alias = flow.source if client.on_source else flow.target
+            new = ClusterLogin(
+                alias=alias, access=access, clients=(f"{client.value} of {flow.name}",)
+            )
+            place = next((i for i, each in enumerate(found) if each.is_like(new)), None)
+            if place is None:
+                found.append(new)
+            else:
+                known = found[place]
+                found[place] = replace(known, clients=known.clients + new.clients)
+    ways = collections.Counter(each.alias for each in found)
+    return [each if ways[each.alias] > 1 else replace(each, clients=()) for each in found]
+
+
+CHECK_CLIENT_ID = "mm2-check"
+
+
+def build_client_accesses(
+    settings: Mm2Settings, flow: Flow, plan: FlowPlan
+) -> dict[FlowClient, KafkaClusterAccess]:
+    """How each client of the flow comes in."""
+    clients = settings.clients_of(flow)
+    return {
+        FlowClient.SOURCE_ADMIN: cluster_clients.build_client_access(
+            clients.source_admin, flow.source
+        ),
+        FlowClient.CONSUMER: cluster_clients.build_client_access(clients.consumer, flow.source),
+        FlowClient.TARGET_ADMIN: cluster_clients.build_client_access(
+            clients.target_admin, flow.target
+        ),
+        FlowClient.PRODUCER: cluster_clients.build_client_access(clients.producer, flow.target),
+        FlowClient.WORKER: plan.worker.access,
+    }
+
+
+def build_operators(
+    found: Mapping[FlowClient, KafkaClusterAccess],
+) -> dict[FlowClient, ClusterCommands]:
+    """As whom people grant rights, and where."""
+    return {client: operator_access.build_cluster_access(each) for client, each in found.items()}
+
+
+def fetch_authorized_operations(
+    found: Mapping[FlowClient, KafkaClusterAccess],
+    needed: Iterable[RequiredAcl],
+    *,
+    clock: Clock,
+    timeout_s: float,
+) -> dict[ClientResource, AuthorizedOperations]:
+    """What brokers tell of each resource. Raises `RetriableError` and `FatalError`."""
+    asked: dict[FlowClient, dict[ResourceKind, dict[str, None]]] = defaultdict(
+        lambda: defaultdict(dict)
+    )
+    for need in needed:
+        resource = need.resource
+        asked[resource.client][resource.kind][resource.name] = None
+    told: dict[ClientResource, AuthorizedOperations] = {}
+    for client, kinds in asked.items():
+        with contextlib.closing(
+            AuthorizedOperationsClient(found[client], client_id=CHECK_CLIENT_ID, clock=clock)
+        ) as asking:
+            answers = {
+                (ResourceKind.TOPIC, name): each
+                for name, each in asking.of_topics(
+                    list(kinds[ResourceKind.TOPIC]), timeout_s
+                ).items()
+            }
+            groups = asking.of_groups(list(kinds[ResourceKind.GROUP]), timeout_s)
+            answers |= {(ResourceKind.GROUP, name): each for name, each in groups.items()}
+            answers[ResourceKind.CLUSTER, ""] = asking.of_cluster(timeout_s)
+        told |= {
+            ClientResource(client=client, kind=kind, name=name): each
+            for (kind, name), each in answers.items()
+        }
+    return told

@@ -1,0 +1,256 @@
+"""Connects to every bootstrap address and advertised broker of a cluster, and reads certificates.
+
+Connections are made as the copier makes them: same protocol, TLS and SASL settings.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import socket
+import ssl
+from collections.abc import Callable, Collection, Hashable
+from random import Random
+from typing import TypeVar
+
+from cryptography import x509
+
+from connect_runtime.base.errors import ConnectError, RetriableError
+from connect_runtime.base.timing import Clock, Deadline
+from connect_runtime.network import tls
+from connect_runtime.network.cluster_connections import (
+    ClientResponse,
+    ClusterConnections,
+    ConnectionSettings,
+)
+from connect_runtime.network.tls import UnusableCertificate
+from connect_runtime.network.transport import Poller
+from connect_runtime.protocol import cluster_metadata, request_builders, request_errors
+from connect_runtime.protocol.request_builders import AnyNodeTarget, NodeTarget
+from connect_runtime.protocol.request_errors import (
+    AuthenticationFailed,
+    ConnectionFailed,
+    FailureLayer,
+)
+from connect_runtime.protocol.security_settings import SecuritySettings
+from mm2.kafka import operator_access
+from mm2.preflight.client_logins import ClusterLogin
+from mm2.preflight.connectivity_findings import ConnectAttempt, ConnectResult
+
+
+def fetch_broker_certificate_expiry_ms(
+    address: str, settings: SecuritySettings, timeout_s: float
+) -> int | None:
+    """Of who answers at "host:port"; None where there is no TLS, or no answer."""
+    context = tls.create_tls_context(settings)
+    if context is None:
+        return None
+    host, _, port = address.rpartition(":")
+    name = host.strip("[]")
+    try:
+        with (
+            socket.create_connection((name, int(port)), timeout_s) as link,
+            context.wrap_socket(link, server_hostname=name) as told,
+        ):
+            shown = told.getpeercert()
+    except (OSError, ValueError):
+        return None
+    until = (shown or {}).get("notAfter")
+    return ssl.cert_time_to_seconds(until) * 1000 if isinstance(until, str) else None
+
+
+def read_client_certificate_expiry_ms(settings: SecuritySettings) -> int | None:
+    """None where we show none."""
+    if settings.certificate_pem is None or not settings.uses_tls:
+        return None
+    found = x509.load_pem_x509_certificate(settings.certificate_pem.encode())
+    return round(found.not_valid_after_utc.timestamp() * 1000)
+
+
+K = TypeVar("K", bound=Hashable)
+
+_POLL_INTERVAL_S = 0.05
+_DEADLINE_MARGIN_S = 1.0
+"""The connections' own deadlines pass first: they know what was waited for."""
+
+
+def check_connectivity(
+    login: ClusterLogin, *, clock: Clock, random: Random, timeout_s: float
+) -> ConnectResult:
+    """All addresses side by side, all brokers side by side, certificates: three times `timeout_s`
+    at most."""
+    access = login.access
+    blank = build_unreachable_result(login, clock=clock)
+    options = dataclasses.replace(
+        access.connection("mm2-check"),
+        connect_timeout_s=timeout_s,
+        request_timeout_s=timeout_s,
+    )
+    try:
+        looks = _AddressChecks(options, clock=clock, random=random, timeout_s=timeout_s)
+    except UnusableCertificate as error:
+        tried = tuple(_build_attempt(each, error) for each in access.bootstrap)
+        return dataclasses.replace(blank, bootstrap=tried)
+    with looks:
+        bootstrap = looks.bootstrap()
+        brokers = looks.brokers()
+    end = Deadline.after(timeout_s, now_s=clock.now_s())
+
+    def dated(each: ConnectAttempt) -> ConnectAttempt:
+        left_s = end.left_s(clock.now_s())
+        if each.layer is not None or left_s == 0.0:
+            return each
+        until_ms = fetch_broker_certificate_expiry_ms(each.address, access.security, left_s)
+        return dataclasses.replace(each, until_ms=until_ms)
+
+    return dataclasses.replace(
+        blank,
+        bootstrap=tuple(map(dated, bootstrap)),
+        brokers=brokers,
+        own_until_ms=read_client_certificate_expiry_ms(access.security),
+    )
+
+
+def build_unreachable_result(login: ClusterLogin, *, clock: Clock, why: str = "") -> ConnectResult:
+    """What is known of a login before anybody tried it, or when nobody got to its end: `why`."""
+    access = login.access
+    tried = (
+        ConnectAttempt(address=each, layer=FailureLayer.NETWORK, text=why)
+        for each in access.bootstrap
+    )
+    return ConnectResult(
+        alias=login.alias,
+        clients=login.clients,
+        protocol=access.security.protocol,
+        user=operator_access.resolve_principal(access.security).removeprefix("User:"),
+        bootstrap=tuple(tried) if why else (),
+        tool=operator_access.build_cluster_access(access),
+        at_ms=clock.wall_ms(),
+    )
+
+
+class _AddressChecks:
+    """One connection to each address of `bootstrap`, all on one poller."""
+
+    def __init__(
+        self,
+        options: ConnectionSettings,
+        *,
+        clock: Clock,
+        random: Random,
+        timeout_s: float,
+    ) -> None:
+        self._clock = clock
+        self._timeout_s = timeout_s
+        self._poller = Poller()
+        self._by_address: dict[str, ClusterConnections] = {}
+        for address in options.bootstrap:
+            alone = dataclasses.replace(options, bootstrap=(address,))
+            self._by_address[address] = ClusterConnections(
+                alone, poller=self._poller, clock=clock, random=random
+            )
+
+    def __enter__(self) -> _AddressChecks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self._by_address.values():
+            each.close()
+        self._poller.close()
+
+    def bootstrap(self) -> tuple[ConnectAttempt, ...]:
+        """Each answers with the cluster's brokers, or says why not."""
+        replies: dict[str, ClientResponse] = {}
+
+        def asking(address: str) -> Callable[[ClientResponse], None]:
+            return lambda reply: replies.update({address: reply})
+
+        def failed(address: str) -> ConnectError | None:
+            reply = replies.get(address)
+            troubles = self._by_address[address].troubles()
+            return reply.failure if reply is not None else next(iter(troubles.values()), None)
+
+        for address, each in self._by_address.items():
+            each.call(AnyNodeTarget(), request_builders.request_metadata(()), done=asking(address))
+        found = self._until(
+            self._by_address,
+            lambda address: bool(self._by_address[address].view.brokers),
+            failed,
+        )
+        return tuple(_build_attempt(address, found[address]) for address in self._by_address)
+
+    def brokers(self) -> tuple[ConnectAttempt, ...]:
+        """Each broker that the first that answered tells of, where it says that it is."""
+        known = next((each for each in self._by_address.values() if each.view.brokers), None)
+        if known is None:
+            return ()
+        replies: dict[int, ClientResponse] = {}
+        addresses = {
+            node: cluster_metadata.format_address(each.host, each.port)
+            for node, each in sorted(known.view.brokers.items())
+        }
+
+        def asking(node: int) -> Callable[[ClientResponse], None]:
+            return lambda reply: replies.update({node: reply})
+
+        for node in addresses:
+            known.call(NodeTarget(node), request_builders.request_metadata(()), done=asking(node))
+
+        def failed(node: int) -> ConnectError | None:
+            reply = replies.get(node)
+            return known.trouble(node) if reply is None else reply.failure
+
+        found = self._until(
+            addresses,
+            lambda node: node in replies and replies[node].failure is None,
+            failed,
+        )
+        return tuple(_build_attempt(addresses[node], found[node], node=node) for node in addresses)
+
+    def _until(
+        self,
+        wanted: Collection[K],
+        done: Callable[[K], bool],
+        failed: Callable[[K], ConnectError | None],
+    ) -> dict[K, ConnectError | None]:
+        """Of each what failed, None for those that are done."""
+        end = Deadline.after(self._timeout_s + _DEADLINE_MARGIN_S, now_s=self._clock.now_s())
+        found: dict[K, ConnectError | None] = {}
+        while len(found) < len(wanted):
+            late = end.passed(self._clock.now_s())
+            for key in wanted:
+                if key in found:
+                    continue
+                if done(key):
+                    found[key] = None
+                elif (failure := failed(key)) is not None:
+                    found[key] = failure
+                elif late:
+                    found[key] = RetriableError(f"no answer within {self._timeout_s:g} s")
+            now_s = self._clock.now_s()
+            due_s = min(each.tick(now_s) for each in self._by_address.values())
+            self._poller.poll(min(_POLL_INTERVAL_S, due_s))
+        return found
+
+
+def _build_attempt(
+    address: str, failure: ConnectError | None, *, node: int | None = None
+) -> ConnectAttempt:
+    if failure is None:
+        return ConnectAttempt(address=address, node=node)
+    layer = request_errors.find_failure_layer(failure)
+    if isinstance(failure, UnusableCertificate):
+        layer = FailureLayer.TLS
+    return ConnectAttempt(
+        address=address, layer=layer, text=_describe_cause(failure, address), node=node
+    )
+
+
+def _describe_cause(failure: ConnectError, address: str) -> str:
+    """Without the address, which is told beside it; who issues tokens has another one."""
+    match failure:
+        case ConnectionFailed() if failure.address == address:
+            return failure.cause
+        case AuthenticationFailed() if failure.address == address:
+            return failure.problem
+        case _:
+            return str(failure)

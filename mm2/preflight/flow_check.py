@@ -1,0 +1,214 @@
+"""Checks one flow whose clusters answer: ACLs, topics, broker settings and delivery guarantees."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from random import Random
+
+from connect_runtime.base.errors import ConnectError
+from connect_runtime.base.timing import Clock
+from connect_runtime.kafka.client_errors import (
+    AuthenticationError,
+    NotAuthorizedError,
+    UnreachableError,
+    UnsupportedByBrokersError,
+)
+from mm2.clusters import cluster_clients
+from mm2.clusters.flow_pair import FlowPair
+from mm2.config.effective_config import EffectiveFlowConfig
+from mm2.config.flow_plan import FlowPlan
+from mm2.config.mm2_settings import Mm2Settings
+from mm2.offsets import group_selection
+from mm2.preflight import (
+    broker_limits,
+    client_logins,
+    flow_probe,
+    internal_topic_check,
+    required_acls,
+)
+from mm2.preflight.broker_limits import BrokerConfigs, TargetBrokers
+from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
+from mm2.preflight.internal_topic_check import (
+    FlowConnectorConfigs,
+    InternalTopicUse,
+    ReplicationFactorCauses,
+)
+from mm2.preflight.required_acls import ClientResource, FlowClient, FlowOperations, ResourceKind
+from mm2.preflight.topic_check import TopicCheck, TopicCheckDeps
+from mm2.topics.flow_config import Flow
+
+_LOG = logging.getLogger(__name__)
+_AREAS_OF_EVERY_FLOW = frozenset({CheckArea.RIGHTS, CheckArea.TOPICS})
+_AREAS_OF_MIRRORING = frozenset({CheckArea.PROTOCOL, CheckArea.SETTINGS})
+_MAX_GROUPS_CHECKED = 20
+_FACTOR_REFUSED = "INVALID_REPLICATION_FACTOR"
+
+
+def select_areas(plan: FlowPlan) -> frozenset[CheckArea]:
+    """What is looked at of a flow; one for heartbeats alone mirrors nothing."""
+    return _AREAS_OF_EVERY_FLOW | _AREAS_OF_MIRRORING if plan.shown else _AREAS_OF_EVERY_FLOW
+
+
+class FlowCheck:
+    """One thread. `timeout_s`: how long a cluster may take for one answer."""
+
+    def __init__(
+        self,
+        settings: Mm2Settings,
+        flow: Flow,
+        plan: FlowPlan,
+        *,
+        effective: EffectiveFlowConfig,
+        clock: Clock,
+        random: Random,
+        timeout_s: float,
+    ) -> None:
+        self._causes = ReplicationFactorCauses(effective, file=settings.file, target=flow.target)
+        self._settings = settings
+        self._flow = flow
+        self._plan = plan
+        self._clock = clock
+        self._random = random
+        self._timeout_s = timeout_s
+        self._operator = cluster_clients.build_operator(settings, flow)
+        self._accesses = client_logins.build_client_accesses(settings, flow, plan)
+        self._found: list[CheckFinding] = []
+        self._configs: BrokerConfigs | None = None
+
+    def look(self, brokers: Mapping[str, int]) -> Sequence[CheckFinding]:
+        """All that is found; `brokers`: how many answer, by alias."""
+        config = internal_topic_check.parse_connector_configs(self._settings, self._plan)
+        own = internal_topic_check.list_internal_topics(self._plan, config)
+        with FlowPair(self._settings, self._flow, purpose="check", clock=self._clock) as both:
+            topics = TopicCheck(
+                TopicCheckDeps(
+                    both=both,
+                    accesses=self._accesses,
+                    operator=self._operator,
+                    brokers=brokers,
+                    causes=self._causes,
+                    clock=self._clock,
+                    timeout_s=self._timeout_s,
+                )
+            )
+            if self._plan.shown:
+                self._step(CheckArea.SETTINGS, lambda: self._limits(both, brokers))
+                kept_ms = broker_limits.get_default_retention_ms(self._configs)
+                topics.default_factor = broker_limits.get_default_replication_factor(self._configs)
+                self._step(CheckArea.TOPICS, lambda: topics.of_mirrors(kept_ms))
+            self._step(CheckArea.TOPICS, lambda: topics.of_own(own))
+            self._step(CheckArea.SETTINGS, topics.of_factors)
+            self._step(CheckArea.RIGHTS, lambda: self._rights(both, config, own, topics=topics))
+        if self._plan.shown:
+            self._step(CheckArea.PROTOCOL, self._delivery)
+        return self._found
+
+    def _step(self, word: CheckArea, look: Callable[[], Iterable[CheckFinding]]) -> None:
+        """What keeps a look from seeing anything is a finding, too; others go on."""
+        try:
+            self._found.extend(look())
+        except ConnectError as error:
+            self._found.append(
+                CheckFinding(
+                    subject=self._flow.name,
+                    word=_classify_error(error, word),
+                    weight=CheckSeverity.FAILED,
+                    code="look-refused" if isinstance(error, NotAuthorizedError) else "look-failed",
+                    text=str(error),
+                    means="what comes of this part of the flow is not known",
+                    mend="mend what the message names, and check again",
+                )
+            )
+
+    def _limits(self, both: FlowPair, brokers: Mapping[str, int]) -> Iterator[CheckFinding]:
+        flow, admin = self._flow, both.target.admin
+        source_id = both.source.admin.cluster_id(self._timeout_s)
+        target_id = admin.cluster_id(self._timeout_s)
+        yield from broker_limits.check_same_cluster(
+            flow.name, source_id, target_id, renames=flow.policy.renames_topics
+        )
+        self._configs = admin.broker_configs(broker_limits.BROKER_SETTINGS, self._timeout_s)
+        target = TargetBrokers(
+            alias=flow.target,
+            brokers=brokers[flow.target],
+            configs=self._configs,
+            topics=admin.list_topics(self._timeout_s),
+            factor=flow.replication_factor,
+            session_ms=round(self._plan.worker.membership.session_timeout_s * 1000),
+        )
+        yield from broker_limits.check_target_brokers(flow.name, target)
+
+    def _rights(
+        self,
+        both: FlowPair,
+        config: FlowConnectorConfigs,
+        own: Sequence[InternalTopicUse],
+        *,
+        topics: TopicCheck,
+    ) -> Iterator[CheckFinding]:
+        flow, mirrors, checkpoint = self._flow, self._plan.shown, config.checkpoint
+        groups = self._groups(both, config) if mirrors else None
+        syncs = checkpoint is not None and checkpoint.sync_groups_interval_s is not None
+        wanted = FlowOperations(
+            topics=topics.mirrored,
+            mirrors=tuple(map(flow.remote_topic, topics.mirrored)),
+            own=tuple(each.need for each in own if each.written),
+            worker_group=self._plan.worker.membership.group_id,
+            read_too=internal_topic_check.list_reverse_flow_topics(flow) if mirrors else (),
+            seen_groups=None if groups is None else bool(groups),
+            synced_groups=(groups or ())[:_MAX_GROUPS_CHECKED] if syncs else (),
+            sync_acls=mirrors and config.source.sync_acls_interval_s is not None,
+            syncs_configs=flow.syncs_topic_configs,
+            reads_brokers=mirrors,
+        )
+        needed = required_acls.list_required_acls(wanted)
+        held = client_logins.fetch_authorized_operations(
+            self._accesses, needed, clock=self._clock, timeout_s=self._timeout_s
+        )
+        cluster = ClientResource(client=FlowClient.TARGET_ADMIN, kind=ResourceKind.CLUSTER)
+        tried = {**topics.tried, (cluster, "DESCRIBE_CONFIGS"): self._configs is not None}
+        yield from required_acls.find_missing_acls(
+            flow.name,
+            needed,
+            held,
+            tried=tried,
+            operators=client_logins.build_operators(self._accesses),
+        )
+
+    def _groups(self, both: FlowPair, config: FlowConnectorConfigs) -> tuple[str, ...] | None:
+        """Those of the source that get checkpoints; None: none are to."""
+        checkpoint = config.checkpoint
+        if checkpoint is None:
+            return None
+        listed = both.source.groups.list_groups(self._timeout_s)
+        filtered = group_selection.filter_groups(
+            checkpoint.flow.groups, (each.group for each in listed)
+        )
+        for name, why in filtered.unmatched.items():
+            _LOG.warning("group %.80s is not followed: %s", name, why)
+        return filtered.taken
+
+    def _delivery(self) -> Iterator[CheckFinding]:
+        found = flow_probe.probe_flow(
+            self._settings, self._flow, clock=self._clock, random=self._random
+        )
+        too_many = any(each.code == "replication-factor" for each in self._found)
+        for each in flow_probe.check_delivery(found, self._operator.target):
+            if not (too_many and _FACTOR_REFUSED in each.text):  # told already, with its cause
+                yield each
+
+
+def _classify_error(error: ConnectError, word: CheckArea) -> CheckArea:
+    """What an error is about, where it tells."""
+    match error:
+        case NotAuthorizedError():
+            return CheckArea.RIGHTS
+        case UnsupportedByBrokersError():
+            return CheckArea.PROTOCOL
+        case AuthenticationError():
+            return CheckArea.AUTH
+        case UnreachableError():
+            return CheckArea.NETWORK
+        case _:
+            return word

@@ -1,0 +1,210 @@
+"""`mm2 probe`: which features the clusters of a flow support, and the delivery that follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+from connect_runtime.base.errors import ConnectError
+from connect_runtime.base.timing import Clock
+from connect_runtime.kafka.client_errors import TopicExistsError
+from mm2.clusters import cluster_clients
+from mm2.config.mm2_settings import ClusterSettings, Mm2Settings
+from mm2.connectors import partition_setup
+from mm2.copier.capability_probe import ClusterProbe
+from mm2.kafka.client_interfaces import Admin, NewTopic
+from mm2.operator_commands import ClusterCommands
+from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
+from mm2.replication import capabilities
+from mm2.replication.capabilities import (
+    CapabilityCheck,
+    CheckOutcome,
+    ClusterCapabilities,
+    DeliveryAssessment,
+    DeliveryGuarantee,
+)
+from mm2.topics.flow_config import DeliveryMode, Flow
+
+PROBE_TOPIC = "mm2-probe.internal"
+"""Stays on the target: deleting it would need one more right, and two probes would meet."""
+PROBE_JSON_VERSION = 1
+PROBE_TIMEOUT_S = 30.0
+_EXPIRATION_KEYS = (
+    partition_setup.PRODUCER_EXPIRATION_CONFIG,
+    partition_setup.TRANSACTIONAL_EXPIRATION_CONFIG,
+)
+_PROBE_TOPIC_CONFIGS = {"retention.ms": "3600000", "cleanup.policy": "delete"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeResult:
+    """What was seen of one flow's clusters, and what it will do."""
+
+    flow: Flow
+    source: ClusterCapabilities
+    target: ClusterCapabilities
+    verdict: DeliveryAssessment
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        yield f"{self.flow.name}: {self.verdict}"
+        for reason in self.verdict.reasons:
+            yield f"  because {reason}"
+        for note in self.verdict.notes:
+            yield f"  note: {note}"
+        yield f"  {self.source.alias} (source) speaks {_format_observed(self.source)}"
+        yield f"  {self.target.alias} (target) speaks {_format_observed(self.target)}"
+        for observed in (self.source, self.target):
+            if observed.topic_ids is not None:
+                yield f"  {observed.alias} has {'' if observed.topic_ids else 'no '}topic ids"
+        for check in CapabilityCheck:
+            answer = self.target.answer(check)
+            detail = f" ({answer.detail})" if answer.detail else ""
+            yield f"  {answer.outcome.value:>8}: {check.value}{detail}"
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs; `PROBE_JSON_VERSION` says how it reads."""
+        return {
+            "flow": self.flow.name,
+            "delivery": self.verdict.delivery.value,
+            "proven": self.verdict.proven,
+            "reasons": list(self.verdict.reasons),
+            "notes": list(self.verdict.notes),
+            "clusters": [
+                {"alias": each.alias, "speaks": dict(each.spoken), "topic_ids": each.topic_ids}
+                for each in (self.source, self.target)
+            ],
+            "checks": {
+                check.name.lower().replace("_", "-"): {
+                    "outcome": self.target.answer(check).outcome.value,
+                    "detail": self.target.answer(check).detail,
+                }
+                for check in CapabilityCheck
+            },
+        }
+
+
+def probe_flow(
+    settings: Mm2Settings,
+    flow: Flow,
+    *,
+    clock: Clock,
+    random: Random,
+) -> ProbeResult:
+    """Look at both clusters of a flow; raises `ConnectError` when one does not answer."""
+    client_id = f"mm2-{flow.name}-probe"
+    clients = settings.clients_of(flow)
+
+    def over(cluster: ClusterSettings, alias: str) -> ClusterProbe:
+        reached = cluster_clients.build_connection_settings(cluster, alias, client_id=client_id)
+        return ClusterProbe(alias, reached, clock=clock, random=random)
+
+    source_admin = cluster_clients.connect_source_admin(
+        settings, flow, client_id=client_id, clock=clock
+    )
+    target_admin = cluster_clients.connect_target_admin(
+        settings, flow, client_id=client_id, clock=clock
+    )
+    try:
+        names = source_admin.list_topics(PROBE_TIMEOUT_S)
+        source = over(clients.consumer, flow.source).source(min(names, default=None))
+        refused = _create_topic(target_admin, flow)
+        target_probe = over(clients.producer, flow.target)
+        prefix = f"mm2-{flow.name}-"  # as all ids of `Flow.transactional_id` begin
+        if refused is None:
+            target = target_probe.target(PROBE_TOPIC, transactional_prefix=prefix)
+        else:
+            target = target_probe.untried(refused)
+        told = target_admin.broker_configs(_EXPIRATION_KEYS, PROBE_TIMEOUT_S)
+        target = replace(target, tells_expiration=any((told or {}).values()))
+    finally:
+        source_admin.close()
+        target_admin.close()
+    verdict = capabilities.assess_delivery(source, target, transactional_prefix=prefix)
+    return ProbeResult(flow=flow, source=source, target=target, verdict=verdict)
+
+
+def _create_topic(target: Admin, flow: Flow) -> ConnectError | None:
+    """Why there is no topic of our own; None: there is."""
+    wanted = NewTopic(
+        name=PROBE_TOPIC,
+        partitions=1,
+        replication_factor=None if flow.replication_factor == -1 else flow.replication_factor,
+        configs=_PROBE_TOPIC_CONFIGS,
+    )
+    failure = target.create_topics([wanted], PROBE_TIMEOUT_S).first_failure()
+    return None if isinstance(failure, TopicExistsError) else failure
+
+
+def _format_observed(observed: ClusterCapabilities) -> str:
+    return ", ".join(
+        f"{name} {'in no version of ours' if version is None else version}"
+        for name, version in observed.spoken.items()
+    )
+
+
+_Delivery = DeliveryGuarantee
+
+
+def check_delivery(found: ProbeResult, target: ClusterCommands) -> Iterator[CheckFinding]:
+    """Each reason by itself; with `delivery: at-least-once` nobody asked for more."""
+    verdict, flow = found.verdict, found.flow
+    wants_less = flow.delivery is DeliveryMode.AT_LEAST_ONCE
+    denied = any(
+        found.target.answer(check).outcome is CheckOutcome.DENIED for check in CapabilityCheck
+    )
+    for reason in verdict.reasons:
+        if verdict.delivery is _Delivery.NONE:
+            yield _build_finding(
+                found,
+                "protocol",
+                reason,
+                means="the flow cannot be mirrored",
+                mend="use newer brokers",
+                weight=CheckSeverity.FAILED,
+            )
+        elif not wants_less:
+            yield _build_finding(
+                found,
+                "at-least-once",
+                reason,
+                means="nobody can be fenced: restarts may copy records twice",
+                mend="grant what is named, or say delivery: at-least-once",
+                weight=CheckSeverity.WARNING,
+                word=CheckArea.RIGHTS if denied else CheckArea.PROTOCOL,
+                command=target.allow_transactional_ids(f"mm2-{flow.name}-") if denied else "",
+            )
+    for note in verdict.notes:
+        yield _build_finding(
+            found,
+            "delivery-note",
+            note,
+            means="copying goes on in spite of it",
+            mend="nothing, unless it says so",
+            weight=CheckSeverity.NOTE,
+        )
+
+
+def _build_finding(
+    found: ProbeResult,
+    code: str,
+    text: str,
+    *,
+    means: str,
+    mend: str,
+    weight: CheckSeverity,
+    word: CheckArea = CheckArea.PROTOCOL,
+    command: str = "",
+) -> CheckFinding:
+    return CheckFinding(
+        subject=found.flow.name,
+        word=word,
+        weight=weight,
+        code=code,
+        text=text,
+        means=means,
+        mend=mend,
+        command=command,
+    )

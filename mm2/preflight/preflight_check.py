@@ -1,0 +1,251 @@
+"""`PreflightCheck`: checks the whole configuration file, all clusters and flows at the same time."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import TypeVar
+
+from connect_runtime.base.timing import Clock, Deadline
+from connect_runtime.system.threads import OwnedThread, ThreadDied
+from mm2.config import effective_config, flow_plan, mirror_connector_config
+from mm2.config.flow_plan import FlowPlan, FlowSelection
+from mm2.config.mm2_settings import Mm2Settings
+from mm2.preflight import check_report, client_logins, connectivity, flow_check, spark_slots
+from mm2.preflight.check_report import (
+    CheckArea,
+    CheckedSubject,
+    CheckFinding,
+    CheckReport,
+    CheckSeverity,
+)
+from mm2.preflight.client_logins import ClusterLogin
+from mm2.preflight.connectivity_findings import ConnectResult
+from mm2.preflight.flow_check import FlowCheck
+from mm2.preflight.spark_slots import SlotSnapshot
+from mm2.topics.flow_config import Flow
+
+T = TypeVar("T")
+
+
+def run_concurrently(
+    looks: Mapping[str, Callable[[], T]], *, clock: Clock, timeout_s: float
+) -> dict[str, T | None]:
+    """What each look returned, by its name; None for one that has not ended after `timeout_s`.
+
+    Raises what a look raised.
+    """
+    found: dict[str, T | None] = dict.fromkeys(looks)
+    running: list[OwnedThread] = []
+    for name, look in looks.items():
+
+        def body(stop: object, name: str = name, look: Callable[[], T] = look) -> None:
+            found[name] = look()
+
+        running.append(OwnedThread(f"check {name}", body, on_unasked_end=_ignore_thread_end))
+    end = Deadline.after(timeout_s, now_s=clock.now_s())
+    for each in running:
+        each.join(end.left_s(clock.now_s()))
+        if each.failure is not None:
+            raise each.failure
+    return dict(found)
+
+
+def _ignore_thread_end(_: ThreadDied) -> None:
+    """A look ends by itself."""
+
+
+_TIMEOUT_MARGIN_S = 5.0
+_CONNECT_ROUNDS = 3
+"""Of looks at a cluster: addresses, brokers, certificates."""
+_MAX_REQUESTS_PER_FLOW = 20
+"""More answers than that no look at a flow waits for, one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ClusterResults:
+    """What became of every login, and of the flows whose clusters all answer, by name."""
+
+    reached: Sequence[ConnectResult]
+    flows: Mapping[str, Sequence[CheckFinding]]
+
+
+class PreflightCheck:
+    """Made for one file. `timeout_s`: how long a cluster may take for one answer.
+
+    Raises `SettingsError` and `ConfigError` for what keeps the file from running at all.
+    """
+
+    def __init__(
+        self,
+        settings: Mm2Settings,
+        names: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        clock: Clock,
+        random: Random,
+        timeout_s: float,
+    ) -> None:
+        """`names` of flows; empty: all."""
+        self._settings = settings
+        self._clock = clock
+        self._random = random
+        self._timeout_s = timeout_s
+        choice = FlowSelection(names=tuple(names))
+        plans = flow_plan.plan_flows(settings, choice, environment=environment)
+        self._effective = effective_config.derive_effective_config(
+            settings, environment=environment
+        )
+        mirroring = {flow.name: flow for flow in settings.flows}
+        self._flows = {
+            plan.name: (
+                mirroring.get(plan.name) or mirror_connector_config.parse_source(plan.source).flow,
+                plan,
+            )
+            for plan in plans
+        }
+
+    def run(self) -> CheckReport:
+        """Clusters are reached, and then flows looked at, while slots are counted."""
+        looks: dict[str, Callable[[], _ClusterResults | SlotSnapshot]] = {
+            check_report.ENGINE_SUBJECT: lambda: spark_slots.collect_slots(
+                self._settings, clock=self._clock, timeout_s=self._timeout_s
+            ),
+            "clusters": self._look_at_clusters,
+        }
+        with _silence_client_logs():
+            seen = run_concurrently(looks, clock=self._clock, timeout_s=self._longest_s)
+        clusters, engine = seen["clusters"], seen[check_report.ENGINE_SUBJECT]
+        assert isinstance(clusters, _ClusterResults), (
+            "its own looks have ended, or were given up, before"
+        )
+        found = [finding for each in clusters.reached for finding in each.told()]
+        for told in clusters.flows.values():
+            found.extend(told)
+        if isinstance(engine, SlotSnapshot):
+            found.extend(spark_slots.check_slots(engine))
+        else:
+            found.append(_build_timeout_finding(check_report.ENGINE_SUBJECT, CheckArea.SPARK))
+        return check_report.build_report(self._rows(clusters), found)
+
+    @property
+    def _longest_s(self) -> float:
+        of_clusters = (
+            _CONNECT_ROUNDS + _MAX_REQUESTS_PER_FLOW
+        ) * self._timeout_s + 2 * _TIMEOUT_MARGIN_S
+        return max(of_clusters, self._timeout_s + spark_slots.MAX_COLLECT_S) + _TIMEOUT_MARGIN_S
+
+    def _look_at_clusters(self) -> _ClusterResults:
+        entrances = {f"{number} {each.alias}": each for number, each in enumerate(self._logins())}
+        looks = {name: self._reaching(each) for name, each in entrances.items()}
+        longest_s = _CONNECT_ROUNDS * self._timeout_s + _TIMEOUT_MARGIN_S
+        seen = run_concurrently(looks, clock=self._clock, timeout_s=longest_s)
+        reached = [self._reached(each, seen[name]) for name, each in entrances.items()]
+        return _ClusterResults(reached=reached, flows=self._look_at_flows(reached))
+
+    def _rows(self, clusters: _ClusterResults) -> Iterator[CheckedSubject]:
+        yield from _merge_cluster_rows(clusters.reached)
+        for name, (_, plan) in self._flows.items():
+            words = flow_check.select_areas(plan)
+            seen = words if name in clusters.flows else frozenset()
+            yield CheckedSubject(subject=name, seen=seen, skipped=words - seen)
+        yield CheckedSubject(subject=check_report.ENGINE_SUBJECT, seen=frozenset({CheckArea.SPARK}))
+
+    def _reached(self, login: ClusterLogin, seen: object) -> ConnectResult:
+        if isinstance(seen, ConnectResult):
+            return seen
+        return connectivity.build_unreachable_result(
+            login, clock=self._clock, why="looking at it has not ended"
+        )
+
+    def _logins(self) -> list[ClusterLogin]:
+        return client_logins.list_logins(
+            {
+                name: (flow, client_logins.build_client_accesses(self._settings, flow, plan))
+                for name, (flow, plan) in self._flows.items()
+            }
+        )
+
+    def _reaching(self, login: ClusterLogin) -> Callable[[], ConnectResult]:
+        return lambda: connectivity.check_connectivity(
+            login, clock=self._clock, random=self._random, timeout_s=self._timeout_s
+        )
+
+    def _look_at_flows(
+        self, reached: Sequence[ConnectResult]
+    ) -> dict[str, tuple[CheckFinding, ...]]:
+        """Those whose clusters all their clients can reach."""
+        lost = {each.alias for each in reached if not each.whole}
+        brokers = {each.alias: len(each.brokers) for each in reached}
+        looks = {
+            name: self._looking(flow, plan, brokers)
+            for name, (flow, plan) in self._flows.items()
+            if not lost & {flow.source, flow.target}
+        }
+        longest_s = _MAX_REQUESTS_PER_FLOW * self._timeout_s
+        found = run_concurrently(looks, clock=self._clock, timeout_s=longest_s)
+        return {
+            name: (_build_timeout_finding(name, CheckArea.PROTOCOL),)
+            if each is None
+            else tuple(each)
+            for name, each in found.items()
+        }
+
+    def _looking(
+        self, flow: Flow, plan: FlowPlan, brokers: Mapping[str, int]
+    ) -> Callable[[], Sequence[CheckFinding]]:
+        look = FlowCheck(
+            self._settings,
+            flow,
+            plan,
+            effective=self._effective.flows[plan.name],
+            clock=self._clock,
+            random=self._random,
+            timeout_s=self._timeout_s,
+        )
+        return lambda: look.look(brokers)
+
+
+def _build_timeout_finding(subject: str, word: CheckArea) -> CheckFinding:
+    return CheckFinding(
+        subject=subject,
+        word=word,
+        weight=CheckSeverity.FAILED,
+        code="look-late",
+        text="looking at it has not ended in time",
+        means="whether it would work is not known",
+        mend="look at the load of brokers and network, or give it longer with --timeout",
+    )
+
+
+def _merge_cluster_rows(reached: Sequence[ConnectResult]) -> Iterator[CheckedSubject]:
+    """Several ways into one cluster are one row."""
+    looked: dict[str, CheckedSubject] = {}
+    for each in reached:
+        one = each.looked()
+        before = looked.get(one.subject, one)
+        seen = before.seen | one.seen
+        skipped = (before.skipped | one.skipped) - seen
+        looked[one.subject] = CheckedSubject(subject=one.subject, seen=seen, skipped=skipped)
+    yield from looked.values()
+
+
+@contextlib.contextmanager
+def _silence_client_logs() -> Iterator[None]:
+    """What our own connections and looks log of their troubles is told as findings; at the level
+    debug it is heard."""
+    if logging.getLogger().isEnabledFor(logging.DEBUG):
+        yield
+        return
+    names = ("connect_runtime.network", "mm2.connectors", "mm2.copier", "mm2.kafka")
+    before = {name: logging.getLogger(name).level for name in names}
+    for name in names:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)

@@ -1,0 +1,83 @@
+"""Findings about topics that cannot be created: the replication factor exceeds the broker count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from connect_runtime.base import plurals
+from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
+
+_BROKER_DEFAULT_KEY = "default.replication.factor"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationFactorCause:
+    """What says how many replicas topics get.
+
+    `key` is its name for people, `place` where to change it. `is_given`: it stands there; else it
+    is a default of MirrorMaker 2, and `place` is the key to add to the file.
+    """
+
+    key: str
+    place: str
+    is_given: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingTopic:
+    """A topic that is missing; "" stands for mirror topics that are created later. `is_internal`:
+    without it the flow does not start. `cluster` is the alias of the one that it is for."""
+
+    topic: str
+    cluster: str
+    factor: int
+    cause: ReplicationFactorCause
+    is_internal: bool = True
+
+
+def build_broker_cause(alias: str) -> ReplicationFactorCause:
+    """The cause where a file leaves the number to the brokers."""
+    return ReplicationFactorCause(
+        key=_BROKER_DEFAULT_KEY, place=f"{_BROKER_DEFAULT_KEY} on the brokers of {alias}"
+    )
+
+
+def check_replication_factors(
+    flow: str, wanted: Iterable[MissingTopic], brokers: Mapping[str, int]
+) -> Iterator[CheckFinding]:
+    """One finding for each cause. `brokers`: how many each cluster has."""
+    by_cause: dict[tuple[object, ...], list[MissingTopic]] = {}
+    for each in wanted:
+        if each.factor > brokers[each.cluster]:
+            cause = (each.cause, each.factor) if each.cause.is_given else ()
+            by_cause.setdefault(cause, []).append(each)
+    for members in by_cause.values():
+        first = members[0]
+        clusters = sorted({each.cluster for each in members})
+        fewest = min(brokers[alias] for alias in clusters)
+        few = " and ".join(
+            f"the {plurals.format_count(brokers[alias], 'broker')} of {alias}" for alias in clusters
+        )
+        if first.cause.is_given:
+            text = f"{first.cause.key} {first.factor} exceeds {few}"
+            mend = f"set {first.cause.place} to at most {fewest}"
+            if first.cause.key != _BROKER_DEFAULT_KEY:
+                mend += ", or to -1, the brokers' default"
+        else:
+            keys = dict.fromkeys(f"{each.cause.key} {each.factor}" for each in members)
+            places = dict.fromkeys(f"{each.cause.place} = {fewest}" for each in members)
+            text = f"defaults of MirrorMaker 2 exceed {few}: {', '.join(keys)}"
+            mend = f"write {', '.join(places)}"
+        yield CheckFinding(
+            subject=flow,
+            word=CheckArea.SETTINGS,
+            weight=CheckSeverity.FAILED,
+            code="replication-factor",
+            text=text,
+            affects=tuple(dict.fromkeys(each.topic for each in members if each.topic)),
+            means="these topics cannot be created: the flow does not start"
+            if any(each.is_internal for each in members)
+            else "mirror topics cannot be created: their topics are not replicated",
+            mend=mend,
+        )

@@ -1,0 +1,360 @@
+"""The ACLs that each client of a flow needs, and findings about missing ones.
+
+The list covers everything that connectors and copier request; they need no other authorization.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from mm2.kafka.client_interfaces import AuthorizedOperations
+from mm2.operator_commands import ClusterCommands
+from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
+
+
+class FlowClient(enum.Enum):
+    """Who asks; the value is how people know it."""
+
+    SOURCE_ADMIN = "source admin"
+    CONSUMER = "consumer"
+    TARGET_ADMIN = "target admin"
+    PRODUCER = "producer"
+    WORKER = "worker"
+
+    @property
+    def on_source(self) -> bool:
+        return self in (FlowClient.SOURCE_ADMIN, FlowClient.CONSUMER)
+
+
+class ResourceKind(enum.Enum):
+    TOPIC = "topic"
+    GROUP = "group"
+    CLUSTER = "cluster"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientResource:
+    """A topic or group of this name, as seen by a client; the cluster has none."""
+
+    client: FlowClient
+    kind: ResourceKind
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequiredAcl:
+    """`operations` in Kafka's words. `means`: what does not happen without them.
+
+    `only_missing`: just where the topic does not exist yet (to create it).
+    """
+
+    resource: ClientResource
+    operations: frozenset[str]
+    means: str
+    weight: CheckSeverity = CheckSeverity.FAILED
+    only_missing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InternalTopicAcls:
+    """A topic that the flow keeps for itself: `maker` makes it, and looks at its settings where it
+    is `judged`; `user` writes and reads it. `means`: what comes of it when that is not allowed."""
+
+    name: str
+    maker: FlowClient
+    user: FlowClient
+    judged: bool = True
+    means: str = "the flow cannot keep what it must not forget, and does not begin"
+    weight: CheckSeverity = CheckSeverity.FAILED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowOperations:
+    """What a flow will do; one for heartbeats alone mirrors nothing, and reads no settings of
+    brokers. `topics` are those of the source that it mirrors, `mirrors` theirs on
+    the target; `groups` some of the source's, where positions are written for them.
+
+    `read_too`: topics of a flow that leads back, where mirrors keep their names. `seen_groups`: are
+    any of the source's seen, so that checkpoints can be written? None: none are to be.
+    """
+
+    topics: tuple[str, ...]
+    mirrors: tuple[str, ...]
+    own: tuple[InternalTopicAcls, ...]
+    worker_group: str
+    read_too: tuple[ClientResource, ...] = ()
+    seen_groups: bool | None = None
+    synced_groups: tuple[str, ...] = ()
+    sync_acls: bool = False
+    syncs_configs: bool = True
+    reads_brokers: bool = True
+
+
+def list_required_acls(wanted: FlowOperations) -> list[RequiredAcl]:
+    """In the order in which they are told."""
+    return [
+        *_require_topic_acls(wanted.topics),
+        *_require_mirror_acls(wanted),
+        *(need for own in wanted.own for need in _require_internal_topic_acls(own)),
+        *(
+            _build_required_acl(
+                each.client, each.kind, each.name, {"READ"}, means=_REVERSE_FLOW_NOT_SEEN
+            )
+            for each in wanted.read_too
+        ),
+        *_require_group_acls(wanted),
+        *_require_cluster_acls(wanted),
+    ]
+
+
+_REVERSE_FLOW_NOT_SEEN = (
+    "a flow that leads back under the same names is not seen: records may go in circles"
+)
+
+
+def _require_topic_acls(topics: Iterable[str]) -> Iterator[RequiredAcl]:
+    for name in topics:
+        yield _build_required_acl(
+            FlowClient.CONSUMER,
+            ResourceKind.TOPIC,
+            name,
+            {"READ"},
+            means="its records cannot be read",
+        )
+        yield _build_required_acl(
+            FlowClient.SOURCE_ADMIN,
+            ResourceKind.TOPIC,
+            name,
+            {"DESCRIBE_CONFIGS"},
+            means="its settings are not mirrored: retention and cleanup of the mirror may differ",
+            weight=CheckSeverity.WARNING,
+        )
+
+
+def _require_mirror_acls(wanted: FlowOperations) -> Iterator[RequiredAcl]:
+    for name in wanted.mirrors:
+        yield _build_required_acl(
+            FlowClient.PRODUCER,
+            ResourceKind.TOPIC,
+            name,
+            {"WRITE", "READ"},
+            means="nothing is copied: records are written there, and its end is read to go on",
+        )
+        yield _build_required_acl(
+            FlowClient.TARGET_ADMIN,
+            ResourceKind.TOPIC,
+            name,
+            {"CREATE"},
+            means="the mirror topic cannot be made",
+            only_missing=True,
+        )
+        follows = {"ALTER", "DESCRIBE_CONFIGS"}
+        if wanted.syncs_configs:
+            follows.add("ALTER_CONFIGS")
+        yield _build_required_acl(
+            FlowClient.TARGET_ADMIN,
+            ResourceKind.TOPIC,
+            name,
+            follows,
+            means="it does not grow with its source, or follow its settings",
+            weight=CheckSeverity.WARNING,
+        )
+
+
+def _require_internal_topic_acls(own: InternalTopicAcls) -> Iterator[RequiredAcl]:
+    for operations in ({"READ", "WRITE"}, {"CREATE"}):
+        yield _build_required_acl(
+            own.maker if "CREATE" in operations else own.user,
+            ResourceKind.TOPIC,
+            own.name,
+            operations,
+            means=own.means,
+            weight=own.weight,
+            only_missing="CREATE" in operations,
+        )
+    if not own.judged:
+        return
+    yield _build_required_acl(
+        own.maker,
+        ResourceKind.TOPIC,
+        own.name,
+        {"DESCRIBE_CONFIGS"},
+        means="nobody can see whether the topic is compacted; what it holds may get lost by age",
+        weight=CheckSeverity.WARNING,
+    )
+
+
+def _require_group_acls(wanted: FlowOperations) -> Iterator[RequiredAcl]:
+    yield _build_required_acl(
+        FlowClient.WORKER,
+        ResourceKind.GROUP,
+        wanted.worker_group,
+        {"READ", "DESCRIBE"},
+        means="the flow's worker cannot join its group, and does not begin",
+    )
+    if wanted.seen_groups is False:
+        yield _build_required_acl(
+            FlowClient.SOURCE_ADMIN,
+            ResourceKind.GROUP,
+            "*",
+            {"DESCRIBE"},
+            means="no consumer group is seen, so no checkpoints are written",
+            weight=CheckSeverity.WARNING,
+        )
+    for name in wanted.synced_groups:
+        yield _build_required_acl(
+            FlowClient.TARGET_ADMIN,
+            ResourceKind.GROUP,
+            name,
+            {"READ", "DESCRIBE"},
+            means="the group's positions are not written on the target",
+            weight=CheckSeverity.WARNING,
+        )
+
+
+def _require_cluster_acls(wanted: FlowOperations) -> Iterator[RequiredAcl]:
+    if wanted.reads_brokers:
+        yield _build_required_acl(
+            FlowClient.TARGET_ADMIN,
+            ResourceKind.CLUSTER,
+            "",
+            {"DESCRIBE_CONFIGS"},
+            means="brokers do not tell how long they remember a producer (24 hours are assumed), "
+            "nor the settings of new topics",
+            weight=CheckSeverity.WARNING,
+        )
+    if wanted.sync_acls:
+        means = "rights on topics are not mirrored (sync.topic.acls.enabled)"
+        warning = CheckSeverity.WARNING
+        yield _build_required_acl(
+            FlowClient.SOURCE_ADMIN,
+            ResourceKind.CLUSTER,
+            "",
+            {"DESCRIBE"},
+            means=means,
+            weight=warning,
+        )
+        yield _build_required_acl(
+            FlowClient.TARGET_ADMIN,
+            ResourceKind.CLUSTER,
+            "",
+            {"DESCRIBE", "ALTER"},
+            means=means,
+            weight=warning,
+        )
+
+
+def _build_required_acl(
+    client: FlowClient,
+    kind: ResourceKind,
+    name: str,
+    operations: Collection[str],
+    *,
+    means: str,
+    weight: CheckSeverity = CheckSeverity.FAILED,
+    only_missing: bool = False,
+) -> RequiredAcl:
+    return RequiredAcl(
+        resource=ClientResource(client=client, kind=kind, name=name),
+        operations=frozenset(operations),
+        means=means,
+        weight=weight,
+        only_missing=only_missing,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _MissingAcl:
+    """What several resources lack alike."""
+
+    client: FlowClient
+    kind: ResourceKind
+    operations: frozenset[str]
+    means: str
+    weight: CheckSeverity
+
+
+_MAX_NAMES_SHOWN = 3
+_MAX_NAMES_IN_COMMAND = 20
+
+
+TriedOperations = Mapping[tuple[ClientResource, str], bool]
+"""What was tried, by resource and operation, and whether it was allowed."""
+
+
+def find_missing_acls(
+    flow: str,
+    wanted: Iterable[RequiredAcl],
+    held: Mapping[ClientResource, AuthorizedOperations],
+    *,
+    tried: TriedOperations,
+    operators: Mapping[FlowClient, ClusterCommands],
+) -> Iterator[CheckFinding]:
+    """One finding for all things that lack the same. What was not told is not missing.
+
+    What was `tried` counts more than what brokers told: the right to create topics may be the
+    cluster's, and of a cluster's rights they tell only those who may DESCRIBE it. `operators` name
+    each client's cluster and principal for the commands.
+    """
+    lacks: dict[_MissingAcl, list[str]] = defaultdict(list)
+    for need in wanted:
+        lacking = _list_missing_operations(need, held.get(need.resource), tried)
+        if lacking:
+            resource = need.resource
+            lack = _MissingAcl(resource.client, resource.kind, lacking, need.means, need.weight)
+            lacks[lack].append(resource.name)
+    for lack, names in lacks.items():
+        yield _build_finding(flow, lack, names, operator=operators[lack.client])
+
+
+def _list_missing_operations(
+    need: RequiredAcl, found: AuthorizedOperations | None, tried: TriedOperations
+) -> frozenset[str]:
+    if need.only_missing and (found is None or found.exists):
+        return frozenset()
+    told = None if found is None else found.operations
+    return frozenset(
+        operation
+        for operation in need.operations
+        if not tried.get((need.resource, operation), told is None or operation in told)
+    )
+
+
+def _build_finding(
+    flow: str, lack: _MissingAcl, names: list[str], *, operator: ClusterCommands
+) -> CheckFinding:
+    words = sorted(lack.operations)
+    spelled = tuple(word.title().replace("_", "") for word in words)
+    match lack.kind:
+        case ResourceKind.CLUSTER:
+            where = "the cluster"
+            command = operator.allow_cluster(*spelled)
+        case ResourceKind.GROUP:
+            where = _format_names("group", names)
+            command = operator.allow_named_groups(names[:_MAX_NAMES_IN_COMMAND], *spelled)
+        case ResourceKind.TOPIC:
+            where = _format_names("topic", names)
+            command = operator.allow_topics(names[:_MAX_NAMES_IN_COMMAND], *spelled)
+    side = "source" if lack.client.on_source else "target"
+    return CheckFinding(
+        subject=flow,
+        word=CheckArea.RIGHTS,
+        weight=lack.weight,
+        code=f"right-{lack.kind.value}-{'-'.join(words).lower().replace('_', '-')}",
+        text=f"{operator.principal} ({lack.client.value}) may not {' nor '.join(words)} {where} "
+        f"on the {side}",
+        means=lack.means,
+        mend=f"grant {' and '.join(words)} to {operator.principal}",
+        command=command,
+    )
+
+
+def _format_names(kind: str, names: list[str]) -> str:
+    if len(names) == 1:
+        return f"{kind} {names[0]}"
+    more = len(names) - _MAX_NAMES_SHOWN
+    told = ", ".join(names[:_MAX_NAMES_SHOWN])
+    return f"{len(names)} {kind}s ({told}{f' and {more} more' if more > 0 else ''})"

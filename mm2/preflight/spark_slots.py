@@ -1,0 +1,180 @@
+"""Counts the slots of the copy engine and reports if there are fewer than the flows need.
+
+A local Spark is counted; an application is started on a Spark cluster as `mm2 run` would start it.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from connect_runtime.base import plurals
+from connect_runtime.base.errors import ConnectError
+from connect_runtime.base.timing import Clock
+from connect_runtime.system import java
+from connect_runtime.system.clock import wait_until
+from connect_runtime.system.java import JavaMissingError
+from mm2 import operator_commands
+from mm2.config import engine_config
+from mm2.config.engine_config import EngineSettings
+from mm2.config.mm2_settings import Mm2Settings
+from mm2.copier import data_plane
+from mm2.copier.engine import EngineState
+from mm2.copier.spark.settings import count_local_slots
+from mm2.preflight import check_report
+from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotSnapshot:
+    """`failure`: why the engine does not start, "" where it does. `unreachable`: nobody answers at
+    the master's address.
+
+    `slots`: how many copies can run at once, None: not limited. `wanted`: how many are to run at
+    the same time on this node, if it is alone.
+    """
+
+    master: str
+    failure: str = ""
+    unreachable: str = ""
+    slots: int | None
+    wanted: int
+
+
+def check_slots(seen: SlotSnapshot) -> Iterator[CheckFinding]:
+    """At most one."""
+    if seen.unreachable:
+        yield _build_finding(
+            "spark-master",
+            f"nobody answers at {seen.unreachable}: {seen.failure}",
+            means="no copy runs",
+            mend="correct master in the spark section, or start the master there",
+            command=operator_commands.build_port_test(seen.unreachable),
+        )
+    elif seen.failure:
+        yield _build_finding(
+            "spark-start",
+            seen.failure,
+            means="no copy runs",
+            mend="mend what Spark names; its log tells more",
+        )
+    elif seen.slots is not None and seen.slots < seen.wanted:
+        none = seen.slots == 0
+        yield _build_finding(
+            "spark-no-slots" if none else "spark-few-slots",
+            f"{seen.master} gives {plurals.format_count(seen.slots, 'slot')}, the flows' tasks "
+            "need "
+            f"{seen.wanted}",
+            means="no copy runs, until others free cores"
+            if none
+            else f"{plurals.format_count(seen.wanted - seen.slots, 'copy', 'wait')} until "
+            "others end",
+            mend="lower tasks.max, or give Spark more cores: more workers, spark.cores.max, or "
+            "local[N]",
+            weight=CheckSeverity.FAILED if none else CheckSeverity.WARNING,
+        )
+
+
+def _build_finding(
+    code: str,
+    text: str,
+    *,
+    means: str,
+    mend: str,
+    weight: CheckSeverity = CheckSeverity.FAILED,
+    command: str = "",
+) -> CheckFinding:
+    return CheckFinding(
+        subject=check_report.ENGINE_SUBJECT,
+        word=CheckArea.SPARK,
+        weight=weight,
+        code=code,
+        text=text,
+        means=means,
+        mend=mend,
+        command=command,
+    )
+
+
+ENGINE_START_TIMEOUT_S = 90.0
+"""So long Spark may take to start, or to say that no master lets it in."""
+_EXECUTOR_TIMEOUT_S = 30.0
+"""So long executors may take to come."""
+_ENGINE_CLOSE_TIMEOUT_S = 5.0
+MAX_COLLECT_S = ENGINE_START_TIMEOUT_S + _EXECUTOR_TIMEOUT_S + _ENGINE_CLOSE_TIMEOUT_S
+"""So long a look takes at most, but for the answer at the port."""
+_ENDED_STATES = (EngineState.FAILED, EngineState.STOPPED)
+
+
+def collect_slots(settings: Mm2Settings, *, clock: Clock, timeout_s: float) -> SlotSnapshot:
+    """`timeout_s`: how long a master may take to answer at its port."""
+    chosen = data_plane.choose_engine_settings(settings)
+    wanted = data_plane.count_copies(settings)
+
+    def seen(count: int | None = None, *, failure: str = "", unreachable: str = "") -> SlotSnapshot:
+        return SlotSnapshot(
+            master=chosen.name,
+            failure=failure,
+            unreachable=unreachable,
+            slots=count,
+            wanted=wanted,
+        )
+
+    if chosen.engine == engine_config.INLINE:
+        return seen()
+    try:
+        java.find_java()
+    except JavaMissingError as error:
+        return seen(failure=str(error))
+    if chosen.on_this_machine:
+        return seen(count_local_slots(chosen.master))
+    if chosen.master.startswith(data_plane.SPARK_STANDALONE_PREFIX):
+        address, refused = _try_masters(chosen.master, timeout_s)
+        if refused:
+            return seen(failure=refused, unreachable=address)
+    return _start_engine(chosen, wanted, seen, clock=clock)
+
+
+def _try_masters(master: str, timeout_s: float) -> tuple[str, str]:
+    """The first of `spark://a:1,b:1` that takes connections, or the last that did not, and why."""
+    address = refused = ""
+    for address in master.removeprefix(data_plane.SPARK_STANDALONE_PREFIX).split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), timeout_s).close()
+        except (OSError, ValueError) as error:
+            refused = str(error)
+        else:
+            return address, ""
+    return address, refused
+
+
+def _start_engine(
+    chosen: EngineSettings,
+    wanted: int,
+    seen: Callable[..., SlotSnapshot],
+    *,
+    clock: Clock,
+) -> SlotSnapshot:
+    try:
+        plane = data_plane.acquire(chosen, clock)
+    except ConnectError as error:
+        return seen(failure=str(error))
+    spark = plane.engine
+    try:
+        settled = (EngineState.READY, *_ENDED_STATES)
+        wait_until(lambda: spark.state in settled, timeout_s=ENGINE_START_TIMEOUT_S)
+        if spark.state is not EngineState.READY:
+            return seen(
+                failure=spark.failure
+                or f"Spark has not started within {ENGINE_START_TIMEOUT_S:g} s"
+            )
+        wait_until(
+            lambda: spark.slots().total >= wanted or spark.state in _ENDED_STATES,
+            timeout_s=_EXECUTOR_TIMEOUT_S,
+        )
+        return seen(spark.slots().total, failure=spark.failure or "")
+    finally:
+        plane.release()
+        data_plane.close(_ENGINE_CLOSE_TIMEOUT_S)

@@ -1,0 +1,253 @@
+"""Checks the topics of a flow on both clusters: mirrored, mirror and internal topics.
+
+Topics that do not exist are created with `validate_only`, so the brokers say whether they could be.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from connect_runtime.base.errors import ConnectError
+from connect_runtime.base.timing import Clock, Deadline
+from connect_runtime.kafka.client_errors import (
+    NotAuthorizedError,
+    TopicExistsError,
+    TopicMissingError,
+)
+from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from mm2.clusters.flow_pair import FlowPair
+from mm2.connectors import mirror_topic_writer
+from mm2.connectors.mirror_topic_writer import MirrorTopicWriter
+from mm2.kafka.admin import KafkaAdmin
+from mm2.kafka.client_interfaces import Admin, NewTopic, PerTopicResult, TopicDescription
+from mm2.operator_commands import OperatorCommands
+from mm2.preflight import (
+    client_logins,
+    internal_topic_check,
+    mirror_topic_check,
+    replication_factor_check,
+)
+from mm2.preflight.check_report import CheckFinding
+from mm2.preflight.internal_topic_check import (
+    ExpectedInternalTopic,
+    InternalTopicUse,
+    ObservedInternalTopic,
+    ReplicationFactorCauses,
+)
+from mm2.preflight.mirror_topic_check import ObservedMirrors
+from mm2.preflight.replication_factor_check import MissingTopic
+from mm2.preflight.required_acls import ClientResource, FlowClient, ResourceKind
+from mm2.topics import assignment
+
+_CLEANUP_POLICY_KEY = "cleanup.policy"
+_REQUESTS_TO_PLAN = 6
+"""So many answers it takes to foresee what mirrors need, one after the other."""
+_COMPACTED_CONFIG = {_CLEANUP_POLICY_KEY: "compact"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicCheckDeps:
+    """What a look needs. `brokers`: how many answer, by alias. `causes`: where the flow's
+    replication factors come from."""
+
+    both: FlowPair
+    accesses: Mapping[FlowClient, KafkaClusterAccess]
+    operator: OperatorCommands
+    brokers: Mapping[str, int]
+    causes: ReplicationFactorCauses
+    clock: Clock
+    timeout_s: float
+
+
+class TopicCheck:
+    """One thread. `mirrored`: topics of the source that the flow mirrors, as far as they were
+    seen; `tried`: whether what is missing may be made. `default_factor`: how many replicas the
+    target's brokers give topics of which nobody says it, None while that is not known."""
+
+    def __init__(self, around: TopicCheckDeps) -> None:
+        self._around = around
+        self._flow = around.both.flow
+        self.mirrored: tuple[str, ...] = ()
+        self.tried: dict[tuple[ClientResource, str], bool] = {}
+        self.default_factor: int | None = None
+        self._too_many: list[MissingTopic] = []
+
+    def of_mirrors(self, default_retention_ms: int | None) -> Iterator[CheckFinding]:
+        """Raises `RetriableError` and `FatalError` where a cluster tells nothing at all."""
+        around, flow = self._around, self._flow
+        source, target = around.both.source.admin, around.both.target.admin
+        listed = source.list_topics(around.timeout_s)
+        wanted = frozenset(filter(flow.should_replicate_topic, listed))
+        clashes = assignment.find_mirror_name_conflicts(wanted, flow.remote_topic)
+        self.mirrored = tuple(sorted(wanted.difference(*clashes.values())))
+        looks = MirrorTopicWriter(
+            flow,
+            source=source,
+            target=target,
+            now=around.clock,
+            pause=lambda _: True,
+            stopped=lambda: False,
+            operator=around.operator,
+        )
+        longest_s = _REQUESTS_TO_PLAN * around.timeout_s
+        end = Deadline.after(longest_s, now_s=around.clock.now_s())
+        seen = looks.foresee(self.mirrored, end)
+        self._fits(
+            flow.target,
+            "",
+            flow.replication_factor,
+            internal_topic_check.REPLICATION_FACTOR_KEY,
+            internal=False,
+        )
+        fitting = [
+            each
+            for each in mirror_topic_writer.select_topics_to_create(seen.planned)
+            if self._fits(
+                flow.target,
+                each.name,
+                each.replication_factor,
+                internal_topic_check.REPLICATION_FACTOR_KEY,
+                internal=False,
+            )
+        ]
+        creating = self._try_to_create(target, FlowClient.TARGET_ADMIN, fitting)
+        yield from mirror_topic_check.check_mirror_topics(
+            ObservedMirrors(
+                flow=flow,
+                source=seen.source.done,
+                there=seen.there.done,
+                planned=seen.planned,
+                leaderless={
+                    **_find_leaderless(source.describe_topics(self.mirrored, around.timeout_s)),
+                    **_find_leaderless(target.describe_topics(seen.there.done, around.timeout_s)),
+                },
+                unseen=_describe_failures({**seen.source.failed, **seen.there.failed}),
+                refused=_describe_failures(creating.failed),
+                clashes=clashes,
+                default_retention_ms=default_retention_ms,
+            ),
+            around.operator,
+        )
+
+    def of_own(self, own: Sequence[InternalTopicUse]) -> Iterator[CheckFinding]:
+        """Raises as `of_mirrors`."""
+        for maker in dict.fromkeys(each.maker for each in own):
+            wanted = {each.wanted.name: each.wanted for each in own if each.maker is maker}
+            with self._admin(maker) as asked:
+                yield from self._of_maker(maker, asked, wanted)
+
+    def _of_maker(
+        self,
+        maker: FlowClient,
+        asked: Admin,
+        wanted: Mapping[str, ExpectedInternalTopic],
+    ) -> Iterator[CheckFinding]:
+        around, flow = self._around, self._flow
+        tool = around.operator.source if maker.on_source else around.operator.target
+        alias = flow.source if maker.on_source else flow.target
+        described = asked.describe_topics(list(wanted), around.timeout_s)
+        configs = asked.topic_configs(list(described.done), around.timeout_s).done
+        for name, topic in sorted(described.done.items()):
+            entry = configs.get(name, {}).get(_CLEANUP_POLICY_KEY)
+            seen = ObservedInternalTopic(
+                partitions=topic.partitions,
+                cleanup_policy=None if entry is None else entry.value,
+            )
+            yield from internal_topic_check.check_internal_topic(
+                flow.name, wanted[name], seen, tool=tool
+            )
+        missing = {
+            name: wanted[name]
+            for name, error in described.failed.items()
+            if isinstance(error, (TopicMissingError, NotAuthorizedError))
+        }
+        fitting = [
+            each
+            for each in missing.values()
+            if self._fits(alias, each.name, each.replication_factor, each.factor_key)
+        ]
+        creating = self._try_to_create(asked, maker, list(map(_build_new_topic, fitting)))
+        yield from internal_topic_check.report_refused_topics(
+            flow.name, _describe_failures(creating.failed)
+        )
+
+    def of_factors(self) -> Iterator[CheckFinding]:
+        """Of all topics that were looked at before."""
+        yield from replication_factor_check.check_replication_factors(
+            self._flow.name, self._too_many, self._around.brokers
+        )
+
+    def _fits(
+        self, alias: str, topic: str, factor: int | None, key: str, *, internal: bool = True
+    ) -> bool:
+        """Has the cluster as many brokers as the missing topic wants replicas? If not, that is
+        noted. `factor` below 1 or None: as the brokers have it."""
+        cause = None
+        if factor is None or factor < 1:
+            factor = (self.default_factor if alias == self._flow.target else None) or 1
+            cause = replication_factor_check.build_broker_cause(alias)
+        if factor <= self._around.brokers[alias]:
+            return True
+        wanted = MissingTopic(
+            topic=topic,
+            cluster=alias,
+            factor=factor,
+            cause=cause or self._around.causes.cause(key),
+            is_internal=internal,
+        )
+        self._too_many.append(wanted)
+        return False
+
+    def _try_to_create(
+        self, asked: Admin, maker: FlowClient, topics: Sequence[NewTopic]
+    ) -> PerTopicResult[None]:
+        answer = asked.create_topics(topics, self._around.timeout_s, only_try=True)
+        for name in answer.done:
+            self._note(maker, name, allowed=True)
+        for name, error in answer.failed.items():
+            self._note(maker, name, allowed=not isinstance(error, NotAuthorizedError))
+        return answer
+
+    def _note(self, maker: FlowClient, name: str, *, allowed: bool) -> None:
+        resource = ClientResource(client=maker, kind=ResourceKind.TOPIC, name=name)
+        self.tried[resource, "CREATE"] = allowed
+
+    @contextlib.contextmanager
+    def _admin(self, maker: FlowClient) -> Iterator[Admin]:
+        around = self._around
+        if maker is FlowClient.SOURCE_ADMIN:
+            yield around.both.source.admin
+        elif maker is FlowClient.TARGET_ADMIN:
+            yield around.both.target.admin
+        else:
+            made = KafkaAdmin(
+                around.accesses[maker], client_id=client_logins.CHECK_CLIENT_ID, clock=around.clock
+            )
+            with contextlib.closing(made):
+                yield made
+
+
+def _build_new_topic(topic: ExpectedInternalTopic) -> NewTopic:
+    factor = topic.replication_factor
+    return NewTopic(
+        name=topic.name,
+        partitions=topic.partitions or 1,
+        replication_factor=None if factor < 0 else factor,
+        configs=_COMPACTED_CONFIG,
+    )
+
+
+def _find_leaderless(described: PerTopicResult[TopicDescription]) -> dict[str, list[int]]:
+    found = {
+        name: [number for number, leader in enumerate(topic.leaders) if leader is None]
+        for name, topic in described.done.items()
+    }
+    return {name: numbers for name, numbers in found.items() if numbers}
+
+
+def _describe_failures(failed: Mapping[str, ConnectError]) -> dict[str, str]:
+    """But for missing rights, which are told by themselves, and what was made meanwhile."""
+    known = (NotAuthorizedError, TopicExistsError)
+    return {name: str(error) for name, error in failed.items() if not isinstance(error, known)}

@@ -1,0 +1,300 @@
+"""`mm2 offsets`: connects the offset translator to a configured flow, and formats what it returns.
+
+Formats: a table, JSON, and the CSV that `kafka-consumer-groups --reset-offsets --from-file` reads.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from connect_runtime.base.timing import Clock
+from mm2 import text_format
+from mm2.client import translation_outcomes
+from mm2.client.offset_translator import FlowLink
+from mm2.client.translation_outcomes import (
+    Basis,
+    BeyondEnd,
+    Earlier,
+    Exact,
+    GroupPlaces,
+    NotReady,
+    Outcome,
+    Place,
+    TooOld,
+    Unknown,
+)
+from mm2.clusters import cluster_clients, reread_estimate
+from mm2.config import flow_plan, keys
+from mm2.config.flow_plan import FlowPlan, FlowSelection
+from mm2.config.mm2_settings import ClusterSettings, Mm2Settings
+from mm2.kafka.kafka_cluster import KafkaCluster
+from mm2.topics.flow_config import Flow
+
+
+def build_flow_link(settings: Mm2Settings, flow: Flow, *, purpose: str, clock: Clock) -> FlowLink:
+    """`purpose` is the end of our `client.id`. Raises `FatalError` for settings that cannot be
+    honoured."""
+    clients = settings.clients_of(flow)
+
+    def cluster(listing: ClusterSettings, reading: ClusterSettings, alias: str) -> KafkaCluster:
+        return KafkaCluster(
+            cluster_clients.build_client_access(listing, alias),
+            cluster_clients.build_client_access(reading, alias),
+            client_id=f"mm2-{flow.name}-{purpose}",
+            clock=clock,
+        )
+
+    return FlowLink(
+        here=cluster(clients.target_admin, settings.clusters[flow.target], flow.target),
+        there=cluster(clients.source_admin, clients.consumer, flow.source),
+        remote_alias=flow.source,
+        alias=flow.target,
+        policy=flow.policy,
+        syncs_on_source=_are_syncs_on_source(settings, flow),
+    )
+
+
+def _are_syncs_on_source(settings: Mm2Settings, flow: Flow) -> bool:
+    return (
+        load_flow_plan(settings, flow).source.get(keys.SYNCS_TOPIC_LOCATION, "source") != "target"
+    )
+
+
+def load_flow_plan(settings: Mm2Settings, flow: Flow) -> FlowPlan:
+    """What the flow runs with. Raises as `flow_plan.plan_flows`."""
+    choice = FlowSelection(names=(flow.name,))
+    (found,) = flow_plan.plan_flows(settings, choice, environment=os.environ)
+    return found
+
+
+TRANSLATION_JSON_VERSION = 1
+_TRANSLATION_COLUMNS = (
+    "TOPIC",
+    "PARTITION",
+    "OFFSET",
+    "BASIS",
+    "TOPIC-THERE",
+    "GOES-ON-AT",
+    "READ-AGAIN",
+    "OUTCOME",
+)
+_GROUP_COLUMN = "GROUP"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranslationResult:
+    """What was asked from the cluster `origin` to `destination`, at `at_ms`: of groups, or of
+    single places (`groups` None). `silent`: why the flow's source did not answer, "" where it
+    did."""
+
+    at_ms: int
+    flow: str
+    origin: str
+    destination: str
+    groups: tuple[GroupPlaces, ...] | None = None
+    places: tuple[Place, ...] = ()
+    silent: str = ""
+
+    @property
+    def rows(self) -> list[tuple[str, Place]]:
+        """Every place with its group, "" where it has none."""
+        if self.groups is None:
+            return [("", each) for each in self.places]
+        return [(group.group, each) for group in self.groups for each in group.places]
+
+    @property
+    def whole(self) -> bool:
+        """Is there a place to go on from for everything that was asked?"""
+        empty = any(not group.places for group in self.groups or ())
+        found = [translation_outcomes.offset_there(place.outcome) for _, place in self.rows]
+        return not empty and None not in found
+
+
+def format_translation(answer: TranslationResult) -> Iterator[str]:
+    """A table, and what has to be said of it."""
+    head = _TRANSLATION_COLUMNS if answer.groups is None else (_GROUP_COLUMN, *_TRANSLATION_COLUMNS)
+    rows = [
+        _build_cells(place, answer)
+        if answer.groups is None
+        else (group, *_build_cells(place, answer))
+        for group, place in answer.rows
+    ]
+    yield from text_format.format_columns(head, rows)
+    yield from format_notes(answer)
+
+
+def format_notes(answer: TranslationResult) -> Iterator[str]:
+    """What a table or file does not say: groups without positions, and where positions are
+    from."""
+    for group in answer.groups or ():
+        if not group.places:
+            yield f"group {group.group} has no offsets on {answer.origin}"
+        if group.basis is Basis.CHECKPOINT:
+            why = f": {group.silent}" if group.silent else ""
+            yield (
+                f"group {group.group}: these are the offsets of its last checkpoints, for "
+                f"{answer.origin} did not answer{why}. What it read since is read again: how many "
+                "records is unknown"
+            )
+    for place in answer.places:
+        if answer.silent and isinstance(place.outcome, NotReady):
+            yield (
+                f"{place.partition}: whether offset {place.offset} is beyond the log end is "
+                f"unknown, for {answer.origin} did not answer: {answer.silent}"
+            )
+        if place.basis is Basis.TIME_THERE:
+            yield (
+                f"{place.partition}: {answer.origin} did not answer, so this is where the time "
+                f"begins on {answer.destination}"
+            )
+
+
+def translation_to_csv(answer: TranslationResult) -> str:
+    """What `kafka-consumer-groups --reset-offsets --from-file` reads: topic, partition and offset,
+    with the group in front where several were asked of. What has no place to go on from is left
+    out, as are groups with control characters in their names; `list_omitted` reports both."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    several = len(answer.groups or ()) > 1
+    for group, place in answer.rows:
+        offset = translation_outcomes.offset_there(place.outcome)
+        if offset is not None and group.isprintable():
+            there = place.outcome.partition
+            row = (there.topic, there.partition, offset)
+            writer.writerow((group, *row) if several else row)
+    return out.getvalue()
+
+
+def list_omitted(answer: TranslationResult) -> Iterator[str]:
+    """A line for each place that `translation_to_csv` has not."""
+    for group, place in answer.rows:
+        if not group.isprintable():
+            yield f"left out: group {group}, {place.partition}: read its name with --json"
+        elif translation_outcomes.offset_there(place.outcome) is None:
+            whose = f"group {group}, " if group else ""
+            yield f"left out: {whose}{place.partition}: {_describe_outcome(place.outcome)}"
+
+
+def translation_to_json(answer: TranslationResult) -> dict[str, Any]:
+    """For programs; `version` says how it reads."""
+    found: dict[str, Any] = {
+        "version": TRANSLATION_JSON_VERSION,
+        "flow": answer.flow,
+        "from": answer.origin,
+        "to": answer.destination,
+        "at_ms": answer.at_ms,
+    }
+    if answer.groups is None:
+        return {**found, "places": _positions_to_json(answer.places)}
+    groups = [
+        {
+            "group": each.group,
+            "basis": each.basis.value,
+            "silent": each.silent,
+            "places": _positions_to_json(each.places),
+        }
+        for each in answer.groups
+    ]
+    return {**found, "groups": groups}
+
+
+def _positions_to_json(places: Sequence[Place]) -> list[dict[str, Any]]:
+    return [
+        {
+            "topic": place.partition.topic,
+            "partition": place.partition.partition,
+            "offset": place.offset,
+            "basis": place.basis.value,
+            "checkpointed_ms": place.written_ms,
+            "metadata": place.metadata,
+            "outcome": _OUTCOME_NAMES[type(place.outcome)].replace(" ", "-"),
+            "topic_there": place.outcome.partition.topic,
+            "goes_on_at": translation_outcomes.offset_there(place.outcome),
+            "read_again_max": _get_reread_bound(place.outcome),
+            "log_end": place.outcome.end if isinstance(place.outcome, BeyondEnd) else None,
+            "why": _get_reason(place.outcome),
+        }
+        for place in places
+    ]
+
+
+def _build_cells(place: Place, answer: TranslationResult) -> tuple[str, ...]:
+    there = translation_outcomes.offset_there(place.outcome)
+    again = _get_reread_bound(place.outcome)
+    return (
+        place.partition.topic,
+        str(place.partition.partition),
+        text_format.UNKNOWN_NUMBER if place.offset is None else str(place.offset),
+        _format_basis(place, answer),
+        place.outcome.partition.topic,
+        text_format.UNKNOWN_NUMBER if there is None else str(there),
+        _format_reread(place.outcome, again),
+        _describe_outcome(place.outcome),
+    )
+
+
+def _format_basis(place: Place, answer: TranslationResult) -> str:
+    match place.basis:
+        case Basis.COMMITTED:
+            return "committed"
+        case Basis.CHECKPOINT:
+            written_ms = place.written_ms
+            age = (
+                ""
+                if written_ms is None
+                else f", {reread_estimate.format_age(answer.at_ms - written_ms)} old"
+            )
+            return f"checkpoint{age}"
+        case Basis.OFFSET:
+            return "as given"
+        case Basis.TIME:
+            return f"time on {answer.origin}"
+        case Basis.TIME_THERE:
+            return f"time on {answer.destination}"
+
+
+def _format_reread(outcome: Outcome, again: int | None) -> str:
+    if again is not None:
+        return str(again)
+    return (
+        text_format.UNKNOWN_NUMBER
+        if translation_outcomes.offset_there(outcome) is None
+        else "unknown"
+    )
+
+
+_OUTCOME_NAMES: dict[type[Outcome], str] = {
+    Exact: "exact",
+    Earlier: "earlier",
+    NotReady: "not ready",
+    TooOld: "too old",
+    Unknown: "unknown",
+    BeyondEnd: "beyond the log end",
+}
+
+
+def _describe_outcome(outcome: Outcome) -> str:
+    if isinstance(outcome, BeyondEnd):
+        return f"{_OUTCOME_NAMES[type(outcome)]} ({outcome.end})"
+    why = _get_reason(outcome)
+    return _OUTCOME_NAMES[type(outcome)] + (f": {why}" if why else "")
+
+
+def _get_reason(outcome: Outcome) -> str:
+    return outcome.why if isinstance(outcome, Unknown) else ""
+
+
+def _get_reread_bound(outcome: Outcome) -> int | None:
+    """At most so many records are read again; None: nobody knows."""
+    match outcome:
+        case Exact():
+            return 0
+        case Earlier() | NotReady():
+            return outcome.again_max
+        case TooOld() | Unknown() | BeyondEnd():
+            return None

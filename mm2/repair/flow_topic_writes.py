@@ -1,0 +1,70 @@
+"""Appends the records of repair commands to a flow's own topics, and waits until they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from connect_runtime.base.errors import ConnectError, RetriableError
+from connect_runtime.base.timing import Clock, Deadline
+from mm2.connectors.flow_ledger import FlowLedger
+from mm2.formats import offset_map_records
+from mm2.kafka.client_interfaces import FlowLogFullError
+from mm2.offsets.map_rebuild import MapRecord
+from mm2.replication.recovery_instructions import FlowLogItem
+
+STORE_TIMEOUT_S = 60.0
+_STORE_POLL_INTERVAL_S = 0.5
+
+
+def append_map_records(
+    ledger: FlowLedger,
+    records: Sequence[MapRecord],
+    *,
+    clock: Clock,
+) -> None:
+    """In order, the last of them once all before it are stored: it is what others go by.
+
+    Raises `RetriableError` when that takes longer than `STORE_TIMEOUT_S`, and what the cluster
+    answers."""
+    items = [
+        FlowLogItem(
+            key=offset_map_records.encode_key(key), value=offset_map_records.encode_value(value)
+        )
+        for key, value in records
+    ]
+    append_items(ledger, items[:-1], clock=clock)
+    append_items(ledger, items[-1:], clock=clock)
+
+
+def append_items(
+    ledger: FlowLedger,
+    items: Sequence[FlowLogItem],
+    *,
+    clock: Clock,
+) -> None:
+    """Until the target has acknowledged all of them. Raises as `append_map_records`."""
+    end = Deadline.after(STORE_TIMEOUT_S, now_s=clock.now_s())
+    failed: list[ConnectError] = []
+    stored = [0]
+
+    def recorded(error: ConnectError | None) -> None:
+        if error is not None:
+            failed.append(error)
+        stored[0] += 1
+
+    def turn() -> None:
+        if end.passed(clock.now_s()):
+            raise RetriableError(f"not acknowledged by the target within {STORE_TIMEOUT_S:g} s")
+        ledger.work(_STORE_POLL_INTERVAL_S)
+
+    for item in items:
+        while not failed:
+            try:
+                ledger.append(item, on_recorded=recorded)
+                break
+            except FlowLogFullError:
+                turn()
+    while stored[0] < len(items) and not failed:
+        turn()
+    if failed:
+        raise failed[0]

@@ -1,0 +1,584 @@
+"""`mm2 offsets rebuild`: rebuilds a flow's offset map from the source and the target log.
+
+If the map of a partition is lost, nothing may be replicated meanwhile: the flow has to be stopped,
+and each partition is fenced under its own transactional id before its mirror is read. The next
+owner finds the resume point and matches what follows it. What others replicated before the first
+era is stored with a lower owner order than every owner has, so a running flow is not affected.
+The logs are compared on an engine: Spark, or threads of this process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from connect_runtime.api import config_types
+from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.base.timing import Clock, Deadline
+from mm2 import text_format
+from mm2.clusters import connect_group
+from mm2.clusters.flow_pair import FlowPair
+from mm2.config.engine_config import EngineSettings
+from mm2.connectors.flow_ledger import FlowLedger
+from mm2.connectors.partition_setup import PartitionSetupBuilder
+from mm2.copier import (
+    control_messages,
+    control_server,
+    data_plane,
+    log_compare_messages,
+    log_compare_process,
+)
+from mm2.copier.blocking_client import BlockingClient
+from mm2.copier.control_messages import ConfigureCopy
+from mm2.copier.control_server import ChannelInbox, TaskChannel
+from mm2.copier.data_plane import DataPlane
+from mm2.copier.engine import CopyHandle, CopyJob, CopyState
+from mm2.copier.log_compare_messages import (
+    LogCompareRange,
+    LogCompareRequest,
+    LogCompareResult,
+    LogCompareResultDecoder,
+)
+from mm2.copier.partition_fencer import BrokerRefusal, PartitionFencer
+from mm2.formats.offset_map_records import Era, EraKey
+from mm2.offsets import map_rebuild
+from mm2.offsets.map_rebuild import FencingOwner, MapRecord, RebuildPlan, RebuildScope
+from mm2.offsets.offset_map import OffsetMap
+from mm2.repair import flow_topic_writes
+from mm2.replication import outbound_batches, record_transforms
+from mm2.replication.setup import PartitionSetup
+
+MAX_COMPARE_TASKS = 8
+_COMPARE_POLL_INTERVAL_S = 1.0
+_COMPARE_CLOSE_TIMEOUT_S = 5.0
+
+OnCompared = Callable[[LogCompareResult], None]
+
+
+def compare_logs(
+    asked: Sequence[LogCompareRange],
+    settings: ConfigureCopy,
+    on: EngineSettings,
+    *,
+    clock: Clock,
+    timeout_s: float,
+    memory_bytes: int,
+    all_differ: bool,
+    done: OnCompared,
+) -> None:
+    """In so much memory, of all processes together; `all_differ` as in `matching.match`. `done` is
+    told of each partition as soon as it is compared. `settings` say how to reach both clusters,
+    and have a setup for each partition.
+
+    Raises `RetriableError` when time is up, and `FatalError` where the engine, or a task of it,
+    fails.
+    """
+    plane = data_plane.acquire(on, clock)
+    comparing = _LogComparison(plane, settings, clock=clock, done=done)
+    try:
+        shares = [asked[at::MAX_COMPARE_TASKS] for at in range(min(MAX_COMPARE_TASKS, len(asked)))]
+        for number, share in enumerate(shares):
+            asking = LogCompareRequest(
+                bounds=tuple(share),
+                memory_bytes=memory_bytes // len(shares),
+                all_differ=all_differ,
+            )
+            comparing.start(number, asking)
+        comparing.await_all(Deadline.after(timeout_s, now_s=clock.now_s()))
+    finally:
+        comparing.close()
+        plane.release()
+        data_plane.close(_COMPARE_CLOSE_TIMEOUT_S)
+
+
+class _LogComparison:
+    """Its tasks; `_left` are those that have not told all yet."""
+
+    def __init__(
+        self,
+        plane: DataPlane,
+        settings: ConfigureCopy,
+        *,
+        clock: Clock,
+        done: OnCompared,
+    ) -> None:
+        self._plane = plane
+        self._settings = settings
+        self._clock = clock
+        self._done = done
+        self._inbox = ChannelInbox()
+        self._left: dict[str, tuple[TaskChannel, CopyHandle]] = {}
+        self._answers: dict[str, LogCompareResultDecoder] = {}
+
+    def start(self, number: int, asked: LogCompareRequest) -> None:
+        wanted = {(each.partition.topic, each.partition.partition) for each in asked.bounds}
+        settings = dataclasses.replace(
+            self._settings,
+            task=number,
+            partitions=tuple(
+                each for each in self._settings.partitions if (each.topic, each.partition) in wanted
+            ),
+        )
+        name = f"{settings.flow} match {number}"
+        channel = self._plane.server.open(name, inbox=self._inbox)
+        channel.send(control_messages.encode_configure(settings))
+        channel.send(log_compare_messages.encode_request(asked))
+        job = CopyJob(
+            flow=f"{settings.flow} match",
+            index=number,
+            address=str(self._plane.server.address),
+            token=channel.token,
+            entry=log_compare_process.LOG_COMPARE_ENTRY,
+        )
+        self._left[name] = (channel, self._plane.engine.start(job))
+        self._answers[name] = LogCompareResultDecoder()
+
+    def await_all(self, end: Deadline) -> None:
+        while self._left:
+            taken = self._inbox.take(_COMPARE_POLL_INTERVAL_S)
+            if taken is not None:
+                self._receive(*taken)
+            elif self._plane.failure:
+                raise FatalError(self._plane.failure)
+            else:
+                self._look()
+            if end.passed(self._clock.now_s()):
+                raise RetriableError(f"comparing {self._settings.flow}: time is up")
+
+    def close(self) -> None:
+        for channel, handle in self._left.values():
+            channel.close()
+            handle.cancel()
+        self._left.clear()
+
+    def _receive(self, channel: TaskChannel, message: dict[str, object]) -> None:
+        name = channel.name
+        if name not in self._left:
+            return
+        if message["type"] == "ended":
+            del self._left[name]
+            channel.close()
+        elif message["type"] == control_server.CLOSED_MESSAGE_TYPE:
+            _, handle = self._left.pop(name)
+            raise FatalError(f"{name} ended: {handle.error or message['reason']}")
+        else:
+            found = self._answers[name].add(message)
+            if found is not None:
+                self._done(found)
+
+    def _look(self) -> None:
+        """What ended before it came: of the others their channels tell."""
+        for name, (channel, handle) in self._left.items():
+            if handle.state is CopyState.ENDED and channel.peer is None:
+                raise FatalError(f"{name} ended: {handle.error or 'it told nothing'}")
+
+
+def fence_mirror_writers(place: PartitionFencer) -> FencingOwner | str:
+    """Who locked them out, and where the marker stands; or why that did not succeed.
+
+    Raises `ConnectError` where nobody answers.
+    """
+    locked = place.lock_out()
+    if locked is None:
+        return "our marker did not become readable"
+    if isinstance(locked, BrokerRefusal):
+        return f"its writers cannot be locked out: {locked}"
+    return FencingOwner(
+        producer_id=locked.owner.id,
+        epoch=locked.owner.epoch,
+        marker=locked.marker,
+        leader_epoch=locked.leader_epoch,
+    )
+
+
+REQUEST_TIMEOUT_S = 60.0
+_ACQUIRED_MEANWHILE = "somebody has taken it meanwhile"
+_MIRROR_RECORDS_DELETED = (
+    "all that was replicated is deleted from the mirror topic, and with it how far that was: say "
+    "where to begin with mm2 topic reset FLOW TOPIC --from"
+)
+
+_NO_MATCH = "nothing on the mirror is known to be from the source"
+_NO_CERTAIN_MATCH = (
+    f"{_NO_MATCH}: it may hold copies of equal records that the source has lost. If no two records "
+    "of the topic were ever alike in time, key, value and headers, say --all-differ"
+)
+
+
+class FlowRunsError(FatalError):
+    """What is lost cannot be made anew while somebody copies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuiltPartition:
+    """What became of one partition. `compared` None: its logs were not compared. `stored` counts
+    records of the map; `why`: why there are none, "" where there is nothing to say."""
+
+    partition: TopicPartition
+    kind: RebuildScope | None
+    compared: LogCompareResult | None = None
+    stored: int = 0
+    why: str = ""
+
+    @property
+    def is_well(self) -> bool:
+        """Is all known of it now that can be?"""
+        return self.kind is not None and not self.why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuildContext:
+    """`reaching` says how the processes that compare reach the clusters, `worker_props` which group
+    runs the flow. `questions` connects to the target. `opposite` gives, by its mirror's partition,
+    the producers of a flow back that keeps names. `memory_bytes` are for all that compare;
+    `all_differ` as in `matching.match`."""
+
+    both: FlowPair
+    ledger: FlowLedger
+    questions: Callable[[], BlockingClient]
+    reaching: ConfigureCopy
+    worker_props: Mapping[str, str] = field(repr=False)
+    engine: EngineSettings = field(repr=False)
+    opposite: Callable[[], OffsetMap]
+    clock: Clock
+    pause: Callable[[float], bool]
+    tell: Callable[[str], None]
+    timeout_s: float
+    memory_bytes: int
+    all_differ: bool
+
+
+class MapRebuild:
+    """One run. `found` has every partition that was asked for."""
+
+    def __init__(self, tools: RebuildContext, *, writes: bool) -> None:
+        """Not `writes`: nothing is fenced, and nothing stored."""
+        self._tools = tools
+        self._writes = writes
+        self._end = Deadline.after(tools.timeout_s, now_s=tools.clock.now_s())
+        self._setups: dict[TopicPartition, PartitionSetup] = {}
+        self._kinds: dict[TopicPartition, RebuildPlan] = {}
+        self._fences: dict[TopicPartition, FencingOwner] = {}
+        self._deleted: set[TopicPartition] = set()
+        self.found: dict[TopicPartition, RebuiltPartition] = {}
+
+    def run(self, topics: Collection[str]) -> None:
+        """`topics` empty: all that the flow mirrors. Raises `FlowRunsError`, and `RetriableError`
+        or `FatalError` where a cluster does not answer, or refuses us."""
+        tools = self._tools
+        tools.ledger.open(REQUEST_TIMEOUT_S)
+        known = tools.ledger.catch_up(REQUEST_TIMEOUT_S)
+        for unread in known.unreadable():
+            raise FatalError(
+                unread.describe(topic="the flow's offset map", flow=tools.reaching.flow)
+            )
+        self._look(topics)
+        for each in sorted(self._setups):
+            wanted = map_rebuild.plan_rebuild(known.partition(each))
+            self._kinds[each] = wanted
+            why = wanted.kind.value if wanted.kind is RebuildScope.UNTAKEN else ""
+            self.found[each] = RebuiltPartition(partition=each, kind=wanted.kind, why=why)
+        due = [each for each, wanted in self._kinds.items() if wanted.is_due]
+        lost = [each for each in due if self._kinds[each].kind is RebuildScope.LOST]
+        if lost and self._writes:
+            self._must_rest()
+        bounds = self._bounds(due)
+        if bounds:
+            partitions = tuple(self._setups[each.partition] for each in bounds)
+            self._compare(bounds, partitions)
+
+    def _look(self, topics: Collection[str]) -> None:
+        tools = self._tools
+        both, flow = tools.both, tools.both.flow
+        listed = both.source.admin.list_topics(REQUEST_TIMEOUT_S)
+        wanted = {each for each in topics or listed if flow.should_replicate_topic(each)}
+        described = both.source.admin.describe_topics(wanted, REQUEST_TIMEOUT_S)
+        failure = described.first_failure()
+        if failure is not None:
+            raise failure
+        asked = [
+            TopicPartition(name, number)
+            for name, topic in described.done.items()
+            for number in range(topic.partitions)
+        ]
+        looking = PartitionSetupBuilder(
+            flow, source=both.source.admin, target=both.target.admin, now=tools.clock
+        )
+        plan = looking.look(asked, REQUEST_TIMEOUT_S, pause=tools.pause)
+        self._setups = {
+            TopicPartition(each.topic, each.partition): each for each in plan.partitions
+        }
+        for each in plan.findings:
+            self.found[each.partition] = RebuiltPartition(
+                partition=each.partition, kind=None, why=each.message
+            )
+
+    def _must_rest(self) -> None:
+        tools = self._tools
+        seen = connect_group.read_connect_group(
+            tools.both.target, tools.worker_props, clock=tools.clock, timeout_s=REQUEST_TIMEOUT_S
+        )
+        if seen.hosts is None:
+            raise RetriableError(
+                f"whether anybody runs flow {tools.both.flow.name} is not told by "
+                f"{tools.both.flow.target}: what is lost of its map is not made anew. Try again"
+            )
+        if seen.hosts:
+            raise FlowRunsError(
+                f"flow {tools.both.flow.name} is run by {', '.join(sorted(seen.hosts))}: what is "
+                "lost of its map cannot be made anew while it copies. Stop its mm2 run first"
+            )
+
+    def _bounds(self, due: Collection[TopicPartition]) -> list[LogCompareRange]:
+        """Those that are lost are fenced first: what stands before the marker is final. Then the
+        source's ends are noted, and only then who wrote for a flow back: nobody writes a record
+        there before that producer stands in its map."""
+        target_to = self._fenced(due)
+        ends = self._tools.both.source.logs.ends(list(target_to), REQUEST_TIMEOUT_S)
+        for each, error in ends.failed.items():
+            self._leave(each, f"its end on the source is not known: {error}")
+        back = self._back(ends.done)
+        return [
+            LogCompareRange(
+                partition=each,
+                source_to=self._source_to(each, ends.done[each].end),
+                target_to=target_to[each],
+                opposite=self._opposite(each, back),
+            )
+            for each in sorted(ends.done)
+        ]
+
+    def _source_to(self, partition: TopicPartition, end: int) -> int:
+        wanted = self._kinds[partition].source_to
+        return end if wanted < 0 else wanted
+
+    def _fenced(self, due: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Up to where the mirror of each is compared; of those left out `found` says why."""
+        found = {}
+        with self._tools.questions() as questions:
+            for each in sorted(due):
+                try:
+                    target_to = self._target_to(each, self._place(each, questions))
+                except ConnectError as error:
+                    self._leave(each, f"its mirror cannot be asked: {error}")
+                    continue
+                if target_to is not None:
+                    found[each] = target_to
+        return found
+
+    def _target_to(self, partition: TopicPartition, place: PartitionFencer) -> int | None:
+        """None: nothing is there that could be compared, or nobody can be locked out."""
+        wanted = self._kinds[partition]
+        if wanted.kind is not RebuildScope.LOST:
+            return wanted.target_to
+        if place.start() > 0:
+            self._deleted.add(partition)
+        if not self._writes:
+            return wanted.target_to
+        if place.end() == 0:
+            self.found[partition] = RebuiltPartition(partition=partition, kind=RebuildScope.EMPTY)
+            return None
+        by = fence_mirror_writers(place)
+        if isinstance(by, str):
+            self._leave(partition, by)
+            return None
+        self._fences[partition] = by
+        return by.marker
+
+    def _back(self, asked: Collection[TopicPartition]) -> OffsetMap | None:
+        """The map of a flow back that keeps names, where any has one."""
+        if any(self._setups[each].opposite_map for each in asked):
+            return self._tools.opposite()
+        return None
+
+    def _opposite(self, partition: TopicPartition, back: OffsetMap | None) -> frozenset[int]:
+        where = self._setups[partition]
+        if back is None or not where.opposite_map:
+            return frozenset()
+        mirror = TopicPartition(where.remote_topic, where.partition)
+        return frozenset(back.partition(mirror).producers)
+
+    def _place(self, partition: TopicPartition, questions: BlockingClient) -> PartitionFencer:
+        """Its mirror."""
+        where = self._setups[partition]
+        return PartitionFencer(
+            questions,
+            TopicPartition(where.remote_topic, where.partition),
+            transactional_id=where.transactional_id,
+            clock=self._tools.clock,
+        )
+
+    def _leave(self, partition: TopicPartition, why: str) -> None:
+        kind = self._kinds[partition].kind
+        self.found[partition] = RebuiltPartition(partition=partition, kind=kind, why=why)
+
+    def _compare(
+        self,
+        bounds: list[LogCompareRange],
+        partitions: tuple[PartitionSetup, ...],
+    ) -> None:
+        tools = self._tools
+        compare_logs(
+            bounds,
+            ConfigureCopy(
+                flow=tools.reaching.flow,
+                task=0,
+                owner=tools.reaching.owner,
+                source=tools.reaching.source,
+                target=tools.reaching.target,
+                partitions=partitions,
+                budget_bytes=0,
+                transforms=tools.reaching.transforms,
+            ),
+            tools.engine,
+            clock=tools.clock,
+            timeout_s=self._end.left_s(tools.clock.now_s()),
+            memory_bytes=tools.memory_bytes,
+            all_differ=tools.all_differ,
+            done=self._compared,
+        )
+
+    def _compared(self, compared: LogCompareResult) -> None:
+        partition = compared.partition
+        kind = self._kinds[partition].kind
+        why = compared.why
+        if compared.matched is None and not why:
+            if compared.target == 0 and partition in self._deleted:
+                why = _MIRROR_RECORDS_DELETED
+            elif compared.target == 0:
+                kind = RebuildScope.EMPTY
+            else:
+                why = _NO_CERTAIN_MATCH if not self._tools.all_differ else _NO_MATCH
+        stored = 0
+        if compared.matched is not None and self._writes:
+            stored, why = self._store(partition, kind, compared)
+        self.found[partition] = RebuiltPartition(
+            partition=partition, kind=kind, compared=compared, stored=stored, why=why
+        )
+        self._tools.tell(f"{partition}: compared")
+
+    def _store(
+        self,
+        partition: TopicPartition,
+        kind: RebuildScope,
+        compared: LogCompareResult,
+    ) -> tuple[int, str]:
+        assert compared.matched is not None
+        known = self._tools.ledger.catch_up(REQUEST_TIMEOUT_S).partition(partition)
+        if map_rebuild.plan_rebuild(known) != self._kinds[partition]:
+            return 0, _ACQUIRED_MEANWHILE
+        where = self._setups[partition]
+        era = Era(
+            source_cluster=where.source_cluster,
+            target_cluster=where.target_cluster,
+            source_topic_id=where.source_topic_id,
+            target_topic_id=where.target_topic_id,
+            first_source=compared.matched.first_source,
+            first_target=compared.matched.first_target,
+            filter_hash=self._filter_hash(where),
+            reason=map_rebuild.REBUILD_REASON,
+        )
+        if kind is RebuildScope.LOST:
+            self._must_rest()
+            by = self._fences[partition]
+            records = map_rebuild.rebuild_lost_map(partition, compared.matched, era, by=by)
+        else:
+            records = map_rebuild.rebuild_first_era(partition, compared.matched, era)
+        flow_topic_writes.append_map_records(self._tools.ledger, records, clock=self._tools.clock)
+        return len(records), "" if self._stands(partition, records) else _ACQUIRED_MEANWHILE
+
+    def _stands(self, partition: TopicPartition, records: list[MapRecord]) -> bool:
+        """Is our era in the map, as we wrote it, and nobody newer than our anchor?"""
+        known = self._tools.ledger.catch_up(REQUEST_TIMEOUT_S).partition(partition)
+        last, _ = records[-1]
+        newest = known.anchor is not None and known.anchor.key == last
+        return all(
+            known.begun.get(key) == value for key, value in records if isinstance(key, EraKey)
+        ) and (newest or isinstance(last, EraKey))
+
+    def _filter_hash(self, where: PartitionSetup) -> int:
+        chain = record_transforms.create_chain(
+            self._tools.reaching.transforms, load=config_types.load_class
+        )
+        if chain is None:
+            return 0
+        try:
+            return outbound_batches.hash_transform(chain.of(where))
+        finally:
+            chain.close()
+
+
+REBUILD_JSON_VERSION = 1
+_REBUILD_COLUMNS = (
+    "TOPIC",
+    "PARTITION",
+    "MADE-ANEW",
+    "SOURCE-RECORDS",
+    "MIRROR-RECORDS",
+    "MATCHED",
+    "UNSURE",
+    "BEHIND",
+    "STORED",
+    "WHY",
+)
+
+
+def format_rebuild(found: Sequence[RebuiltPartition]) -> Iterator[str]:
+    """A table, in order of partitions. UNSURE are source offsets of which a bound alone is known,
+    BEHIND records of the mirror behind the last that was matched."""
+    yield from text_format.format_columns(
+        _REBUILD_COLUMNS, [_build_cells(each) for each in _sort_by_partition(found)]
+    )
+
+
+def _sort_by_partition(found: Sequence[RebuiltPartition]) -> list[RebuiltPartition]:
+    return sorted(found, key=lambda each: each.partition)
+
+
+def _build_cells(each: RebuiltPartition) -> tuple[str, ...]:
+    compared = each.compared
+    matched = None if compared is None else compared.matched
+    return (
+        each.partition.topic,
+        str(each.partition.partition),
+        text_format.UNKNOWN_NUMBER if each.kind is None else each.kind.value.split(":")[0],
+        text_format.format_count(None if compared is None else compared.source),
+        text_format.format_count(None if compared is None else compared.target),
+        text_format.format_count(None if matched is None else matched.matched),
+        text_format.format_count(None if matched is None else matched.unsure),
+        text_format.format_count(None if matched is None else matched.tail),
+        text_format.format_count(each.stored),
+        each.why or text_format.UNKNOWN_NUMBER,
+    )
+
+
+def rebuild_to_json(flow: str, found: Sequence[RebuiltPartition]) -> dict[str, Any]:
+    """`version` says how it reads."""
+    return {
+        "version": REBUILD_JSON_VERSION,
+        "flow": flow,
+        "partitions": [_partition_to_json(each) for each in _sort_by_partition(found)],
+    }
+
+
+def _partition_to_json(each: RebuiltPartition) -> dict[str, Any]:
+    compared = each.compared
+    matched = None if compared is None else compared.matched
+    return {
+        "topic": each.partition.topic,
+        "partition": each.partition.partition,
+        "made_anew": None if each.kind is None else each.kind.name.lower(),
+        "source_records": None if compared is None else compared.source,
+        "mirror_records": None if compared is None else compared.target,
+        "first_source_offset": None if matched is None else matched.first_source,
+        "first_mirror_offset": None if matched is None else matched.first_target,
+        "through": None if matched is None else matched.through,
+        "matched": None if matched is None else matched.matched,
+        "unsure": None if matched is None else matched.unsure,
+        "behind": None if matched is None else matched.tail,
+        "stored": each.stored,
+        "why": each.why,
+    }

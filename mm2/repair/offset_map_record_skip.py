@@ -1,0 +1,164 @@
+"""`mm2 offsets skip`: replaces an unreadable record of the offset map, and records an incident."""
+
+from __future__ import annotations
+
+from connect_runtime.base.errors import FatalError, RetriableError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.base.timing import Clock
+from mm2.connectors.flow_ledger import FlowLedger
+from mm2.formats import incident_records, offset_map_records
+from mm2.formats.incident_records import Incident, IncidentKind
+from mm2.formats.offset_map_records import (
+    EraKey,
+    MapKey,
+    MapProducer,
+    MapProducerKey,
+    MapSegmentKey,
+    MapValue,
+    NewEraRequest,
+    NewEraRequestKey,
+)
+from mm2.offsets.offset_map import OffsetMap, UnreadableMapRecord
+from mm2.repair import flow_topic_writes
+from mm2.replication.recovery_instructions import FlowLogItem
+from mm2.topics import naming
+from mm2.topics.flow_config import Flow
+
+READ_TIMEOUT_S = 30.0
+
+
+class NothingToSkipError(FatalError):
+    """The record can be read, was replaced already, or does not exist; or `--from` is missing, or
+    given although the record is not that of an era. Nothing was changed."""
+
+
+def skip_record(
+    ledger: FlowLedger,
+    flow: Flow,
+    offset: int,
+    *,
+    position: str | None = None,
+    clock: Clock,
+) -> UnreadableMapRecord:
+    """Write the receipt, then replace the record; return what was skipped. The ledger is not open
+    yet. `position`, required for an era, is where its partition begins again.
+
+    Raises `NothingToSkipError`, and `RetriableError` or `FatalError` as the ledger.
+    """
+    topic = naming.offset_map_topic(flow.source)
+    ledger.open(READ_TIMEOUT_S)
+    found = _find_unreadable(ledger, flow, offset)
+    if found.is_era and position is None:
+        raise NothingToSkipError(
+            f"{topic} of cluster {flow.target}: the record at offset {offset} is that of an era, "
+            f"without which {found.partition} can only begin again: add --from, for example "
+            "--from earliest. Nothing was changed"
+        )
+    if position is not None and not found.is_era:
+        raise NothingToSkipError(
+            f"{topic} of cluster {flow.target}: the record at offset {offset} is not that of an "
+            "era, so nothing begins again: leave --from out. Nothing was changed"
+        )
+    statement = _build_incident(found, flow, position, clock=clock)
+    flow_topic_writes.append_items(ledger, [statement], clock=clock)
+    # As late as can be: another writer may have replaced the record since.
+    try:
+        _find_unreadable(ledger, flow, offset)
+    except NothingToSkipError:
+        undone = FlowLogItem(key=statement.key, value=None, receipt=True)
+        flow_topic_writes.append_items(ledger, [undone], clock=clock)
+        raise
+    for item in _build_replacement(found, ledger.catch_up(READ_TIMEOUT_S), position):
+        flow_topic_writes.append_items(ledger, [item], clock=clock)
+    if any(each.key == found.key for each in ledger.catch_up(READ_TIMEOUT_S).unreadable()):
+        raise RetriableError(
+            f"{topic}: the tombstone for offset {offset} was acknowledged but could not be read "
+            "back: run the command again"
+        )
+    return found
+
+
+def _find_unreadable(ledger: FlowLedger, flow: Flow, offset: int) -> UnreadableMapRecord:
+    """Read to the end, and find the record among those that are unreadable."""
+    unreadable = ledger.catch_up(READ_TIMEOUT_S).unreadable()
+    found = next((each for each in unreadable if each.offset == offset), None)
+    if found is None:
+        offsets = ", ".join(str(each.offset) for each in unreadable)
+        there = f"unreadable records are at offsets {offsets}" if offsets else "none is unreadable"
+        raise NothingToSkipError(
+            f"{naming.offset_map_topic(flow.source)} of cluster {flow.target}: the record at "
+            "offset "
+            f"{offset} is readable, was replaced or does not exist; {there}. Nothing was changed"
+        )
+    return found
+
+
+def _build_incident(
+    found: UnreadableMapRecord, flow: Flow, position: str | None, *, clock: Clock
+) -> FlowLogItem:
+    topic = naming.offset_map_topic(flow.source)
+    about = found.partition or TopicPartition(topic, 0)
+    again = "" if position is None else f"; the partition begins again from {position}"
+    key, value = incident_records.encode(
+        Incident(
+            topic=about.topic,
+            partition=about.partition,
+            id=f"{IncidentKind.MAP_RECORD_SKIPPED.value}-{found.offset}",
+            kind=IncidentKind.MAP_RECORD_SKIPPED,
+            flow=flow.name,
+            at_ms=clock.wall_ms(),
+            detail=(
+                f"{topic}, offset {found.offset}, {_name_record_kind(found)}: {found.why}; "
+                f"key {found.key.hex()}{again}"
+            ),
+        )
+    )
+    return FlowLogItem(key=key, value=value, receipt=True)
+
+
+def _name_record_kind(found: UnreadableMapRecord) -> str:
+    match found.known_key:
+        case EraKey(era=number):
+            return f"era {number}"
+        case MapProducerKey(producer_id=number):
+            return f"producer id {number}"
+        case MapSegmentKey():
+            return "a segment of the map"
+        case NewEraRequestKey():
+            return "a requested reset"
+        case _:
+            return "of unknown kind"
+
+
+def _build_replacement(
+    found: UnreadableMapRecord, known: OffsetMap, position: str | None
+) -> list[FlowLogItem]:
+    """What is written, in order, the record under the unreadable key last.
+
+    Of an era first the request to begin again: without both, its partition would count as new, and
+    start somewhere else without a receipt. A producer id stays one of the flow's, in a place of its
+    own: it may have written what the target holds.
+    """
+    tombstone = FlowLogItem(key=found.key, value=None)
+    match found.known_key:
+        case EraKey() as key:
+            assert position is not None
+            request = NewEraRequest(
+                request=f"{offset_map_records.LOST_ERA_REQUEST_PREFIX}{found.offset}",
+                position=position,
+            )
+            name = NewEraRequestKey(topic=key.topic, partition=key.partition)
+            return [_build_log_item(name, request), tombstone]
+        case MapProducerKey() as key:
+            mine = known.partition(TopicPartition(key.topic, key.partition))
+            return [
+                _build_log_item(key, MapProducer(ordinal=mine.next_ordinal, era=mine.newest_era))
+            ]
+        case _:
+            return [tombstone]
+
+
+def _build_log_item(key: MapKey, value: MapValue) -> FlowLogItem:
+    return FlowLogItem(
+        key=offset_map_records.encode_key(key), value=offset_map_records.encode_value(value)
+    )

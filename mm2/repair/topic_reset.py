@@ -1,0 +1,469 @@
+"""`mm2 topic reset`: partitions begin again at a source position that an operator chose.
+
+The decision is recorded in the flow's map topic on the target. A task reads it when it next
+acquires the partition, so the tasks that own it are restarted, on whichever nodes they run,
+and waited for. A flow that is not running reads the decision when it starts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from connect_runtime.api.errors import ConfigError
+from connect_runtime.base import plurals
+from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.base.timing import Clock, Deadline
+from connect_runtime.config import config_errors
+from connect_runtime.kafka.client_errors import TopicMissingError
+from connect_runtime.storage import config_records
+from connect_runtime.storage.cluster_config_state import TargetState
+from connect_runtime.storage.config_records import RestartRequest
+from connect_runtime.storage.status_records import RunState
+from mm2.clusters import flow_rest_client
+from mm2.clusters.connect_group import ConnectGroupSnapshot
+from mm2.clusters.flow_pair import FlowSide
+from mm2.clusters.flow_rest_client import FlowRestClient
+from mm2.config import operator_overrides
+from mm2.connectors import era_requests, status_registry
+from mm2.connectors.flow_ledger import FlowLedger
+from mm2.formats import offset_map_records
+from mm2.kafka.client_interfaces import Admin, RecordWriter
+from mm2.offsets.offset_map import OffsetMap, PartitionMap
+from mm2.status import status_document
+from mm2.topics import assignment
+from mm2.topics.flow_config import Flow
+
+RECORD_TIMEOUT_S = era_requests.RECORD_TIMEOUT_S
+POLL_INTERVAL_S = 0.5
+HALT_GRACE_S = 5.0
+"""A partition that still reads as halted so long after it began again is halted again."""
+REMOTE_NODE_GRACE_S = 15.0
+"""A partition that no process here shows so long after it began again is on another node."""
+
+EARLIEST = "earliest"
+LATEST = "latest"
+
+
+class InvalidResetError(FatalError):
+    """The topic or the partition does not exist, or the flow does not replicate it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicResetRequest:
+    """What the operator wants. `partitions` empty: all of the topic.
+
+    `position` is `earliest`, `latest`, a timestamp (ms since 1970 UTC) or `offset:N`.
+    """
+
+    flow: Flow
+    topic: str
+    partitions: tuple[int, ...]
+    position: str
+
+
+# Recording
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetDecision:
+    """One partition's decision as the map topic has it now, and the map of that partition.
+
+    `recreated`: the source's topic is another one than the one replicated so far.
+    """
+
+    partition: TopicPartition
+    position: str
+    request: str
+    known: PartitionMap
+    recreated: bool = False
+
+    def describe(self) -> str:
+        """Where the partition begins again, and what that costs, in one line."""
+        anchor = self.known.anchor
+        begins = f"begins again {_describe_position(self.position)}"
+        if anchor is None:
+            return f"{self.partition}: not replicated so far; {begins}."
+        through = anchor.segment.through
+        if self.recreated:
+            return (
+                f"{self.partition}: the source topic was recreated; {begins}. Its records are "
+                "appended to those of the old topic."
+            )
+        return (
+            f"{self.partition}: replicated up to source offset {through}; {begins}. "
+            f"{_describe_cost(self.position, through)}"
+        )
+
+
+def _describe_position(position: str) -> str:
+    if position == EARLIEST:
+        return "at the first record of the source's log"
+    if position == LATEST:
+        return "at the end of the source's log"
+    if position.startswith(offset_map_records.OFFSET_POSITION_PREFIX):
+        return (
+            f"at source offset {position.removeprefix(offset_map_records.OFFSET_POSITION_PREFIX)}"
+        )
+    moment = datetime.datetime.fromtimestamp(int(position) / 1000, tz=datetime.UTC)
+    return f"at the first record of {moment.isoformat(timespec='milliseconds')} or later"
+
+
+def _describe_cost(position: str, through: int) -> str:
+    twice = f"Records below offset {through} that are replicated again are duplicates on the target"
+    left_out = f"Records from offset {through} up to the new position are not replicated"
+    if position == EARLIEST:
+        return f"{twice}."
+    if position == LATEST:
+        return f"{left_out}; mm2 receipts lists them."
+    return f"{twice}. {left_out}."
+
+
+def record_decisions(
+    order: TopicResetRequest,
+    source: Admin,
+    ledger: FlowLedger,
+    *,
+    now: Clock,
+    new_id: Callable[[], str],
+) -> list[ResetDecision]:
+    """Record the decision for each partition; `new_id` makes the ids of requests.
+
+    Raises `InvalidResetError`, and what the clusters answer.
+    """
+    partitions, topic_id = _select_partitions(order, source)
+    ledger.open(RECORD_TIMEOUT_S)
+    positions = {TopicPartition(order.topic, number): order.position for number in partitions}
+    known = era_requests.record_era_requests(positions, ledger, now=now, new_id=new_id)
+    decisions = []
+    for name in positions:
+        mine = known.partition(name)
+        assert mine.request is not None
+        decisions.append(
+            ResetDecision(
+                partition=name,
+                position=order.position,
+                request=mine.request.request,
+                known=mine,
+                recreated=_is_recreated(mine, topic_id),
+            )
+        )
+    return decisions
+
+
+def _is_recreated(known: PartitionMap, topic_id: uuid.UUID | None) -> bool:
+    """Was another topic replicated than the one that has the name now? False where that is not
+    known."""
+    era = known.eras.get(known.newest_era)
+    if topic_id is None or era is None or era.source_topic_id == offset_map_records.NO_TOPIC_ID:
+        return False
+    return era.source_topic_id != topic_id.bytes
+
+
+def _select_partitions(
+    order: TopicResetRequest, source: Admin
+) -> tuple[tuple[int, ...], uuid.UUID | None]:
+    """Those that are reset, and the topic's id."""
+    flow, topic = order.flow, order.topic
+    described = source.describe_topics([topic], RECORD_TIMEOUT_S)
+    failure = described.first_failure()
+    if isinstance(failure, TopicMissingError):
+        mirrored = [
+            name
+            for name in source.list_topics(RECORD_TIMEOUT_S)
+            if flow.should_replicate_topic(name)
+        ]
+        nearest = config_errors.find_nearest_name(topic, mirrored)
+        hint = f"; did you mean '{nearest}'?" if nearest is not None else ""
+        raise InvalidResetError(f"cluster {flow.source} has no topic '{topic}'{hint}")
+    if failure is not None:
+        raise failure
+    if not flow.should_replicate_topic(topic):
+        raise InvalidResetError(
+            f"flow {flow.name} does not replicate topic '{topic}': see topics and topics.exclude"
+        )
+    found = described.done[topic]
+    count = found.partitions
+    beyond = [number for number in order.partitions if number >= count]
+    if beyond:
+        raise InvalidResetError(
+            f"topic '{topic}' of cluster {flow.source} has no partition {beyond[0]}; "
+            f"it has 0 to {count - 1}"
+        )
+    return tuple(sorted(set(order.partitions))) or tuple(range(count)), found.topic_id
+
+
+# Restarting
+
+
+class FlowActivity(enum.Enum):
+    """Whether something reads the decision now."""
+
+    YES = "yes"
+    NO = "no"
+    PAUSED = "paused"
+    TOPIC_PAUSED = "topic paused"
+    STOPPED = "stopped"
+
+
+def find_flow_activity(found: ConnectGroupSnapshot, *, topic: str, here: bool) -> FlowActivity:
+    """`found` is the flow's Connect group; `here`: a process of this machine runs the flow."""
+    config = found.config
+    if config.contains(flow_rest_client.SOURCE_CONNECTOR):
+        match config.target_state(flow_rest_client.SOURCE_CONNECTOR):
+            case TargetState.STOPPED:
+                return FlowActivity.STOPPED
+            case TargetState.PAUSED:
+                return FlowActivity.PAUSED
+            case _:
+                pass
+    if not here and found.hosts == ():
+        return FlowActivity.NO
+    stored = config.config(flow_rest_client.SOURCE_CONNECTOR) or {}
+    paused = operator_overrides.list_paused_topics(
+        {key: value for key, value in stored.items() if value is not None}
+    )
+    return FlowActivity.TOPIC_PAUSED if topic in paused else FlowActivity.YES
+
+
+RestartTasks = Callable[[Collection[TopicPartition]], str]
+"""Restarts the tasks that have these partitions; returns what was restarted, in words."""
+
+
+def restart_over_rest(api: FlowRestClient) -> RestartTasks:
+    """Through a process of this machine, which forwards it to the nodes that have the tasks.
+    Returns "" where no task has any of the partitions, so that nothing was restarted."""
+
+    def restart(partitions: Collection[TopicPartition]) -> str:
+        numbers = api.restart_partitions(partitions)
+        names = ", ".join(map(str, numbers))
+        return f"restarted {'task' if len(numbers) == 1 else 'tasks'} {names}" if numbers else ""
+
+    return restart
+
+
+class WritableTargetSide(FlowSide, Protocol):
+    """The cluster that the flow's Connect group keeps its state on."""
+
+    def writer(self, topic: str) -> RecordWriter: ...
+
+
+def restart_by_config_record(
+    side: WritableTargetSide, props: Mapping[str, str], *, now: Clock, hosts: Sequence[str]
+) -> RestartTasks:
+    """Through the group's config topic (KIP-745): every node that reads it restarts what it runs
+    of the source connector. `props` are the worker's."""
+
+    def restart(_: Collection[TopicPartition]) -> str:
+        request = RestartRequest(connector=flow_rest_client.SOURCE_CONNECTOR, include_tasks=True)
+        wanted = config_records.encode_restart(request)
+        assert wanted.value is not None
+        writer = side.writer(props["config.storage.topic"])
+        end = Deadline.after(RECORD_TIMEOUT_S, now_s=now.now_s())
+        told: list[ConnectError | None] = []
+        try:
+            writer.write(wanted.key, wanted.value, on_written=told.append)
+            while not told:
+                if end.passed(now.now_s()):
+                    raise RetriableError(
+                        f"asking for a restart: no answer within {RECORD_TIMEOUT_S:g} s"
+                    )
+                writer.poll(0.1)
+        finally:
+            writer.close(end.left_s(now.now_s()))
+        if told[0] is not None:
+            raise told[0]
+        return (
+            f"restarted all tasks, on {', '.join(hosts) if hosts else 'whichever node runs them'}"
+        )
+
+    return restart
+
+
+# Waiting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetOutcome:
+    """What became of one partition's decision. `begins` is the source offset, -1 while unknown.
+
+    `replicating` is None where the partition began again on a node that cannot be asked from here:
+    on `node`, "" if that is not known either.
+    """
+
+    partition: TopicPartition
+    replicating: bool | None
+    begins: int = -1
+    reason: str = ""
+    node: str = ""
+
+    def describe(self) -> str:
+        if self.replicating is None:
+            node = f"node {self.node}" if self.node else "the node that has its task"
+            return (
+                f"{self.partition}: began again at source offset {self.begins}; its state is known "
+                f"on {node} only: run mm2 status there"
+            )
+        if self.replicating:
+            return f"{self.partition}: replicating again from source offset {self.begins}"
+        begun = f" It began again at source offset {self.begins}." if self.begins >= 0 else ""
+        return f"{self.partition}: not replicating: {self.reason}{begun}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedPartition:
+    """A partition as the process that copies it shows it; `state` is a word of `status_document`."""
+
+    state: str
+    reason: str
+
+
+CollectPartitions = Callable[[], Mapping[TopicPartition, ObservedPartition] | None]
+"""The flow's partitions on this machine; None where no process here can be asked."""
+
+
+@dataclass(slots=True)
+class ResetWaiter:
+    """Decisions until a task has acted on them. `pause` waits so many seconds; `find_nodes` finds
+    the node of each partition, as far as it is known."""
+
+    decisions: Sequence[ResetDecision]
+    ledger: FlowLedger
+    look: CollectPartitions
+    why_not: Callable[[], str]
+    nodes: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, str]]
+    now: Clock
+    pause: Callable[[float], object]
+
+    def outcomes(self, timeout_s: float) -> list[ResetOutcome]:
+        """Returns when every partition replicates again, began again on a node that cannot be asked
+        from here, or is halted again, or when the time is over."""
+        end = Deadline.after(timeout_s, now_s=self.now.now_s())
+        begun_s: dict[TopicPartition, float] = {}
+        while True:
+            known, over = self._map(), end.passed(self.now.now_s())
+            seen = self.look()
+            found = [
+                self._outcome(each, known, seen, begun_s, over=over) for each in self.decisions
+            ]
+            settled = [each for each in found if each is not None]
+            if len(settled) == len(found):
+                return self._with_nodes(settled)
+            self.pause(POLL_INTERVAL_S)
+
+    def _with_nodes(self, found: list[ResetOutcome]) -> list[ResetOutcome]:
+        unknown = [each.partition for each in found if each.replicating is None]
+        if not unknown:
+            return found
+        try:
+            nodes = self.nodes(unknown)
+        except ConnectError:
+            return found
+        return [
+            dataclasses.replace(each, node=nodes.get(each.partition, ""))
+            if each.replicating is None
+            else each
+            for each in found
+        ]
+
+    def _map(self) -> OffsetMap | None:
+        try:
+            return self.ledger.catch_up()
+        except RetriableError:
+            return None
+
+    def _outcome(
+        self,
+        decision: ResetDecision,
+        known: OffsetMap | None,
+        seen: Mapping[TopicPartition, ObservedPartition] | None,
+        begun_s: dict[TopicPartition, float],
+        *,
+        over: bool,
+    ) -> ResetOutcome | None:
+        """None: it is not settled yet."""
+        name = decision.partition
+        mine = known.partition(name) if known is not None else decision.known
+        begins = next(
+            (era.first_source for era in mine.begun.values() if era.request == decision.request),
+            -1,
+        )
+        if begins < 0:
+            if mine.request is not None and mine.request.request != decision.request:
+                why = "another decision replaced this one"
+                return ResetOutcome(partition=name, replicating=False, reason=why)
+            return self._unanswered(name, seen) if over else None
+        since_s = begun_s.setdefault(name, self.now.now_s())
+        shown = None if seen is None else seen.get(name)
+        if shown is None:
+            if seen is not None and self.now.now_s() - since_s < REMOTE_NODE_GRACE_S and not over:
+                return None  # its task is still starting, or runs on another node
+            return ResetOutcome(partition=name, replicating=None, begins=begins)
+        if shown.state in status_registry.COPYING_PHASES:
+            return ResetOutcome(partition=name, replicating=True, begins=begins)
+        halted = (
+            shown.state in status_document.HALTED_STATES
+            and self.now.now_s() - since_s >= HALT_GRACE_S
+        )
+        if not (halted or over):
+            return None
+        why = shown.reason or f"it is still {shown.state}."
+        return ResetOutcome(partition=name, replicating=False, begins=begins, reason=why)
+
+    def _unanswered(
+        self, name: TopicPartition, seen: Mapping[TopicPartition, ObservedPartition] | None
+    ) -> ResetOutcome:
+        shown = None if seen is None else seen.get(name)
+        if shown is not None and shown.reason:
+            why = (
+                f"no task has acted on the decision yet; its state is {shown.state}: {shown.reason}"
+            )
+        else:
+            why = self.why_not() or (
+                "no node acted on the decision in time. It stays recorded, and takes effect when a "
+                "node acquires the partition: see mm2 status."
+            )
+        return ResetOutcome(partition=name, replicating=False, reason=why)
+
+
+def find_nodes(
+    found: ConnectGroupSnapshot, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, str]:
+    """The node that has each partition's task, as `host:port`, where the group tells."""
+    statuses = found.statuses.tasks(flow_rest_client.SOURCE_CONNECTOR)
+    known: dict[TopicPartition, str] = {}
+    for task in found.config.tasks(flow_rest_client.SOURCE_CONNECTOR):
+        stored, status = found.config.task_config(task), statuses.get(task)
+        if stored is None or status is None:
+            continue
+        config = {key: value for key, value in stored.items() if value is not None}
+        try:
+            mine = assignment.parse_partitions(config)
+        except ConfigError:
+            continue
+        node = status.worker_id.partition("/")[0]
+        known.update((each, node) for each in partitions if each in mine)
+    return known
+
+
+def describe_failed_task(found: ConnectGroupSnapshot) -> str:
+    """The first task of the flow that failed, in words; "" where none did."""
+    statuses = found.statuses.tasks(flow_rest_client.SOURCE_CONNECTOR)
+    failed = {task.task: each for task, each in statuses.items() if each.state is RunState.FAILED}
+    if not failed:
+        return ""
+    number = min(failed)
+    first = (failed[number].trace or "").strip().splitlines()
+    reason = f": {first[0]}" if first else ""
+    more = (
+        f" ({plurals.format_count(len(failed) - 1, 'more task')} failed, too)"
+        if failed.keys() - {number}
+        else ""
+    )
+    return f"task {number} on {failed[number].worker_id} FAILED{reason}{more}"

@@ -1,0 +1,397 @@
+"""Begins a new era of a mirror, or continues the current one.
+
+An era is a generation of a mirror, in which the target holds the source's records without a
+break. One begins at the first start, at an operator's request, and where source and target can no
+longer be compared. Producer id, incidents and era are each stored before copying starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mm2.formats import incident_records, offset_map_records
+from mm2.formats.incident_records import Incident, IncidentKind, OffsetRange
+from mm2.formats.offset_map_records import (
+    Era,
+    EraKey,
+    MapKey,
+    MapProducer,
+    MapProducerKey,
+    MapValue,
+    OffsetRun,
+)
+from mm2.formats.record_sets import DamagedBatchError
+from mm2.replication import (
+    halts,
+    outbound_batches,
+    producer_fencing,
+    recovery_outcomes,
+    tail_reader,
+)
+from mm2.replication.halts import HaltCause, PartitionHalt
+from mm2.replication.java_retrace import MapReconstruction
+from mm2.replication.recovery_instructions import (
+    AppendToFlowLog,
+    Delay,
+    FetchedRecords,
+    FindSourceOffset,
+    FlowLogItem,
+    InstructionDone,
+    InstructionRefused,
+    ReadTarget,
+    RecoveredState,
+    Script,
+    SourceLogOffset,
+)
+from mm2.replication.recovery_outcomes import (
+    OwnershipLost,
+    PartitionAcquired,
+    RecoveryAttempt,
+    RecoveryOutcome,
+    RetryRecovery,
+)
+from mm2.replication.setup import PartitionSetup
+from mm2.replication.tail_matching import Junction, TailMatcher
+from mm2.topics.flow_config import TargetTopicAccess
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEra:
+    """A new era must begin at source offset `source`, with the receipts that say why.
+
+    `learned` is stored first: what is known of the era before it. Where others copied a stretch of
+    it already, `begins` says where that stands (source, target), and `runs` and `seams` are its
+    map.
+    """
+
+    source: int
+    reason: str
+    source_epoch: int = -1
+    receipts: tuple[Incident, ...] = ()
+    learned: tuple[FlowLogItem, ...] = ()
+    request: str = ""
+    begins: tuple[int, int] | None = None
+    runs: tuple[OffsetRun, ...] = ()
+    seams: tuple[Junction, ...] = ()
+
+
+def begin_first_era(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
+    """No progress of ours exists: the mirror must be empty unless others may write to it too."""
+    if attempt.where.target_topics is TargetTopicAccess.EXCLUSIVE:
+        refusal = yield from _check_mirror_is_empty(attempt)
+        if refusal is not None:
+            return refusal
+    start = yield from _resolve_start(attempt.where.start)
+    if not isinstance(start, int):
+        return start
+    return (
+        yield from begin_era(
+            attempt, NewEra(source=start, reason=offset_map_records.FIRST_START_REASON)
+        )
+    )
+
+
+def begin_requested_era(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
+    """An operator asked to begin anew, wherever the partition stood before."""
+    request, anchor = attempt.known.request, attempt.known.anchor
+    assert request is not None
+    start = yield from _resolve_start(request.position)
+    if not isinstance(start, int):
+        return start
+    last = anchor.segment if anchor is not None else None
+    marker = attempt.fence.tail_end  # in a mirror made again it stands before the anchor
+    stated = create_incident(
+        attempt,
+        kind=IncidentKind.NEW_ERA_REQUESTED,
+        target=(min(last.target_next, marker) if last else 0, marker),
+        source=(last.through, start) if last and last.through < start else None,
+        detail=f"new era from {request.position}, source offset {start}",
+        of=request.request,
+    )
+    era = NewEra(
+        source=start,
+        reason=f"requested from {request.position}",
+        receipts=(stated,),
+        request=request.request,
+    )
+    return (yield from begin_era(attempt, era))
+
+
+def _check_mirror_is_empty(
+    attempt: RecoveryAttempt,
+) -> Script[RetryRecovery | OwnershipLost | PartitionHalt | None]:
+    """None when nothing but control batches stands before our marker and nothing was deleted.
+
+    Raises `DamagedBatchError` where that cannot be read, however often it is tried.
+    """
+    deleted = "its log no longer starts at 0, so records were deleted from it"
+    reading = "reading the mirror from its start"
+    at = idle = 0
+    while at < attempt.fence.tail_end:
+        answer = yield ReadTarget(offset=at)
+        told = answer if isinstance(answer, FetchedRecords | InstructionRefused) else None
+        if told is not None and told.log_start > 0:
+            return _halt_not_empty(attempt.where, deleted)
+        if not isinstance(answer, FetchedRecords):
+            return recovery_outcomes.retry_after_answer(
+                reading, answer
+            )  # an unclean election cut the log back, say
+        before = at
+        at, found = _scan_for_records(attempt, answer.records, start=at)
+        if isinstance(found, OwnershipLost | PartitionHalt):
+            return found
+        idle = 0 if at > before else idle + 1
+        if found is not None:
+            if idle >= tail_reader.READ_ATTEMPTS_MAX:
+                raise found
+            yield Delay(delay_s=tail_reader.READ_RETRY_DELAY_S)
+        if idle > recovery_outcomes.EMPTY_READS_MAX:
+            return recovery_outcomes.retry_after_empty_reads(reading)
+    return None
+
+
+def _scan_for_records(
+    attempt: RecoveryAttempt, held: memoryview, *, start: int
+) -> tuple[int, OwnershipLost | PartitionHalt | DamagedBatchError | None]:
+    """Up to which offset one read was looked through, and what was met there, if anything."""
+    at = start
+    try:
+        for header, _ in tail_reader.iter_valid_batches(held, start=start):
+            if producer_fencing.is_from_newer_epoch(header, attempt.fence.producer):
+                return at, OwnershipLost(than=attempt.fence.producer)
+            if header.base_offset > attempt.fence.marker_offset:
+                return attempt.fence.tail_end, None  # a newer owner's stands behind our marker
+            if not header.is_control and header.record_count > 0:
+                why = f"it holds records at offset {header.base_offset}"
+                return at, _halt_not_empty(attempt.where, why)
+            at = header.last_offset + 1
+    except DamagedBatchError as error:
+        return at, error if at < attempt.fence.tail_end else None
+    return at, None
+
+
+def _halt_not_empty(where: PartitionSetup, why: str) -> PartitionHalt:
+    rebuild = where.operator.rebuild(where.flow, where.topic)
+    delete = where.operator.target.delete_topic(where.remote_topic)
+    lost = f"rebuild the lost offset map ({rebuild}), or " if rebuild else ""
+    return PartitionHalt(
+        cause=HaltCause.NOT_EMPTY,
+        message=(
+            f"{where.mirror}: this flow has not replicated to it yet, but {why}. If these records "
+            f"are this flow's, {lost}delete the mirror topic ({delete}) and restart the flow. The "
+            "remedy keeps them and appends. "
+            f"{halts.format_reset_remedy(where, position=where.start)}"
+        ),
+    )
+
+
+def _resolve_start(position: str) -> Script[int | RetryRecovery]:
+    """The source offset to begin at; `position` as in `NewEraRequest`, of a timestamp that of
+    the first record so young."""
+    if position in ("earliest", "latest"):
+        return (yield from _find_source_offset(position))
+    if position.startswith(offset_map_records.OFFSET_POSITION_PREFIX):
+        start = yield from _find_source_offset("earliest")
+        return (
+            max(start, int(position.removeprefix(offset_map_records.OFFSET_POSITION_PREFIX)))
+            if isinstance(start, int)
+            else start
+        )
+    # The end first: what is appended between the two questions must not be left out.
+    end = yield from _find_source_offset("latest")
+    if not isinstance(end, int):
+        return end
+    found = yield from _find_source_offset(position)
+    if not isinstance(found, int):
+        return found
+    return end if found < 0 else found
+
+
+def _find_source_offset(position: str) -> Script[int | RetryRecovery]:
+    found = yield FindSourceOffset(position=position)
+    if not isinstance(found, SourceLogOffset):
+        return recovery_outcomes.retry_after_answer(
+            f"finding the source offset of {position}", found
+        )
+    return found.offset
+
+
+# Writing down what was found
+
+
+def begin_era(attempt: RecoveryAttempt, era: NewEra) -> Script[RecoveryOutcome]:
+    """The producer id, receipts, the era: each stored before the next; then the partition is
+    ours."""
+    where, fenced = attempt.where, attempt.fence
+    number = attempt.known.era_number + 1
+    target = fenced.marker_offset + 1
+    first_source, first_target = era.begins or (era.source, target)
+    key = EraKey(
+        topic=where.topic,
+        partition=where.partition,
+        era=number,
+        ordinal=attempt.ordinal,
+        epoch=fenced.producer.epoch,
+    )
+    value = Era(
+        source_cluster=where.source_cluster,
+        target_cluster=where.target_cluster,
+        source_topic_id=where.source_topic_id,
+        target_topic_id=where.target_topic_id,
+        first_source=first_source,
+        first_target=first_target,
+        filter_hash=outbound_batches.hash_transform(attempt.context.transform),
+        request=era.request,
+        reason=era.reason,
+    )
+    failed: RetryRecovery | PartitionHalt | None
+    failed = yield from record_producer_id(attempt, era=number)
+    if failed is None:
+        receipts = [_create_incident_record(each) for each in era.receipts]
+        failed = yield from store_records([*era.learned, *receipts, _create_map_record(key, value)])
+    if failed is not None:
+        return failed
+    return PartitionAcquired(
+        producer=fenced.producer,
+        leader_epoch=fenced.leader_epoch,
+        era=number,
+        ordinal=attempt.ordinal,
+        take_start=first_source,
+        source=era.source,
+        target=target,
+        source_epoch=era.source_epoch,
+        runs=era.runs,
+        seams=era.seams,
+        fenced=fenced.holds,
+    )
+
+
+def store_records(
+    items: Sequence[FlowLogItem],
+) -> Script[RetryRecovery | None]:
+    """Each record is stored before the next is asked for."""
+    for item in items:
+        answer = yield AppendToFlowLog(items=(item,))
+        if not isinstance(answer, InstructionDone):
+            return recovery_outcomes.retry_after_answer("recording the take-over", answer)
+    return None
+
+
+def record_producer_id(
+    attempt: RecoveryAttempt, *, era: int
+) -> Script[RetryRecovery | PartitionHalt | None]:
+    """Our producer id is recorded, in a place of its own and the newest; before anything that bears
+    its place.
+
+    Two may have read the same map, where nobody is fenced or where one slept until the id that it
+    was given had expired. Below another's place our anchors would count for nothing.
+    """
+    items = create_producer_records(attempt, era=era)
+    if not items:
+        return None
+    ours = attempt.fence.producer.id
+    failed = yield from store_records(items)
+    if failed is not None:
+        return failed
+    known = yield from recovery_outcomes.read_recovered_state(attempt.context)
+    if not isinstance(known, RecoveredState):
+        return known
+    others = [place for each, place in known.producers.items() if each != ours]
+    if max(others, default=0) >= attempt.ordinal:
+        return RetryRecovery(reason="another owner took the partition at the same time")
+    return None
+
+
+def create_producer_records(attempt: RecoveryAttempt, *, era: int) -> list[FlowLogItem]:
+    """The producer id's record if it is new, with a receipt if nothing fenced the ids before it."""
+    where, known, fenced = attempt.where, attempt.known, attempt.fence
+    if known.producers.get(fenced.producer.id) == attempt.ordinal:
+        return []
+    items = []
+    if known.producers and fenced.holds:
+        start = known.anchor.segment.target_next if known.anchor is not None else 0
+        stated = create_incident(
+            attempt,
+            kind=IncidentKind.UNFENCED_TAKE_OVER,
+            target=(start, fenced.marker_offset),
+            detail=(
+                f"transactional id {where.transactional_id} now has producer id "
+                f"{fenced.producer.id}: a writer with an older id is not fenced"
+            ),
+        )
+        items.append(_create_incident_record(stated))
+    key = MapProducerKey(
+        topic=where.topic, partition=where.partition, producer_id=fenced.producer.id
+    )
+    items.append(_create_map_record(key, MapProducer(ordinal=attempt.ordinal, era=era)))
+    return items
+
+
+def create_incident(
+    attempt: RecoveryAttempt,
+    *,
+    kind: IncidentKind,
+    detail: str,
+    source: OffsetRange | None = None,
+    target: OffsetRange | None = None,
+    of: str = "",
+) -> Incident:
+    """A receipt for this partition; its id makes a repeated statement replace itself, but for one
+    that is made `of` another request."""
+    where = attempt.where
+    place = source or target or (0, 0)
+    return Incident(
+        topic=where.topic,
+        partition=where.partition,
+        id="-".join(filter(None, (kind.value, str(place[0]), str(place[1]), of))),
+        kind=kind,
+        flow=where.flow,
+        at_ms=attempt.context.wall_ms(),
+        detail=detail,
+        source=source,
+        target=target,
+    )
+
+
+def _create_map_record(key: MapKey, value: MapValue) -> FlowLogItem:
+    return FlowLogItem(
+        key=offset_map_records.encode_key(key), value=offset_map_records.encode_value(value)
+    )
+
+
+def _create_incident_record(stated: Incident) -> FlowLogItem:
+    key, value = incident_records.encode(stated)
+    return FlowLogItem(key=key, value=value, receipt=True)
+
+
+TailMatch = TailMatcher | MapReconstruction
+
+
+def continue_era(
+    attempt: RecoveryAttempt, *, era: int, start: int, pairs: TailMatch
+) -> Script[RecoveryOutcome]:
+    """Behind our marker; pairing began at source offset `start`."""
+    target = attempt.fence.marker_offset + 1
+    failed = yield from record_producer_id(attempt, era=era)
+    return failed or create_acquired(attempt, era=era, start=start, pairs=pairs, target=target)
+
+
+def create_acquired(
+    attempt: RecoveryAttempt, *, era: int, start: int, pairs: TailMatch, target: int
+) -> PartitionAcquired:
+    """What pairing found; `target` is the target's next data offset."""
+    return PartitionAcquired(
+        producer=attempt.fence.producer,
+        leader_epoch=attempt.fence.leader_epoch,
+        era=era,
+        ordinal=attempt.ordinal,
+        take_start=start,
+        source=pairs.position,
+        target=target,
+        source_epoch=pairs.source_epoch,
+        runs=tuple(pairs.runs),
+        seams=tuple(pairs.seams),
+        fenced=attempt.fence.holds,
+        spared=pairs.matched if isinstance(pairs, TailMatcher) else 0,
+    )

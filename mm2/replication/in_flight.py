@@ -1,0 +1,144 @@
+"""Batches sent and not acknowledged yet, and how many connections a target broker gets.
+
+`InFlightBatches` owns the partition's producer, its sequence and the target offset that the next
+batch must get. A broker processes one request per connection at a time. While it answers fast, one
+connection is best: its requests carry batches of many partitions. Where responses wait for
+followers, `ProduceConcurrency` allows more connections.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mm2.formats import record_batch
+from mm2.replication.memory_budget import MemoryBudget
+from mm2.replication.outbound_batches import OutboundBatch
+from mm2.replication.recovery_instructions import ProducerIdentity
+
+IN_FLIGHT_MAX = 5
+"""What a broker remembers of a producer (`ProducerStateEntry.NUM_BATCHES_TO_RETAIN`)."""
+
+_PRODUCED_ATTRIBUTES = ~(record_batch.TRANSACTIONAL | record_batch.DELETE_HORIZON)
+
+
+class SentBatch(NamedTuple):
+    """A batch in flight: it is to stand from target offset `target` on, with this CRC."""
+
+    batch: OutboundBatch
+    target: int
+    crc: int
+    size: int
+
+
+class InFlightBatches:
+    """Invariants: batches in flight follow each other in source, target and sequence; their bytes
+    are held of the task's budget.
+    """
+
+    def __init__(self, held: MemoryBudget) -> None:
+        self._held = held
+        self._in_flight: deque[SentBatch] = deque()
+        self.producer = ProducerIdentity(id=-1, epoch=-1)
+        self.next_target = -1
+        self._sequence = 0
+
+    def begin(self, producer: ProducerIdentity, *, target: int) -> None:
+        """A new epoch starts with sequence 0."""
+        assert not self._in_flight
+        self.producer = producer
+        self.next_target = target
+        self._sequence = 0
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._in_flight)
+
+    @property
+    def full(self) -> bool:
+        return len(self._in_flight) >= IN_FLIGHT_MAX
+
+    def send(self, out: OutboundBatch, *, transactional: bool) -> memoryview:
+        """Stamp the batch as ours; it counts as in flight from here on."""
+        attributes = out.attributes & _PRODUCED_ATTRIBUTES
+        if transactional:
+            attributes |= record_batch.TRANSACTIONAL
+        producer, batch = self.producer, out.batch
+        crc = record_batch.stamp_producer(
+            batch,
+            attributes=attributes,
+            producer=(producer.id, producer.epoch, self._sequence),
+        )
+        self._in_flight.append(SentBatch(out, self.next_target, crc, len(batch)))
+        self._sequence = record_batch.next_sequence(self._sequence, out.records)
+        self.next_target += out.records
+        return batch
+
+    def pop(self) -> SentBatch:
+        """The oldest batch in flight: something was heard of it."""
+        sent = self._in_flight.popleft()
+        self._held.release(sent.batch.held, opened=sent.batch.opened)
+        return sent
+
+    def landed(self, sent: SentBatch, base_offset: int, *, alone: bool) -> int | None:
+        """Where a batch stands for good; None where it cannot be.
+
+        `alone`: nobody else writes there. Others may have written before it, and so before all
+        that is in flight.
+        """
+        if base_offset == sent.target:
+            return base_offset
+        if alone or base_offset < sent.target:
+            return None
+        self.shift(base_offset - sent.target)
+        return base_offset
+
+    def shift(self, ahead: int) -> None:
+        """Somebody else wrote `ahead` offsets before what is in flight."""
+        self.next_target += ahead
+        self._in_flight = deque(
+            each._replace(target=each.target + ahead) for each in self._in_flight
+        )
+
+    def check_invariants(self) -> None:
+        assert len(self._in_flight) <= IN_FLIGHT_MAX
+        sent = list(self._in_flight)
+        for one, two in itertools.pairwise(sent):
+            assert two.target == one.target + one.batch.records, sent
+            assert two.batch.source >= one.batch.next_source, sent
+
+    @property
+    def oldest_timestamp(self) -> int | None:
+        """Timestamp (ms) of the first record that is in flight, or about that."""
+        return self._in_flight[0].batch.oldest_timestamp if self._in_flight else None
+
+    @property
+    def oldest_source(self) -> int | None:
+        """Source offset of the oldest batch in flight."""
+        return self._in_flight[0].batch.source if self._in_flight else None
+
+
+PRODUCE_CONNECTIONS_MAX = 4
+SLOW_ACK_S = 0.008
+"""From this time per request on a broker gets all lanes."""
+FAST_ACK_S = 0.004
+"""Below this one it is back at a single lane."""
+_SMOOTHING_REQUESTS = 16
+
+
+@dataclass(slots=True)
+class ProduceConcurrency:
+    """A smoothed time per request; it begins at 0, for a broker that starts is slow at first."""
+
+    ack_s: float = 0.0
+    lanes: int = 1
+
+    def note(self, elapsed_s: float, *, under_way: int) -> None:
+        """A request was answered; with it so many were on their way on the same connection."""
+        self.ack_s += (elapsed_s / under_way - self.ack_s) / _SMOOTHING_REQUESTS
+        if self.ack_s >= SLOW_ACK_S:
+            self.lanes = PRODUCE_CONNECTIONS_MAX
+        elif self.ack_s < FAST_ACK_S:
+            self.lanes = 1

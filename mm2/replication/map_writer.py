@@ -1,0 +1,269 @@
+"""Writes a partition's offset map segments, of which the open one is also its resume point.
+
+Fed with acknowledged batches only. A segment grows under one key until it reaches 2 KB and is then
+closed; the next one begins where it ended.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mm2.formats import offset_map_records
+from mm2.formats.offset_map_records import MapSegment, MapSegmentKey, OffsetRun
+from mm2.replication.outbound_batches import OutboundBatch
+from mm2.replication.recovery_instructions import AppendToFlowLog, FlowLogItem
+from mm2.replication.recovery_outcomes import PartitionAcquired, RecoveryContext
+
+SEGMENT_BYTES = 2048
+UNWRITTEN_BYTES_MAX = 128 * 1024
+"""Runs of a segment that cannot be written yet (a transaction is open): it is closed then, and
+kept. Topics take records of 1 MB, and a batch of gaps may still come on top."""
+WRITE_INTERVAL_S = 1.0
+UNRECORDED_AGE_MAX_S = 30.0
+"""A copy whose oldest unrecorded batch is this old waits, so that pairing after a crash stays
+short."""
+
+_SEGMENT_HEAD_BYTES = 64
+
+
+@dataclass(slots=True, kw_only=True)
+class MapWriter:
+    """Runs, progress and CRC of what was acknowledged since this owner took the partition.
+
+    Invariants: `runs` are in source order with changing deltas; `through` and `target_next` never
+    go back; nothing in it is unacknowledged.
+    """
+
+    topic: str
+    partition: int
+    era: int
+    ordinal: int
+    epoch: int
+    leader_epoch: int
+    owner: bytes
+    take_start: int
+    through: int
+    target_next: int
+    source_epoch: int = -1
+    last_crc: int | None = None
+    segment_bytes: int = SEGMENT_BYTES
+
+    _first_source: int = field(init=False)
+    _closed: list[FlowLogItem] = field(default_factory=list)
+    _runs: list[OffsetRun] = field(default_factory=list)
+    _delta: int | None = None
+    _run_bytes: int = 0
+    _previous: OffsetRun | None = None
+    _news_since_s: float | None = None
+    _unrecorded: dict[int, float] = field(default_factory=dict)
+    _written_at_s: float = 0.0
+    _token: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._first_source = self.take_start
+        # Tokens of an earlier Take are smaller: what is stored late speaks of nothing written here.
+        self._token = (self.ordinal << 48) | (self.epoch << 32)
+
+    def paired(self, source: int, target: int) -> None:
+        """A batch that an older owner copied stands at `target`; goes into this owner's runs."""
+        self._add_run(source, target - source)
+
+    def close_segment(self, *, through: int, target_next: int, source_epoch: int) -> None:
+        """What an older owner copied up to there stands in a segment of its own."""
+        self._closed.append(
+            self._item(
+                closed=True,
+                through=through,
+                target_next=target_next,
+                source_epoch=source_epoch,
+                last_crc=None,
+            )
+        )
+        self._begin_segment(through)
+
+    def acknowledged(self, batch: OutboundBatch, *, target: int, crc: int, now_s: float) -> None:
+        """The batch stands from `target` on, with this CRC."""
+        if batch.pieces:
+            for source, place in batch.pieces:
+                self._add_run(source, target + place - source)
+        elif target - batch.source != self._delta:
+            self._add_run(batch.source, target - batch.source)
+        self.through = batch.next_source
+        self.target_next = target + batch.records
+        self.last_crc = crc
+        self.source_epoch = batch.source_epoch
+        if self._run_bytes >= UNWRITTEN_BYTES_MAX:
+            self._closed.append(self._item_now(closed=True))
+            self._begin_segment(self.through)
+        if self._news_since_s is None:
+            self._news_since_s = now_s
+
+    def skipped_to(self, source: int, *, source_epoch: int, now_s: float) -> None:
+        """Everything before `source` is copied or is not copyable."""
+        if source > self.through:
+            self.through = source
+            self.source_epoch = source_epoch
+            if self._news_since_s is None:
+                self._news_since_s = now_s
+
+    def marked(self, next_target: int, *, now_s: float) -> None:
+        """A marker of ours was read: the target goes on behind it."""
+        self.target_next = next_target
+        self.last_crc = None
+        if self._news_since_s is None:
+            self._news_since_s = now_s
+
+    def due(self, now_s: float) -> bool:
+        """Every second while there is news, and whenever the segment is full."""
+        if self._news_since_s is None:
+            return False
+        return self._full or now_s - self._written_at_s >= WRITE_INTERVAL_S
+
+    @property
+    def _full(self) -> bool:
+        return self._run_bytes + _SEGMENT_HEAD_BYTES >= self.segment_bytes
+
+    @property
+    def has_news(self) -> bool:
+        return self._news_since_s is not None
+
+    @property
+    def awaits_word(self) -> bool:
+        """Was an anchor given out that is not known to be stored?"""
+        return bool(self._unrecorded)
+
+    @property
+    def fully_recorded(self) -> bool:
+        return self._news_since_s is None and not self._unrecorded
+
+    @property
+    def unrecorded_since_s(self) -> float | None:
+        """Since when something is acknowledged that no stored anchor tells of (monotonic seconds);
+        None: there is no such thing."""
+        return min(self._unrecorded.values(), default=self._news_since_s)
+
+    def must_wait(self, now_s: float) -> bool:
+        """Is something acknowledged but not recorded for longer than pairing should have to
+        reach?"""
+        oldest = self.unrecorded_since_s
+        return oldest is not None and now_s - oldest >= UNRECORDED_AGE_MAX_S
+
+    def write(self, now_s: float) -> AppendToFlowLog:
+        """The anchor as it stands now, to be stored; closes the segment when it is full."""
+        self._token += 1
+        since_s = self._news_since_s
+        self._unrecorded[self._token] = now_s if since_s is None else since_s
+        self._news_since_s = None
+        self._written_at_s = now_s
+        full = self._full
+        items = [*self._closed, self._item_now(closed=full)]
+        self._closed = []
+        if full:
+            self._begin_segment(self.through)
+            items.append(self._item_now(closed=False))
+        return AppendToFlowLog(items=tuple(items), token=self._token)
+
+    def recorded(self, token: int) -> None:
+        """Everything up to the write of this token is stored."""
+        for each in [each for each in self._unrecorded if each <= token]:
+            del self._unrecorded[each]
+
+    def _add_run(self, source: int, delta: int) -> None:
+        if delta == self._delta:
+            return
+        run = OffsetRun(source, delta)
+        step = bytearray()
+        offset_map_records.append_runs(step, [run], previous=self._previous)
+        self._run_bytes += len(step)
+        self._runs.append(run)
+        self._previous = run
+        self._delta = delta
+
+    def _begin_segment(self, source: int) -> None:
+        self._first_source = source
+        self._runs, self._run_bytes, self._previous = [], 0, None
+        self._delta = None
+
+    def _item_now(self, *, closed: bool) -> FlowLogItem:
+        return self._item(
+            closed=closed,
+            through=self.through,
+            target_next=self.target_next,
+            source_epoch=self.source_epoch,
+            last_crc=self.last_crc,
+        )
+
+    def _item(
+        self,
+        *,
+        closed: bool,
+        through: int,
+        target_next: int,
+        source_epoch: int,
+        last_crc: int | None,
+    ) -> FlowLogItem:
+        key = MapSegmentKey(
+            topic=self.topic,
+            partition=self.partition,
+            era=self.era,
+            ordinal=self.ordinal,
+            epoch=self.epoch,
+            first_source=self._first_source,
+        )
+        segment = MapSegment(
+            leader_epoch=self.leader_epoch,
+            owner=self.owner,
+            take_start=self.take_start,
+            through=through,
+            target_next=target_next,
+            source_epoch=source_epoch,
+            last_crc=last_crc,
+            runs=tuple(self._runs),
+            closed=closed,
+        )
+        return FlowLogItem(
+            key=offset_map_records.encode_key(key), value=offset_map_records.encode_value(segment)
+        )
+
+    def check_invariants(self) -> None:
+        for one, two in itertools.pairwise(self._runs):
+            assert one.source < two.source, self._runs
+            assert one.delta != two.delta, self._runs
+        assert self.through >= self._first_source, (self.through, self._first_source)
+
+
+def create_map_writer(context: RecoveryContext, taken: PartitionAcquired) -> MapWriter:
+    """Its first write is the first anchor under the epoch of `taken`.
+
+    A long tail's runs go into several segments before it, each of them an anchor, too, where no
+    more than that gets stored.
+    """
+    written = MapWriter(
+        topic=context.where.topic,
+        partition=context.where.partition,
+        era=taken.era,
+        ordinal=taken.ordinal,
+        epoch=taken.producer.epoch,
+        leader_epoch=taken.leader_epoch,
+        owner=context.owner,
+        take_start=taken.take_start,
+        through=taken.source,
+        target_next=taken.target,
+        source_epoch=taken.source_epoch,
+    )
+    start = 0
+    for seam in taken.seams:
+        _add_runs(written, taken.runs[start : seam.runs])
+        written.close_segment(
+            through=seam.source, target_next=seam.target, source_epoch=seam.source_epoch
+        )
+        start = seam.runs
+    _add_runs(written, taken.runs[start:])
+    return written
+
+
+def _add_runs(written: MapWriter, runs: Sequence[OffsetRun]) -> None:
+    for run in runs:
+        written.paired(run.source, run.source + run.delta)

@@ -1,0 +1,228 @@
+"""Applies Connect transforms and predicates (`transforms`, `predicates`) to replicated records.
+
+They are the user's classes, written for `connect_runtime.api.transform`. They see records as
+after a ByteArrayConverter: keys, values and headers as bytes, and the mirror topic's name. They
+cannot change topic, partition or timestamp. Java: `TransformationChain`,
+`ConnectorConfig.transformationStages`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from connect_runtime.api import config_types, schema
+from connect_runtime.api.config_def import ConfigValue
+from connect_runtime.api.config_types import ClassLoader
+from connect_runtime.api.errors import ConfigError, DataError
+from connect_runtime.api.records import Header, Headers, SourceRecord
+from connect_runtime.api.transformation import Predicate, Transformation
+from mm2.formats.records import RecordFields
+from mm2.replication.setup import PartitionSetup
+
+TRANSFORMS_KEY, PREDICATES_KEY = "transforms", "predicates"
+LIST_KEYS = (TRANSFORMS_KEY, PREDICATES_KEY)
+KEY_PREFIXES = (f"{TRANSFORMS_KEY}.", f"{PREDICATES_KEY}.")
+_TYPE, _PREDICATE, _NEGATE = "type", "predicate", "negate"
+
+
+class TransformChainError(ConfigError):
+    """A chain that cannot be made; `key` is the one to blame."""
+
+    def __init__(self, key: str, text: str) -> None:
+        super().__init__(f"{key} {text}")
+        self.key = key
+
+
+def select_transform_keys(props: Mapping[str, str]) -> dict[str, str]:
+    """The keys of a configuration that are about transforms, if it has any; may hold secrets."""
+    if not _read_aliases(props, TRANSFORMS_KEY):
+        return {}
+    return {
+        key: props[key] for key in sorted(props) if key in LIST_KEYS or key.startswith(KEY_PREFIXES)
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TransformStep:
+    made: Transformation
+    predicate: Predicate | None
+    negate: bool
+
+    @property
+    def deterministic(self) -> bool:
+        return self.made.deterministic and (self.predicate is None or self.predicate.deterministic)
+
+    def apply(self, record: SourceRecord) -> SourceRecord | None:
+        if self.predicate is not None and bool(self.predicate.test(record)) == self.negate:
+            return record
+        return self.made.apply(record)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformChain:
+    """One copy's, configured. `name` tells chains apart, and holds no secret."""
+
+    name: str
+    steps: tuple[_TransformStep, ...] = field(repr=False)
+
+    @property
+    def deterministic(self) -> bool:
+        """Do all transforms, and the predicates that they are chosen by, say so of themselves?"""
+        return all(each.deterministic for each in self.steps)
+
+    def of(self, where: PartitionSetup) -> PartitionTransform:
+        return PartitionTransform(self, topic=where.remote_topic, partition=where.partition)
+
+    def close(self) -> None:
+        for each in self.steps:
+            each.made.close()
+            if each.predicate is not None:
+                each.predicate.close()
+
+
+def create_chain(
+    props: Mapping[str, str], *, load: ClassLoader = config_types.find_imported_class
+) -> TransformChain | None:
+    """None without transforms. Raises `TransformChainError`.
+
+    `load`: `config_types.load_class` where the classes were approved before, by the operator's file
+    or by the worker that hands the copy out.
+    """
+    found = select_transform_keys(props)
+    if not found:
+        return None
+    predicates = {
+        alias: _create_plugin(found, f"{PREDICATES_KEY}.{alias}.", base=Predicate, load=load)
+        for alias in _read_aliases(found, PREDICATES_KEY)
+    }
+    aliases = _read_aliases(found, TRANSFORMS_KEY)
+    steps = tuple(_create_step(found, alias, predicates, load) for alias in aliases)
+    told = ", ".join(
+        f"{alias} ({config_types.get_class_name(type(step.made))})"
+        for alias, step in zip(aliases, steps, strict=True)
+    )
+    digest = hashlib.blake2b(json.dumps(found).encode(), digest_size=4).hexdigest()
+    return TransformChain(name=f"{told}, settings {digest}", steps=steps)
+
+
+def _create_step(
+    found: Mapping[str, str],
+    alias: str,
+    predicates: Mapping[str, Predicate],
+    load: ClassLoader,
+) -> _TransformStep:
+    prefix = f"{TRANSFORMS_KEY}.{alias}."
+    made = _create_plugin(found, prefix, base=Transformation, load=load)
+    wanted = found.get(f"{TRANSFORMS_KEY}.{alias}.{_PREDICATE}", "").strip()
+    if wanted and wanted not in predicates:
+        raise TransformChainError(
+            f"{TRANSFORMS_KEY}.{alias}.{_PREDICATE}", f"names no predicate: {wanted}"
+        )
+    key = f"{TRANSFORMS_KEY}.{alias}.{_NEGATE}"
+    negate = found.get(key, "false").strip().lower()
+    if negate not in ("true", "false"):
+        raise TransformChainError(key, f"is {negate}: write true or false")
+    return _TransformStep(made=made, predicate=predicates.get(wanted), negate=negate == "true")
+
+
+def _read_aliases(props: Mapping[str, str], key: str) -> list[str]:
+    named = (each.strip() for each in props.get(key, "").split(","))
+    return list(dict.fromkeys(each for each in named if each))
+
+
+def _create_plugin(
+    found: Mapping[str, str], prefix: str, *, base: type[Any], load: ClassLoader
+) -> Any:
+    own = {
+        key.removeprefix(prefix): value
+        for key, value in found.items()
+        if key.startswith(prefix) and key not in (prefix + _PREDICATE, prefix + _NEGATE)
+    }
+    of = _load_plugin_class(prefix + _TYPE, own.get(_TYPE, "").strip(), base=base, load=load)
+    try:
+        made = of()
+        _check_values(made.config().validate(own), prefix)
+        made.configure(own)
+    except TransformChainError:
+        raise
+    except Exception as error:  # the user's code may raise anything
+        told = f"cannot be used as it is configured: {type(error).__name__}: {error}"
+        raise TransformChainError(prefix + _TYPE, told) from error
+    return made
+
+
+def _check_values(values: Sequence[ConfigValue], prefix: str) -> None:
+    for value in values:
+        if value.error_messages:
+            raise TransformChainError(prefix + value.name, "; ".join(value.error_messages))
+
+
+def _load_plugin_class(key: str, name: str, *, base: type[Any], load: ClassLoader) -> type[Any]:
+    if not name:
+        raise TransformChainError(key, "is missing: a class, such as package.module:Class")
+    try:
+        found = load(name)
+    except LookupError as error:
+        cause = error.__cause__
+        told = str(error) if cause is None or str(cause) in str(error) else f"{error}: {cause}"
+        raise TransformChainError(key, f"cannot be used: {told}") from error
+    if not issubclass(found, base):
+        raise TransformChainError(key, f"cannot be used: {name} is no {base.__name__}")
+    return found
+
+
+class PartitionTransform:
+    """A chain for one partition's records: an `opening.Transform`."""
+
+    def __init__(self, of: TransformChain, *, topic: str, partition: int) -> None:
+        self.name = of.name
+        self.deterministic = of.deterministic
+        self._steps = of.steps
+        self._topic = topic
+        self._partition = partition
+
+    def __call__(self, fields: RecordFields, timestamp_ms: int) -> RecordFields | None:
+        """Raises `DataError`, and whatever the steps raise."""
+        before = found = self._record(fields, timestamp_ms)
+        for step in self._steps:
+            became = step.apply(found)
+            if became is None:
+                return None
+            found = became
+        for part in ("topic", "kafka_partition", "timestamp"):
+            was, now = getattr(before, part), getattr(found, part)
+            if was != now:
+                raise DataError(f"it changes the {part} from {was} to {now}: mm2 cannot")
+        return RecordFields(
+            key=_require_bytes("key", found.key),
+            value=_require_bytes("value", found.value),
+            headers=tuple(
+                (each.key.encode(), _require_bytes(f"header {each.key}", each.value))
+                for each in found.headers
+            ),
+        )
+
+    def _record(self, fields: RecordFields, timestamp_ms: int) -> SourceRecord:
+        described = schema.OPTIONAL_BYTES_SCHEMA
+        return SourceRecord(
+            topic=self._topic,
+            kafka_partition=self._partition,
+            key_schema=described,
+            key=fields.key,
+            value_schema=described,
+            value=fields.value,
+            timestamp=timestamp_ms if timestamp_ms >= 0 else None,
+            headers=Headers(
+                Header(key.decode(), value, described) for key, value in fields.headers
+            ),
+        )
+
+
+def _require_bytes(what: str, value: object) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    raise DataError(f"it makes the {what} a {type(value).__name__}: only bytes are written")

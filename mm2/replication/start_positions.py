@@ -1,0 +1,36 @@
+"""Where a partition without progress starts: the flow's `start`, or the earliest record.
+
+`start` applies to topics that are new to a flow. A partition that is added to a replicated topic
+later must lose none of its records, so it starts at the earliest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from connect_runtime.base.ids import TopicPartition
+from mm2.offsets.offset_map import OffsetMap
+from mm2.replication.setup import PartitionSetup
+
+
+def resolve_start_positions(
+    partitions: Iterable[PartitionSetup], known: OffsetMap
+) -> tuple[PartitionSetup, ...]:
+    """The same partitions; those that were added to a topic in progress start at "earliest".
+
+    `known` is the flow's map from before any of `partitions` was taken. A partition counts as added
+    when another one of its topic has an era and it has none. That lasts until its own first era is
+    stored, so a take-over that fails after the mirror has grown changes nothing. At a topic's first
+    start no partition has an era, and all of them keep the flow's start. A crash in the middle of a
+    first start makes those that had not begun start at "earliest": more records than asked for,
+    never fewer.
+    """
+    begun = {each for each in known.partitions() if known.partition(each).had_progress}
+    topics = {each.topic for each in begun}
+    return tuple(
+        replace(each, start="earliest")
+        if each.topic in topics and TopicPartition(each.topic, each.partition) not in begun
+        else each
+        for each in partitions
+    )

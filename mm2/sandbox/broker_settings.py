@@ -1,0 +1,121 @@
+"""The settings of sandbox brokers: small, quick to start, and without deletion of records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+CLIENT_LISTENER = "CLIENT"
+CONTROLLER_LISTENER = "CONTROLLER"
+LOOPBACK_HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtraListener:
+    """One more listener of one broker: bound to `port`, known to clients as `advertised`.
+
+    For a proxy in between: the proxy listens at `advertised` ("host:port") and forwards to `port`.
+    """
+
+    name: str
+    port: int
+    advertised: str
+
+
+def make_default_settings(brokers: int) -> dict[str, str]:
+    """Settings for a cluster of `brokers` nodes, before addresses, security and users' own."""
+    copies = min(3, brokers)
+    in_sync = max(1, copies - 1)
+    return {
+        "auto.create.topics.enable": "false",
+        "default.replication.factor": str(copies),
+        "min.insync.replicas": str(in_sync),
+        "offsets.topic.num.partitions": "5",
+        "offsets.topic.replication.factor": str(copies),
+        "transaction.state.log.num.partitions": "5",
+        "transaction.state.log.replication.factor": str(copies),
+        "transaction.state.log.min.isr": str(in_sync),
+        "share.coordinator.state.topic.num.partitions": "5",
+        "share.coordinator.state.topic.replication.factor": str(copies),
+        "share.coordinator.state.topic.min.isr": str(in_sync),
+        "group.initial.rebalance.delay.ms": "0",
+        # A mirror of old records keeps their timestamps: by the default of 7 days they would go.
+        "log.retention.ms": "-1",
+        "log.cleaner.threads": "1",
+        "log.cleaner.dedupe.buffer.size": "4194304",
+        "num.network.threads": "2",
+        "num.io.threads": "4",
+        "num.recovery.threads.per.data.dir": "1",
+        "background.threads": "2",
+        # A killed broker may register again only when its old session is over (9 s by default).
+        "broker.session.timeout.ms": "3000",
+        "broker.heartbeat.interval.ms": "300",
+        # A sole voter has nobody to wait for.
+        "controller.quorum.election.timeout.ms": "100" if brokers == 1 else "1000",
+    }
+
+
+def make_kraft_addresses(
+    node_id: int,
+    *,
+    client_port: int,
+    controller_ports: Mapping[int, int],
+    listeners: Sequence[ExtraListener] = (),
+    protocol: str = "PLAINTEXT",
+) -> dict[str, str]:
+    """Settings that say where a node listens and whom it votes with (`controller_ports` by id)."""
+    bound = {CLIENT_LISTENER: f"{LOOPBACK_HOST}:{client_port}"}
+    bound |= {listener.name: f"{LOOPBACK_HOST}:{listener.port}" for listener in listeners}
+    advertised = bound | {listener.name: listener.advertised for listener in listeners}
+    controller = {CONTROLLER_LISTENER: f"{LOOPBACK_HOST}:{controller_ports[node_id]}"}
+    voters = (f"{node}@{LOOPBACK_HOST}:{port}" for node, port in sorted(controller_ports.items()))
+    return {
+        "process.roles": "broker,controller",
+        "node.id": str(node_id),
+        "listeners": _join_pairs(bound | controller),
+        "advertised.listeners": _join_pairs(advertised),
+        "controller.listener.names": CONTROLLER_LISTENER,
+        "controller.quorum.voters": ",".join(voters),
+        "inter.broker.listener.name": CLIENT_LISTENER,
+        "listener.security.protocol.map": ",".join(
+            f"{name}:{protocol}" for name in (bound | controller)
+        ),
+    }
+
+
+def make_zookeeper_addresses(
+    node_id: int,
+    *,
+    client_port: int,
+    zookeeper: str,
+    session_timeout_ms: int,
+    listeners: Sequence[ExtraListener] = (),
+    protocol: str = "PLAINTEXT",
+) -> dict[str, str]:
+    """The same for a node that keeps its cluster's state at a ZooKeeper ("host:port")."""
+    bound = {CLIENT_LISTENER: f"{LOOPBACK_HOST}:{client_port}"}
+    bound |= {listener.name: f"{LOOPBACK_HOST}:{listener.port}" for listener in listeners}
+    advertised = bound | {listener.name: listener.advertised for listener in listeners}
+    return {
+        "broker.id": str(node_id),
+        "zookeeper.connect": zookeeper,
+        "zookeeper.session.timeout.ms": str(session_timeout_ms),
+        "listeners": _join_pairs(bound),
+        "advertised.listeners": _join_pairs(advertised),
+        "inter.broker.listener.name": CLIENT_LISTENER,
+        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name in bound),
+    }
+
+
+def render_properties(settings: Mapping[str, str]) -> str:
+    """The text of a Java properties file; backslashes and line ends in values are escaped."""
+    lines = (f"{key}={_escape_value(value)}" for key, value in sorted(settings.items()))
+    return "\n".join([*lines, ""])
+
+
+def _join_pairs(places: Mapping[str, str]) -> str:
+    return ",".join(f"{name}://{address}" for name, address in places.items())
+
+
+def _escape_value(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n")

@@ -1,0 +1,168 @@
+"""A cluster with TLS, SASL and ACLs: the broker and client settings of `--secure`.
+
+Clients connect by SASL_SSL with SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN; brokers and controllers
+talk to each other by SASL_SSL with PLAIN. Certificates and passwords are made for this cluster
+alone. `admin` is a super user; other users may do what ACLs allow, initially nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from connect_runtime.system.certificates import CertificateAuthority
+from connect_runtime.system.clock import SystemClock
+from mm2.sandbox.sandbox_errors import SandboxError
+
+ADMIN_USER = "admin"
+SCRAM_512 = "SCRAM-SHA-512"
+SCRAM_256 = "SCRAM-SHA-256"
+PLAIN = "PLAIN"
+SASL_MECHANISMS = (SCRAM_512, SCRAM_256, PLAIN)
+
+_BROKER_USER = "broker"
+SCRAM_ITERATIONS = 4096
+_SCRAM_HASHES = {SCRAM_512: "sha512", SCRAM_256: "sha256"}
+_PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_CERTIFICATE_HOSTS = ("127.0.0.1", "localhost")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSecurity:
+    """The certificates (as files in `folder`) and the passwords of one cluster."""
+
+    folder: Path
+    passwords: Mapping[str, str] = field(repr=False)
+    key_pem: str = field(repr=False)
+    certificate_pem: str = field(repr=False)
+
+    @classmethod
+    def create(cls, folder: Path, users: Sequence[str] = ()) -> Self:
+        """Make certificates and a password for `admin` and for each of `users`."""
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        wall_ms = SystemClock().wall_ms()
+        authority = CertificateAuthority.create("mm2 sandbox", wall_ms=wall_ms)
+        leaf = authority.issue("broker", hosts=_CERTIFICATE_HOSTS, wall_ms=wall_ms)
+        (folder / "ca.pem").write_bytes(authority.certificate_pem)
+        names = dict.fromkeys((_BROKER_USER, ADMIN_USER, *users))
+        made = cls(
+            folder=folder,
+            passwords={name: secrets.token_urlsafe(18) for name in names},
+            key_pem=leaf.key_pem.decode(),
+            certificate_pem=leaf.certificate_pem.decode(),
+        )
+        made.keystore.touch(mode=0o600)
+        made.keystore.write_bytes(leaf.key_pem + leaf.certificate_pem)
+        return made
+
+    @property
+    def keystore(self) -> Path:
+        """The brokers' key and certificate."""
+        return self.folder / "broker.pem"
+
+    def client_properties(self, user: str, mechanism: str) -> dict[str, str]:
+        """The Java client properties with which a user connects."""
+        if mechanism not in SASL_MECHANISMS:
+            raise SandboxError(
+                f"SASL mechanism {mechanism}: a sandbox has {', '.join(SASL_MECHANISMS)}"
+            )
+        module = _PLAIN_MODULE if mechanism == PLAIN else _SCRAM_MODULE
+        return {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": mechanism,
+            "sasl.jaas.config": _make_jaas_entry(module, self._login(user)),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.folder / "ca.pem"),
+        }
+
+    def broker_settings(
+        self,
+        client_listeners: Iterable[str],
+        *,
+        controller: str | None,
+        authorizer: str,
+        key_in_settings: bool = False,
+    ) -> dict[str, str]:
+        """Settings for listeners clients may use, and for the one among controllers, if any.
+
+        `authorizer` is the class that keeps ACLs. `key_in_settings` is for brokers that read no
+        key from a file without a password.
+        """
+        members = self._login(_BROKER_USER)
+        known = {f"user_{name}": password for name, password in self.passwords.items()}
+        settings = {
+            "ssl.keystore.type": "PEM",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.folder / "ca.pem"),
+            "sasl.enabled.mechanisms": ",".join(SASL_MECHANISMS),
+            "sasl.mechanism.inter.broker.protocol": PLAIN,
+            "authorizer.class.name": authorizer,
+            "super.users": f"User:{ADMIN_USER};User:{_BROKER_USER}",
+        }
+        if key_in_settings:
+            settings["ssl.keystore.key"] = self.key_pem
+            settings["ssl.keystore.certificate.chain"] = self.certificate_pem
+        else:
+            settings["ssl.keystore.location"] = str(self.keystore)
+        if controller is not None:
+            prefix = f"listener.name.{controller.lower()}"
+            brokers = members | {f"user_{_BROKER_USER}": self.passwords[_BROKER_USER]}
+            settings["sasl.mechanism.controller.protocol"] = PLAIN
+            settings[f"{prefix}.sasl.enabled.mechanisms"] = PLAIN
+            settings[f"{prefix}.plain.sasl.jaas.config"] = _make_jaas_entry(_PLAIN_MODULE, brokers)
+        for listener in client_listeners:
+            prefix = f"listener.name.{listener.lower()}"
+            settings[f"{prefix}.plain.sasl.jaas.config"] = _make_jaas_entry(
+                _PLAIN_MODULE, members | known
+            )
+            for mechanism in _SCRAM_HASHES:
+                settings[f"{prefix}.{mechanism.lower()}.sasl.jaas.config"] = _make_jaas_entry(
+                    _SCRAM_MODULE, {}
+                )
+        return settings
+
+    def format_arguments(self) -> list[str]:
+        """Arguments of the storage tool that create the SCRAM users.
+
+        Salted, not in clear: any user of the machine can read a command line.
+        """
+        return [
+            word
+            for name, password in self.passwords.items()
+            for mechanism in _SCRAM_HASHES
+            for word in ("--add-scram", _make_scram_credential(mechanism, name, password))
+        ]
+
+    def _login(self, user: str) -> dict[str, str]:
+        if user not in self.passwords:
+            raise SandboxError(
+                f"user {user}: this cluster was made with {', '.join(self.passwords)}"
+            )
+        return {"username": user, "password": self.passwords[user]}
+
+
+def _make_jaas_entry(module: str, options: Mapping[str, str]) -> str:
+    # The passwords are URL-safe base64: nothing in them needs quoting.
+    words = [module, "required", *(f'{key}="{value}"' for key, value in options.items())]
+    return " ".join(words) + ";"
+
+
+def _make_scram_credential(mechanism: str, name: str, password: str) -> str:
+    salt = secrets.token_bytes(24)
+    salted = hashlib.pbkdf2_hmac(
+        _SCRAM_HASHES[mechanism], password.encode(), salt, SCRAM_ITERATIONS
+    )
+    return (
+        f"{mechanism}=[name={name},iterations={SCRAM_ITERATIONS},"
+        f'salt="{_encode_base64(salt)}",saltedpassword="{_encode_base64(salted)}"]'
+    )
+
+
+def _encode_base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

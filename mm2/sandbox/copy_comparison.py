@@ -1,0 +1,559 @@
+"""Compares two logs in one pass and classifies what differs. Pure: logs are iterators.
+
+Equal logs are compared as they stream by. From the first difference on, records are condensed
+and both sides are read ahead in windows, which `mm2.sandbox.patience_diff` aligns; a window
+grows until the logs meet again. Records without a counterpart are classified when all of them
+are known: a moved record is not one lost and one extra, and a record that the source holds
+once is a duplicate, however far away the other copy is. Results print as a short table.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from connect_runtime.base import plurals
+from connect_runtime.base.ids import TopicPartition
+from mm2.sandbox import log_records, patience_diff
+from mm2.sandbox.log_records import ComparedRecord, RawRecord, RecordChunk, RecordContent
+from mm2.sandbox.patience_diff import MatchedPair
+
+_MEGABYTE = 1_000_000
+_DETAILED_PARTITIONS_MAX = 4
+"""Partitions of a topic whose differences are printed."""
+
+
+class DifferenceKind(enum.Enum):
+    """What can be wrong with a mirror's record, or with one that it should have."""
+
+    MISSING = "missing"
+    DUPLICATED = "duplicated"
+    REORDERED = "reordered"
+    ALTERED = "altered"
+    EXTRA = "extra"
+    STALE = "not the last value of its key:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordDifference:
+    """All records of a partition with the same fault; the offsets are those of the first one.
+
+    Of a record that one side lacks, the other side's offset is that of the record in its place,
+    None at the log's end. `fields` says what was altered: key, value, headers, timestamp or
+    timestamp type.
+    """
+
+    kind: DifferenceKind
+    count: int
+    source_offset: int | None
+    target_offset: int | None
+    fields: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        what = f" ({', '.join(self.fields)})" if self.fields else ""
+        return (
+            f"{self.kind.value} {self.count:,}{what}, the first at source offset "
+            f"{_show_offset(self.source_offset)}, target offset {_show_offset(self.target_offset)}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionComparison:
+    """One partition. `size` is bytes of keys and values at the source.
+
+    `cut_short`: there was more that differed than is kept, and the rest was only counted as
+    missing or extra.
+    """
+
+    source: TopicPartition
+    target: TopicPartition
+    source_records: int
+    target_records: int
+    size: int
+    differences: tuple[RecordDifference, ...] = ()
+    cut_short: bool = False
+
+    @property
+    def equal(self) -> bool:
+        return not self.differences
+
+    def count(self, kind: DifferenceKind) -> int:
+        """How many records have this fault."""
+        return sum(each.count for each in self.differences if each.kind is kind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicsComparison:
+    """Every partition that was compared; prints as a table with a line per topic."""
+
+    partitions: tuple[PartitionComparison, ...]
+
+    @property
+    def equal(self) -> bool:
+        return all(each.equal for each in self.partitions)
+
+    @property
+    def differing(self) -> tuple[PartitionComparison, ...]:
+        return tuple(each for each in self.partitions if not each.equal)
+
+    @property
+    def records(self) -> int:
+        """Records at the source."""
+        return sum(each.source_records for each in self.partitions)
+
+    @property
+    def size(self) -> int:
+        """Bytes of keys and values at the source."""
+        return sum(each.size for each in self.partitions)
+
+    def count(self, kind: DifferenceKind) -> int:
+        """How many records of all partitions have this fault."""
+        return sum(each.count(kind) for each in self.partitions)
+
+    def __str__(self) -> str:
+        return "\n".join(_render_lines(self))
+
+
+def _render_lines(comparison: TopicsComparison) -> Iterator[str]:
+    topics = sorted({each.source.topic for each in comparison.partitions})
+    width = max(len(topic) for topic in [*topics, "topic"])
+    yield f"{'topic':<{width}}  partitions     records        MB  result"
+    for topic in topics:
+        parts = [each for each in comparison.partitions if each.source.topic == topic]
+        yield (
+            f"{topic:<{width}}  {len(parts):>10}  {sum(each.source_records for each in parts):>10,}"
+            f"  {sum(each.size for each in parts) / _MEGABYTE:>8,.1f}  {_describe_result(parts)}"
+        )
+        yield from _render_details(parts)
+
+
+def _describe_result(parts: Sequence[PartitionComparison]) -> str:
+    if not any(each.source_records or each.target_records for each in parts):
+        return "empty on both sides"
+    wrong = sum(1 for each in parts if not each.equal)
+    return f"DIFFERENT in {wrong} of {len(parts)}" if wrong else "every record equal"
+
+
+def _render_details(parts: Sequence[PartitionComparison]) -> Iterator[str]:
+    wrong = [part for part in parts if not part.equal]
+    for part in wrong[:_DETAILED_PARTITIONS_MAX]:
+        for difference in part.differences:
+            yield f"  {part.source}: {difference}"
+        if part.cut_short:
+            yield f"  {part.source}: and more that was counted, but not told apart"
+    if len(wrong) > _DETAILED_PARTITIONS_MAX:
+        yield f"  and {plurals.format_count(len(wrong) - _DETAILED_PARTITIONS_MAX, 'more partition')}"
+
+
+def _show_offset(offset: int | None) -> str:
+    return "end" if offset is None else str(offset)
+
+
+KEPT_UNMATCHED_MAX = 100_000
+"""Of each side; further ones are counted only."""
+
+_SEARCH_AHEAD_RECORDS = 16
+
+FindOriginals = Callable[[frozenset[RecordContent]], dict[RecordContent, int]]
+"""Reads the source once more: where it has each of these condensed contents first."""
+
+IsAllowedToLack = Callable[[int], bool]
+"""Of a source offset: is it no fault when the target has not got this record?"""
+
+_DifferenceLabel = tuple[DifferenceKind, tuple[str, ...]]
+_IndexPairs = Sequence[tuple[int, int]]
+
+
+def allow_no_gaps(_: int) -> bool:
+    """The `IsAllowedToLack` of a mirror that has to have everything."""
+    return False
+
+
+def find_originals(
+    source: Iterable[RecordChunk], wanted: Collection[RecordContent]
+) -> dict[RecordContent, int]:
+    """What a `FindOriginals` answers, from the chunks of a log."""
+    found: dict[RecordContent, int] = {}
+    for chunk in source:
+        contents = map(log_records.condense_record, chunk.contents)
+        for offset, content in zip(chunk.offsets, contents, strict=True):
+            if content in wanted:
+                found.setdefault(content, offset)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _UnmatchedRecord:
+    """A record without counterpart; `gap` numbers the stretch between two matches it lies in."""
+
+    record: ComparedRecord
+    gap: int
+    other_offset: int | None
+
+
+@dataclass(slots=True)
+class UnmatchedRecords:
+    """`lost` are the source's, `added` the target's. Bounded by `KEPT_UNMATCHED_MAX`."""
+
+    may_lack: IsAllowedToLack = allow_no_gaps
+    _lost: list[_UnmatchedRecord] = field(default_factory=list)
+    _added: list[_UnmatchedRecord] = field(default_factory=list)
+    _more_lost: int = 0
+    _more_added: int = 0
+    _gap: int = 0
+
+    @property
+    def cut_short(self) -> bool:
+        return bool(self._more_lost or self._more_added)
+
+    def open_gap(self) -> None:
+        """What is noted from now on lies together, up to the next call."""
+        self._gap += 1
+
+    def note_lost(self, one: ComparedRecord, other_offset: int | None) -> None:
+        """`other_offset`: of the target's record in its place."""
+        if self.may_lack(one.offset):
+            return
+        if len(self._lost) < KEPT_UNMATCHED_MAX:
+            self._lost.append(_UnmatchedRecord(one, self._gap, other_offset))
+        else:
+            self._more_lost += 1
+
+    def note_added(self, one: ComparedRecord, other_offset: int | None) -> None:
+        """`other_offset`: of the source's record in its place."""
+        if len(self._added) < KEPT_UNMATCHED_MAX:
+            self._added.append(_UnmatchedRecord(one, self._gap, other_offset))
+        else:
+            self._more_added += 1
+
+    def tell(self, find_originals: FindOriginals) -> tuple[RecordDifference, ...]:
+        """What became of each, in the order of `DifferenceKind`."""
+        tally = _DifferenceCounts()
+        lost: Sequence[_UnmatchedRecord] = self._lost
+        added: Sequence[_UnmatchedRecord] = self._added
+        lost, added = _remove_pairs(lost, added, pairs=_pair_moved(lost, added), tally=tally)
+        added = _remove_duplicates(added, find_originals, tally=tally)
+        lost, added = _remove_pairs(lost, added, pairs=_pair_altered(lost, added), tally=tally)
+        for each in lost:
+            tally.count(DifferenceKind.MISSING, each.record.offset, each.other_offset)
+        for each in added:
+            tally.count(DifferenceKind.EXTRA, each.other_offset, each.record.offset)
+        tally.add(DifferenceKind.MISSING, self._more_lost)
+        tally.add(DifferenceKind.EXTRA, self._more_added)
+        return tally.told()
+
+
+@dataclass(slots=True)
+class _DifferenceCounts:
+    """Counts by kind and fields, each with the offsets (source, target) of its first record."""
+
+    _counts: defaultdict[_DifferenceLabel, int] = field(default_factory=lambda: defaultdict(int))
+    _first: dict[_DifferenceLabel, tuple[int | None, int | None]] = field(default_factory=dict)
+
+    def count(
+        self,
+        kind: DifferenceKind,
+        source_offset: int | None,
+        target_offset: int | None,
+        *,
+        fields: tuple[str, ...] = (),
+    ) -> None:
+        self._counts[kind, fields] += 1
+        self._first.setdefault((kind, fields), (source_offset, target_offset))
+
+    def add(self, kind: DifferenceKind, count: int) -> None:
+        """More of a kind, whose offsets are no longer known."""
+        if count:
+            self._counts[kind, ()] += count
+
+    def told(self) -> tuple[RecordDifference, ...]:
+        kinds = list(DifferenceKind)
+        return tuple(
+            RecordDifference(
+                kind=kind,
+                count=self._counts[kind, fields],
+                source_offset=self._first.get((kind, fields), (None, None))[0],
+                target_offset=self._first.get((kind, fields), (None, None))[1],
+                fields=fields,
+            )
+            for kind, fields in sorted(
+                self._counts, key=lambda label: (kinds.index(label[0]), label[1])
+            )
+        )
+
+
+def _pair_moved(lost: Sequence[_UnmatchedRecord], added: Sequence[_UnmatchedRecord]) -> _IndexPairs:
+    """The same content on both sides, in another place."""
+    places: defaultdict[RecordContent, deque[int]] = defaultdict(deque)
+    for index, each in enumerate(lost):
+        places[each.record.content].append(index)
+    return [
+        (places[each.record.content].popleft(), index)
+        for index, each in enumerate(added)
+        if places.get(each.record.content)
+    ]
+
+
+def _pair_altered(
+    lost: Sequence[_UnmatchedRecord], added: Sequence[_UnmatchedRecord]
+) -> _IndexPairs:
+    """Records in the same gap: as many on one side as on the other, or alike in something."""
+    by_gap: defaultdict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    for index, each in enumerate(lost):
+        by_gap[each.gap][0].append(index)
+    for index, each in enumerate(added):
+        by_gap[each.gap][1].append(index)
+    pairs: list[tuple[int, int]] = []
+    for left, right in by_gap.values():
+        if len(left) == len(right):
+            pairs.extend(zip(left, right, strict=True))
+        else:
+            pairs.extend(_pair_similar_in_order(lost, added, left=left, right=right))
+    return pairs
+
+
+def _pair_similar_in_order(
+    lost: Sequence[_UnmatchedRecord],
+    added: Sequence[_UnmatchedRecord],
+    *,
+    left: Sequence[int],
+    right: Sequence[int],
+) -> _IndexPairs:
+    pairs: list[tuple[int, int]] = []
+    start = 0
+    for index in left:
+        for place in range(start, min(start + _SEARCH_AHEAD_RECORDS, len(right))):
+            if _are_similar(lost[index].record.content, added[right[place]].record.content):
+                pairs.append((index, right[place]))
+                start = place + 1
+                break
+    return pairs
+
+
+def _are_similar(left: RecordContent, right: RecordContent) -> bool:
+    """Do they share something that tells records apart?"""
+    return (
+        left.timestamp == right.timestamp
+        or (bool(left.key) and left.key == right.key)
+        or (bool(left.value) and left.value == right.value)
+    )
+
+
+def _remove_pairs(
+    lost: Sequence[_UnmatchedRecord],
+    added: Sequence[_UnmatchedRecord],
+    *,
+    pairs: _IndexPairs,
+    tally: _DifferenceCounts,
+) -> tuple[Sequence[_UnmatchedRecord], Sequence[_UnmatchedRecord]]:
+    """Count these pairs, as reordered or altered, and return what is left of both sides."""
+    for left, right in sorted(pairs):
+        source, target = lost[left].record, added[right].record
+        fields = log_records.list_differing_fields(source.content, target.content)
+        kind = DifferenceKind.ALTERED if fields else DifferenceKind.REORDERED
+        tally.count(kind, source.offset, target.offset, fields=fields)
+    taken_left, taken_right = {left for left, _ in pairs}, {right for _, right in pairs}
+    return (
+        [each for index, each in enumerate(lost) if index not in taken_left],
+        [each for index, each in enumerate(added) if index not in taken_right],
+    )
+
+
+def _remove_duplicates(
+    added: Sequence[_UnmatchedRecord], find_originals: FindOriginals, *, tally: _DifferenceCounts
+) -> Sequence[_UnmatchedRecord]:
+    wanted = frozenset(each.record.content for each in added)
+    found = find_originals(wanted) if wanted else {}
+    left: list[_UnmatchedRecord] = []
+    for each in added:
+        original = found.get(each.record.content)
+        if original is None:
+            left.append(each)
+        else:
+            tally.count(DifferenceKind.DUPLICATED, original, each.record.offset)
+    return left
+
+
+WINDOW_RECORDS = 8_192
+WINDOW_RECORDS_MAX = 131_072
+
+_AnyContent = RawRecord | RecordContent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogComparison:
+    """`size`: bytes of keys and values at the source. `cut_short` as in `PartitionComparison`."""
+
+    source_records: int
+    target_records: int
+    size: int
+    differences: tuple[RecordDifference, ...] = ()
+    cut_short: bool = False
+
+
+@dataclass(slots=True)
+class _LogWindow:
+    """One log as far as it is read ahead, from index `at` on; condensed since the first difference.
+
+    Invariant: `offsets` and `contents` are of one length, and `at` is at most that.
+    """
+
+    chunks: Iterator[RecordChunk]
+    offsets: list[int] = field(default_factory=list)
+    contents: list[_AnyContent] = field(default_factory=list)
+    at: int = 0
+    condensing: bool = False
+    ended: bool = False
+    records: int = 0
+    size: int = 0
+
+    @property
+    def ahead(self) -> int:
+        return len(self.contents) - self.at
+
+    def fill(self, count: int) -> None:
+        """Read until `count` records are ahead, or the log has ended."""
+        while self.ahead < count and not self.ended:
+            chunk = next(self.chunks, None)
+            if chunk is None:
+                self.ended = True
+                return
+            self._forget_passed()
+            self.records += len(chunk.offsets)
+            self.size += chunk.size
+            self.offsets += chunk.offsets
+            self.contents += (
+                map(log_records.condense_record, chunk.contents)
+                if self.condensing
+                else chunk.contents
+            )
+
+    def condense(self) -> None:
+        """From now on contents are hashable and small; both sides do it together."""
+        self._forget_passed()
+        if not self.condensing:
+            self.condensing = True
+            self.contents = [log_records.condense_record(each) for each in self._raw()]
+
+    def offset_at(self, index: int) -> int | None:
+        return self.offsets[index] if index < len(self.offsets) else None
+
+    def record_at(self, index: int) -> ComparedRecord:
+        content = self.contents[index]
+        assert isinstance(content, RecordContent)
+        return ComparedRecord(self.offsets[index], content)
+
+    def _raw(self) -> list[RawRecord]:
+        return cast("list[RawRecord]", self.contents)
+
+    def _forget_passed(self) -> None:
+        del self.offsets[: self.at]
+        del self.contents[: self.at]
+        self.at = 0
+
+
+def compare_logs(
+    source: Iterable[RecordChunk],
+    target: Iterable[RecordChunk],
+    *,
+    find_originals: FindOriginals,
+    may_lack: IsAllowedToLack = allow_no_gaps,
+) -> LogComparison:
+    """Compare two logs, given in chunks, to their ends; memory stays bounded.
+
+    Records of the source that the target `may_lack` are no difference when it does.
+    """
+    left, right = _LogWindow(iter(source)), _LogWindow(iter(target))
+    found = UnmatchedRecords(may_lack)
+    while _skip_equal_records(left, right):
+        _align_windows(left, right, found=found)
+    return LogComparison(
+        source_records=left.records,
+        target_records=right.records,
+        size=left.size,
+        differences=found.tell(find_originals),
+        cut_short=found.cut_short,
+    )
+
+
+def _skip_equal_records(left: _LogWindow, right: _LogWindow) -> bool:
+    """Pass over what is equal; False when both logs have ended with it."""
+    while True:
+        left.fill(1)
+        right.fill(1)
+        common = min(left.ahead, right.ahead)
+        if common == 0:
+            return bool(left.ahead or right.ahead)
+        mine = left.contents[left.at : left.at + common]
+        theirs = right.contents[right.at : right.at + common]
+        same = common if mine == theirs else _count_common_start(mine, theirs)
+        left.at += same
+        right.at += same
+        if same < common:
+            return True
+
+
+def _count_common_start(mine: Sequence[_AnyContent], theirs: Sequence[_AnyContent]) -> int:
+    pairs = enumerate(zip(mine, theirs, strict=True))
+    return next(index for index, (one, other) in pairs if one != other)
+
+
+def _align_windows(left: _LogWindow, right: _LogWindow, *, found: UnmatchedRecords) -> None:
+    """Read ahead until the logs meet again, and note what has no counterpart up to there.
+
+    Nothing is decided beyond a window's last match: the counterparts may just not be read yet.
+    """
+    left.condense()
+    right.condense()
+    window = WINDOW_RECORDS
+    while True:
+        left.fill(window)
+        right.fill(window)
+        pairs = patience_diff.align_sequences(left.contents, right.contents)
+        if left.ended and right.ended:
+            _record_unmatched(left, right, pairs=[*pairs, (left.ahead, right.ahead)], found=found)
+            return
+        if pairs:
+            _record_unmatched(left, right, pairs=pairs, found=found)
+            return
+        if left.ended or right.ended or window >= WINDOW_RECORDS_MAX:
+            _record_unmatched(left, right, pairs=[_count_records_to_skip(left, right)], found=found)
+            return
+        window *= 2
+
+
+def _count_records_to_skip(left: _LogWindow, right: _LogWindow) -> MatchedPair:
+    """How much of each side to give up where windows have nothing in common.
+
+    Beside a log that has ended: all that was read of the other. Of two that go on: half of each,
+    so that the next window overlaps this one.
+    """
+    if left.ended or right.ended:
+        return (
+            0 if left.ended else left.ahead,
+            0 if right.ended else right.ahead,
+        )
+    return left.ahead // 2, right.ahead // 2
+
+
+def _record_unmatched(
+    left: _LogWindow,
+    right: _LogWindow,
+    *,
+    pairs: Sequence[MatchedPair],
+    found: UnmatchedRecords,
+) -> None:
+    """Note what lies between the matches, and pass over all that lies before the last one."""
+    start_left = start_right = 0
+    for end_left, end_right in pairs:
+        if end_left > start_left or end_right > start_right:
+            found.open_gap()
+            for index in range(start_left, end_left):
+                found.note_lost(left.record_at(index), right.offset_at(end_right))
+            for index in range(start_right, end_right):
+                found.note_added(right.record_at(index), left.offset_at(end_left))
+        start_left, start_right = end_left + 1, end_right + 1
+    left.at, right.at = pairs[-1]

@@ -1,0 +1,272 @@
+"""A Java server process in its own folder: start, stop, kill, freeze, and what its log says.
+
+`ProgramRunner` says where the programs of a cluster run: `LocalRunner` starts them on this
+machine from the sandbox's jars, `mm2.sandbox.containers` starts them in containers.
+`make_java_command` builds the command line.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Protocol
+
+from connect_runtime.system import java, processes
+from mm2.sandbox import broker_settings
+from mm2.sandbox.sandbox_errors import PortInUseError, SandboxError
+
+TEST_JVM_FLAGS = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Quick to start, small, and only the first compiler: for tests."""
+BENCH_JVM_FLAGS = ("-Xmx1g", "-XX:+UseG1GC")
+"""As a production broker runs, but for the heap: for measurements."""
+
+
+def make_java_command(
+    main_class: str,
+    *arguments: str,
+    jars: Path,
+    flags: tuple[str, ...] = TEST_JVM_FLAGS,
+    classes: Sequence[Path] = (),
+) -> list[str]:
+    """Run `main_class` with every jar of a folder on its class path; it logs to stderr.
+
+    `classes` are folders of classes, behind the jars.
+    """
+    return [
+        str(java.find_java().program),
+        *flags,
+        "-Dorg.slf4j.simpleLogger.showDateTime=true",
+        "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+        "-cp",
+        os.pathsep.join([f"{jars}/*", *map(str, classes)]),
+        main_class,
+        *arguments,
+    ]
+
+
+class RunningProgram(Protocol):
+    """A program that runs, or has ended: what `ChildProcess` is."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id on this machine."""
+        ...
+
+    def poll(self) -> int | None:
+        """The exit status, None while it runs."""
+        ...
+
+    def wait(self, timeout_s: float) -> int | None:
+        """Like `poll`, after waiting `timeout_s` at most."""
+        ...
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal; an ended program is left in peace."""
+        ...
+
+    def kill(self) -> int:
+        """SIGKILL, and wait until it has gone; its exit status."""
+        ...
+
+
+class ProgramRunner(Protocol):
+    """Brokers and the tool that formats their storage. Nothing of it outlives this process."""
+
+    @property
+    def features(self) -> Path | None:
+        """Where the feature levels are kept that `kafka-storage` wrote for the first broker."""
+        ...
+
+    def broker(self, settings: Path, *, flags: tuple[str, ...]) -> list[str]:
+        """The command line of a broker with a settings file; `flags` are for its JVM."""
+        ...
+
+    def storage_tool(self, *arguments: str, flags: tuple[str, ...]) -> list[str]:
+        """The command line of `kafka-storage`."""
+        ...
+
+    def start(self, argv: Sequence[str], *, output: IO[bytes], cwd: Path) -> RunningProgram:
+        """Run one of these; stdout and stderr go to the file `output`.
+
+        Raises `FatalError` when it cannot be started at all.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRunner:
+    """On this machine. `archive` are the flags for its class-data archive, if it has one."""
+
+    jars: Path
+    archive: tuple[str, ...] = ()
+
+    @property
+    def features(self) -> Path | None:
+        return self.jars.with_name(f"{self.jars.name}.features")
+
+    def broker(self, settings: Path, *, flags: tuple[str, ...]) -> list[str]:
+        return self._command("kafka.Kafka", str(settings), flags=flags)
+
+    def storage_tool(self, *arguments: str, flags: tuple[str, ...]) -> list[str]:
+        return self._command("kafka.tools.StorageTool", *arguments, flags=flags)
+
+    def start(self, argv: Sequence[str], *, output: IO[bytes], cwd: Path) -> RunningProgram:
+        return processes.start_process(argv, output=output, cwd=cwd)
+
+    def _command(self, main_class: str, *arguments: str, flags: tuple[str, ...]) -> list[str]:
+        return make_java_command(
+            main_class, *arguments, jars=self.jars, flags=(*flags, *self.archive)
+        )
+
+
+_PORT_IN_USE_TEXTS = ("Address already in use", "Socket server failed to bind")
+_SERVER_LOG_TAIL_LINES = 25
+_ERROR_MARK = " ERROR "
+_SHOWN_ERROR_LINES = 3
+_SERVER_POLL_INTERVAL_S = 0.05
+
+
+class JavaServer:
+    """A program with a settings file and a log. Not thread-safe; it is down until `start`.
+
+    `name` is what messages call it; `started` says, of the log since the last start, whether it
+    serves; `runner` is where it runs.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        *,
+        log_name: str,
+        started: Callable[[str], bool],
+        runner: ProgramRunner,
+    ) -> None:
+        self.folder = folder
+        self.log_path = folder / log_name
+        self.has_served = False
+        self.name = name
+        self.runner = runner
+        self._started = started
+        self._child: RunningProgram | None = None
+        self._log_start = 0
+
+    @property
+    def log_text(self) -> str:
+        """Everything that this server has logged, over all its starts."""
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    @property
+    def running(self) -> bool:
+        """Whether the process exists (a frozen one does)."""
+        return self._child is not None and self._child.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The process id of the running server."""
+        return self._running_child().pid
+
+    def start(self, *, timeout_s: float = 60.0) -> None:
+        """Start the process and wait until it serves; see `launch` and `await_ready`."""
+        self.launch()
+        self.await_ready(timeout_s=timeout_s)
+
+    def launch(self) -> None:
+        """Start the process without waiting for it."""
+        if self.running:
+            raise SandboxError(f"{self.name} in {self.folder} is already running")
+        self.prepare()
+        self._log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
+        with self.log_path.open("ab") as log:
+            self._child = self.runner.start(self.command(), output=log, cwd=self.folder)
+
+    def prepare(self) -> None:
+        """Write what the process reads when it starts."""
+        raise NotImplementedError
+
+    def command(self) -> list[str]:
+        """The command line."""
+        raise NotImplementedError
+
+    def await_ready(self, *, timeout_s: float = 60.0) -> None:
+        """Wait until the server accepts requests.
+
+        Raises `SandboxError` with the end of its log when it ends instead or is too slow;
+        `PortInUseError` when its port was taken.
+        """
+        child = self._running_child()
+        waited_s = 0.0
+        while not self._started(self._log_since_start()):
+            if child.wait(_SERVER_POLL_INTERVAL_S) is not None:
+                raise self._start_failure(f"ended with status {child.poll()} while starting")
+            waited_s += _SERVER_POLL_INTERVAL_S
+            if waited_s > timeout_s:
+                child.kill()
+                raise self._start_failure(f"was not ready after {timeout_s:.0f} s")
+        self.has_served = True
+
+    def stop(self, *, timeout_s: float = 15.0) -> None:
+        """Stop gracefully (controlled shutdown); SIGKILL when that takes over `timeout_s`."""
+        self.request_stop()
+        self.await_stopped(timeout_s=timeout_s)
+
+    def request_stop(self) -> None:
+        """SIGTERM, without waiting."""
+        if self._child is not None:
+            self._child.signal(signal.SIGCONT)
+            self._child.signal(signal.SIGTERM)
+
+    def await_stopped(self, *, timeout_s: float = 15.0) -> None:
+        """Wait for the end after `request_stop`; SIGKILL when it takes longer than `timeout_s`."""
+        if self._child is not None and self._child.wait(timeout_s) is None:
+            self._child.kill()
+
+    def kill(self) -> None:
+        """SIGKILL: the server loses whatever it had not given to the operating system."""
+        if self._child is not None:
+            self._child.kill()
+
+    def freeze(self) -> None:
+        """SIGSTOP: connections stay open and nothing answers."""
+        self._running_child().signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT, after `freeze`."""
+        self._running_child().signal(signal.SIGCONT)
+
+    def restart(self, *, timeout_s: float = 60.0) -> None:
+        """Stop gracefully if it runs, then start on the same ports and data."""
+        self.stop()
+        self.start(timeout_s=timeout_s)
+
+    def _running_child(self) -> RunningProgram:
+        if self._child is None:
+            raise SandboxError(f"{self.name} in {self.folder} is not running")
+        return self._child
+
+    def _log_since_start(self) -> str:
+        with self.log_path.open("rb") as log:
+            log.seek(self._log_start)
+            return log.read().decode(errors="replace")
+
+    def _start_failure(self, what: str) -> SandboxError:
+        text = self._log_since_start()
+        kind = SandboxError
+        if any(phrase in text for phrase in _PORT_IN_USE_TEXTS):
+            kind = PortInUseError
+        lines = text.splitlines()
+        first = next((at for at, line in enumerate(lines) if _ERROR_MARK in line), len(lines))
+        end = max(len(lines) - _SERVER_LOG_TAIL_LINES, 0)
+        shown = [*lines[first : first + _SHOWN_ERROR_LINES], "…"] if first < end else []
+        excerpt = "\n  ".join([*shown, *lines[end:]])
+        return kind(f"{self.name} {what}; its log, {self.log_path}, ends:\n  {excerpt}")
+
+
+def write_settings_file(path: Path, settings: dict[str, str]) -> None:
+    """Write a properties file that only its owner may read."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    path.write_text(broker_settings.render_properties(settings))

@@ -1,0 +1,347 @@
+"""The published jars that sandbox brokers run from: fetched with Ivy, verified, cached.
+
+A set of jars is a folder in the user's cache. It is complete only if the sha256 list shipped
+with this package matches exactly: nothing missing, nothing extra, nothing altered. Several
+processes may ask for a set at once. Reading 60 MB at every start would cost a quarter of a
+second, so a stamp beside the folder records the sizes and times of the verified files.
+
+Missing jars come from the public Maven repository through the Ivy that PySpark ships; this
+needs only Java. `$MM2_IVY_SETTINGS` may name an Ivy settings file, for example for a company's
+own repository. Proxies are configured in Java: `JAVA_TOOL_OPTIONS=-Dhttps.proxyHost=…`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from xml.sax import saxutils
+
+from connect_runtime.base.timing import Deadline
+from connect_runtime.system import clock, files, java, processes
+from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.processes import ChildProcess
+from mm2.sandbox import temporary_folders
+from mm2.sandbox.sandbox_errors import SandboxError
+
+_IVY_TIMEOUT_S = 900.0
+_IVY_POLL_INTERVAL_S = 0.2
+_JARS_PER_PROGRESS_LINE = 20
+_IVY_ERROR_LINES = 4
+_IVY_ATTEMPTS = 3
+
+
+def make_ivy_descriptor(modules: Sequence[str]) -> str:
+    """An `ivy.xml` that asks for `group:artifact:version` coordinates with all they depend on."""
+    lines = ['<ivy-module version="2.0">', '  <info organisation="mm2" module="sandbox"/>']
+    lines.append("  <dependencies>")
+    for module in modules:
+        group, artifact, version = (saxutils.quoteattr(part) for part in module.split(":"))
+        lines.append(
+            f"    <dependency org={group} name={artifact} rev={version}"
+            ' conf="default->default(*)"/>'
+        )
+    return "\n".join([*lines, "  </dependencies>", "</ivy-module>", ""])
+
+
+def retrieve_jars(
+    modules: Sequence[str],
+    into: Path,
+    *,
+    work: Path,
+    expected: int,
+    report: Callable[[str], None],
+) -> None:
+    """Put the jars of `modules` and all their dependencies into a new folder `into`.
+
+    `work` takes Ivy's own files; `expected` is the number of jars, for the progress lines. Raises
+    `SandboxError` with Ivy's last words when it fails.
+    """
+    descriptor = work / "ivy.xml"
+    descriptor.write_text(make_ivy_descriptor(modules))
+    settings = os.environ.get("MM2_IVY_SETTINGS")
+    argv = [str(java.find_java().program), "-jar", str(_find_ivy_jar())]
+    argv += ["-settings", settings] if settings else []
+    argv += ["-ivy", str(descriptor), "-cache", str(work / "cache")]
+    # Some dependencies are packaged as OSGi bundles: asking for jars alone leaves them out.
+    argv += ["-types", "jar", "bundle", "-retrieve", f"{into}/[artifact]-[revision].[ext]"]
+    for attempt in range(1, _IVY_ATTEMPTS + 1):
+        failure = _run_ivy(argv, work / "ivy.log", progress=IvyProgress(expected, report))
+        if failure is None:
+            return
+        if attempt < _IVY_ATTEMPTS:  # what was downloaded stays in Ivy's cache below `work`
+            report(f"  the download was interrupted; attempt {attempt + 1} of {_IVY_ATTEMPTS}")
+    raise SandboxError(failure)
+
+
+def _run_ivy(argv: Sequence[str], log_path: Path, *, progress: IvyProgress) -> str | None:
+    """Run Ivy once; returns what went wrong."""
+    with log_path.open("wb") as log:
+        child = processes.start_process(argv, output=log)
+    try:
+        status = _wait_for_ivy(child, log_path, progress=progress)
+    finally:
+        child.kill()
+    return (
+        None if status == 0 else _describe_ivy_failure(status, log_path.read_text(errors="replace"))
+    )
+
+
+class IvyProgress:
+    """Turns Ivy's output into a line now and then. `expected` jars, and as many modules."""
+
+    def __init__(self, expected: int, report: Callable[[str], None]) -> None:
+        self._expected = expected
+        self._report = report
+        self._counts = {"found ": 0, "[SUCCESSFUL ": 0}
+
+    def feed(self, line: str) -> None:
+        for start in self._counts:
+            if line.strip().startswith(start):
+                self._counts[start] += 1
+                self._tell(start, self._counts[start])
+
+    def _tell(self, start: str, count: int) -> None:
+        if count % _JARS_PER_PROGRESS_LINE == 0 or count == self._expected:
+            done = "modules looked up" if start == "found " else "jars downloaded"
+            self._report(f"  {done}: {count} of {self._expected}")
+
+
+def _wait_for_ivy(child: ChildProcess, log_path: Path, *, progress: IvyProgress) -> int | None:
+    """Wait for the end of Ivy; None when it takes too long."""
+    now_s = SystemClock().now_s
+    end = Deadline.after(_IVY_TIMEOUT_S, now_s=now_s())
+    with log_path.open(errors="replace") as log:
+        while not end.passed(now_s()):
+            status = child.wait(_IVY_POLL_INTERVAL_S)
+            for line in log:
+                progress.feed(line)
+            if status is not None:
+                return status
+    return None
+
+
+def _describe_ivy_failure(status: int | None, output: str) -> str:
+    if status is None:
+        return f"fetching the jars took longer than {_IVY_TIMEOUT_S:.0f} s"
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    telling = [line for line in lines if not line.startswith(("at ", "tried ", "--", "::"))]
+    return "fetching the jars failed; Ivy's last words:\n  " + "\n  ".join(
+        telling[-_IVY_ERROR_LINES:]
+    )
+
+
+def _find_ivy_jar() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    for location in (spec.submodule_search_locations or []) if spec else []:
+        for jar in sorted(Path(location, "jars").glob("ivy-*.jar")):
+            return jar
+    raise SandboxError("the Ivy inside PySpark was not found: pip install 'pyspark>=4.3'")
+
+
+ReportProgress = Callable[[str], None]
+
+_LOCK_TIMEOUT_S = 900.0
+_STAMP_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JarSet:
+    """Jars that belong together. `modules` are Maven coordinates `group:artifact:version`."""
+
+    name: str
+    modules: tuple[str, ...]
+
+    def digests(self) -> dict[str, str]:
+        """sha256 in hex by file name, from the list that is shipped with this package."""
+        text = resources.files("mm2.sandbox").joinpath(f"{self.name}.sha256").read_text()
+        pairs = (line.split() for line in text.splitlines() if line)
+        return {file_name: digest for digest, file_name in pairs}
+
+
+KAFKA_JARS = JarSet(
+    name="kafka-4.3.1",
+    modules=(
+        "org.apache.kafka:kafka_2.13:4.3.1",
+        "org.apache.kafka:kafka-tools:4.3.1",
+        "org.apache.kafka:connect-runtime:4.3.1",
+        "org.apache.kafka:connect-mirror:4.3.1",
+        "org.apache.kafka:connect-file:4.3.1",
+        "org.slf4j:slf4j-simple:1.7.36",
+    ),
+)
+KAFKA_3_9_JARS = JarSet(
+    name="kafka-3.9.1",
+    modules=("org.apache.kafka:kafka_2.13:3.9.1", "org.slf4j:slf4j-simple:1.7.36"),
+)
+CONNECT_3_9_JARS = JarSet(
+    name="connect-3.9.1",
+    modules=(
+        "org.apache.kafka:connect-runtime:3.9.1",
+        "org.apache.kafka:connect-mirror:3.9.1",
+        "org.slf4j:slf4j-simple:1.7.36",
+    ),
+)
+KAFKA_2_8_JARS = JarSet(
+    name="kafka-2.8.2",
+    modules=("org.apache.kafka:kafka_2.13:2.8.2", "org.slf4j:slf4j-simple:1.7.36"),
+)
+
+
+def ensure_jars(
+    artefacts: JarSet = KAFKA_JARS,
+    *,
+    cache: Path | None = None,
+    report: ReportProgress | None = None,
+) -> Path:
+    """Return the folder with exactly the jars of a set, fetching them if need be.
+
+    `report` gets progress lines (default: stderr). Raises `SandboxError`: no Java, no network, a
+    repository that serves other bytes than ours.
+    """
+    say = print_to_stderr if report is None else report
+    base = temporary_folders.find_cache_folder() if cache is None else cache
+    folder = base / artefacts.name
+    digests = artefacts.digests()
+    if _is_stamp_valid(folder, digests):
+        return folder
+    base.mkdir(parents=True, exist_ok=True)
+    with hold_lock(base / f"{artefacts.name}.lock", say=say):
+        faults = _find_faults(folder, digests)
+        if faults:
+            _fetch_again(artefacts, folder, faults=faults, report=say)
+        _write_stamp(folder, digests)
+    return folder
+
+
+def verify_jars(folder: Path, digests: Mapping[str, str]) -> list[str]:
+    """What differs between a folder and a sha256 list, one line per file; empty when it holds."""
+    present = {entry.name: entry for entry in folder.iterdir()} if folder.is_dir() else {}
+    faults = [f"missing: {name}" for name in sorted(digests.keys() - present.keys())]
+    faults += [f"not on our list: {name}" for name in sorted(present.keys() - digests.keys())]
+    for name in sorted(digests.keys() & present.keys()):
+        if _hash_file(present[name]) != digests[name]:
+            faults.append(f"altered: {name}")
+    return faults
+
+
+def _find_faults(folder: Path, digests: Mapping[str, str]) -> list[str]:
+    """Like `verify_jars`, but at once for the two cases that need no reading."""
+    if not folder.is_dir():
+        return ["it is not there yet"]
+    if _is_stamp_valid(folder, digests):
+        return []  # another process has just verified it
+    return verify_jars(folder, digests)
+
+
+def _fetch_again(
+    artefacts: JarSet, folder: Path, *, faults: list[str], report: ReportProgress
+) -> None:
+    report(
+        f"fetching {artefacts.name} into {folder} ({_shorten(faults)}); this takes a minute or two"
+    )
+    fresh = Path(tempfile.mkdtemp(prefix=f".{artefacts.name}-", dir=folder.parent))
+    try:
+        digests = artefacts.digests()
+        try:
+            retrieve_jars(
+                artefacts.modules, fresh / "jars", work=fresh, expected=len(digests), report=report
+            )
+        except SandboxError as error:
+            raise SandboxError(
+                f"{error}\nThe jars can also be put there by hand: fill {folder} with the files "
+                f"that {artefacts.name}.sha256 in the package mm2.sandbox names, and try again"
+            ) from error
+        wrong = verify_jars(fresh / "jars", digests)
+        if wrong:
+            raise SandboxError(
+                f"the jars fetched for {artefacts.name} are not the expected ones "
+                f"({_shorten(wrong)}): the repository serves other files than those on our sha256 "
+                "list; nothing was kept"
+            )
+        if folder.exists():
+            folder.rename(fresh / "replaced")
+        (fresh / "jars").rename(folder)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    report(f"{artefacts.name} is complete: {len(digests)} jars, each checked against its sha256")
+
+
+def _shorten(faults: list[str]) -> str:
+    rest = len(faults) - 3
+    return "; ".join(faults[:3]) + (f"; and {rest} more" if rest > 0 else "")
+
+
+def _hash_file(path: Path) -> str:
+    if not path.is_file():
+        return "not a file"
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _stamp_path(folder: Path) -> Path:
+    return folder.with_name(folder.name + ".verified")
+
+
+def _make_stamp(folder: Path, digests: Mapping[str, str]) -> dict[str, object]:
+    facts = {entry.name: entry.stat() for entry in os.scandir(folder)}
+    return {
+        "version": _STAMP_VERSION,
+        "list": hashlib.sha256(repr(sorted(digests.items())).encode()).hexdigest(),
+        "files": {name: [fact.st_size, fact.st_mtime_ns] for name, fact in sorted(facts.items())},
+    }
+
+
+def _is_stamp_valid(folder: Path, digests: Mapping[str, str]) -> bool:
+    """False also where another user could have written both the stamp and the jars."""
+    try:
+        if not all(map(files.is_trusted, (folder, folder.parent))):
+            return False
+        remembered = json.loads(_stamp_path(folder).read_text())
+        return bool(remembered == _make_stamp(folder, digests))
+    except (OSError, ValueError):
+        return False
+
+
+def _write_stamp(folder: Path, digests: Mapping[str, str]) -> None:
+    path = _stamp_path(folder)
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    partial.write_text(json.dumps(_make_stamp(folder, digests)))
+    partial.replace(path)
+
+
+@contextmanager
+def hold_lock(path: Path, *, say: ReportProgress) -> Iterator[None]:
+    """Hold a file lock; it goes away with the process that holds it."""
+    with path.open("w") as handle:
+        if not _try_lock(handle.fileno()):
+            say(f"another process holds {path}; waiting for it")
+            if not clock.wait_until(lambda: _try_lock(handle.fileno()), timeout_s=_LOCK_TIMEOUT_S):
+                raise SandboxError(
+                    f"another process has held {path} for {_LOCK_TIMEOUT_S:.0f} s: end it and retry"
+                )
+        yield
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def print_to_stderr(line: str) -> None:
+    """The default way to report progress."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()

@@ -1,0 +1,72 @@
+"""Reserves TCP ports on this machine for servers that are about to start, restart or stay down.
+
+Ports are below 32768, outside the range from which Linux takes ports for outgoing connections.
+A reservation is a locked file in a folder that all processes of the user share: it ends with
+the process, and it holds while the broker that uses the port is down.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mm2.sandbox import temporary_folders
+from mm2.sandbox.sandbox_errors import SandboxError
+
+FIRST_RESERVED_PORT = 10_000
+LAST_RESERVED_PORT = 32_767
+
+
+@dataclass(slots=True)
+class PortReservation:
+    """A port that no other sandbox takes until `release`, or the end of this process."""
+
+    port: int
+    _lock_fd: int | None
+
+    def release(self) -> None:
+        if self._lock_fd is not None:
+            os.close(self._lock_fd)
+            self._lock_fd = None
+
+
+def reserve_port(
+    *, preferred: int | None = None, rng: random.Random | None = None
+) -> PortReservation:
+    """Reserve the preferred port if it is free, else any free one."""
+    for port in _candidate_ports(preferred, rng or random.SystemRandom()):
+        reservation = _try_reserve(port)
+        if reservation is not None:
+            return reservation
+    raise SandboxError(
+        f"no free port between {FIRST_RESERVED_PORT} and {LAST_RESERVED_PORT} on 127.0.0.1"
+    )
+
+
+def _candidate_ports(preferred: int | None, rng: random.Random) -> Iterator[int]:
+    if preferred is not None:
+        yield preferred
+    start = rng.randrange(FIRST_RESERVED_PORT, LAST_RESERVED_PORT + 1)
+    yield from range(start, LAST_RESERVED_PORT + 1)
+    yield from range(FIRST_RESERVED_PORT, start)
+
+
+def _try_reserve(port: int) -> PortReservation | None:
+    lock_fd = os.open(
+        temporary_folders.make_private_folder("mm2-ports") / str(port),
+        os.O_CREAT | os.O_RDWR | os.O_CLOEXEC,
+        0o600,
+    )
+    try:
+        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Java does
+            probe.bind(("127.0.0.1", port))
+    except OSError:
+        os.close(lock_fd)
+        return None
+    return PortReservation(port, lock_fd)

@@ -1,0 +1,114 @@
+"""Ordinary Kafka clients (librdkafka) for traffic and proof, from Java client properties.
+
+They share no code with the copy path: they read and write what a user's own clients would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import confluent_kafka
+from confluent_kafka import admin as kafka_admin
+
+from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
+from connect_runtime.kafka import client_errors, cluster_access, librdkafka_clients
+from connect_runtime.kafka.client_errors import ConnectionReports
+from connect_runtime.network import key_stores
+from connect_runtime.system import clock
+from mm2.sandbox.sandbox_errors import SandboxError
+
+PURGED_CODES = client_errors.PURGED_ERRORS
+"""Codes of records that were dropped because we said so."""
+
+_RETRY_TIMEOUT_S = 60.0
+_RETRY_INTERVAL_S = 0.1
+
+T = TypeVar("T")
+ClientProperties = Mapping[str, str]
+"""As `Cluster.client_properties()` gives them."""
+
+
+class ClientFailedError(SandboxError):
+    """A client could not do what was asked."""
+
+
+class SandboxClients:
+    """Makes clients of one cluster; `alias` is its name in messages."""
+
+    def __init__(self, properties: ClientProperties, *, alias: str) -> None:
+        self._reports = ConnectionReports()
+        try:
+            self._access = cluster_access.parse_cluster_access(
+                properties, files=key_stores.create_store_files(Path()), name=alias
+            )
+        except FatalError as error:
+            raise ClientFailedError(f"client properties of {alias}: {error}") from None
+
+    def producer(self, client_id: str, **settings: object) -> confluent_kafka.Producer:
+        """`settings` are librdkafka's, `_` for `.`. A missing topic is an error after 10 s."""
+        ours = {"topic_metadata_propagation_max_ms": 10_000}
+        return librdkafka_clients.create_producer(
+            self._access,
+            client_id=client_id,
+            settings=_replace_underscores(ours | settings),
+            reports=self._reports,
+        )
+
+    def consumer(self, client_id: str, **settings: object) -> confluent_kafka.Consumer:
+        """A consumer for `assign`: it joins no group and commits nothing."""
+        ours = {
+            "group_id": f"{client_id}-unused",
+            "enable_auto_commit": False,
+            "auto_offset_reset": "error",
+            "enable_partition_eof": True,
+            "check_crcs": True,
+        }
+        return librdkafka_clients.create_consumer(
+            self._access,
+            client_id=client_id,
+            settings=_replace_underscores(ours | settings),
+            reports=self._reports,
+        )
+
+    def admin(self, client_id: str) -> kafka_admin.AdminClient:
+        return librdkafka_clients.create_admin_client(
+            self._access, client_id=client_id, settings={}, reports=self._reports
+        )
+
+    def explain(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
+        """Our error for the library's; `doing` begins its message."""
+        return client_errors.translate_error(
+            error, doing, where=self._access.where, reports=self._reports
+        )
+
+    def overdue(self, doing: str) -> ConnectError:
+        """Our error for a wait of ours that took too long."""
+        return self.explain(client_errors.create_timeout_error(), doing)
+
+
+def retry_until_answered(ask: Callable[[], T], *, timeout_s: float = _RETRY_TIMEOUT_S) -> T:
+    """Return what `ask` returns; repeat it as long as it raises `RetriableError`.
+
+    A coordinator that loads, or a leader that moves, is no failure. Raises the last
+    `RetriableError` after `timeout_s`. A request whose answer was lost may have been carried out:
+    `ask` has to bear that.
+    """
+    answers: list[T] = []
+    last: list[RetriableError] = []
+
+    def answered() -> bool:
+        try:
+            answers.append(ask())
+        except RetriableError as error:
+            last[:] = [error]
+        return bool(answers)
+
+    if not clock.wait_until(answered, timeout_s=timeout_s, interval_s=_RETRY_INTERVAL_S):
+        raise last[0]
+    return answers[0]
+
+
+def _replace_underscores(settings: Mapping[str, object]) -> dict[str, object]:
+    return {key.replace("_", "."): value for key, value in settings.items()}

@@ -1,0 +1,445 @@
+"""A Kafka cluster of one or three brokers on this machine.
+
+Every node is its own controller; brokers of releases before KRaft have a ZooKeeper.
+
+    with SandboxCluster("east") as east:
+        Producer({"bootstrap.servers": east.bootstrap})
+
+The brokers die with this process, however it ends. Ports stay reserved until `close`.
+
+With a ZooKeeper, each broker learns of the others a moment after it has started, and SCRAM
+users (KIP-554) can be created only then: before KRaft no tool formats the storage with them.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+import confluent_kafka
+from confluent_kafka import admin as kafka_admin
+
+from connect_runtime.base import plurals
+from connect_runtime.base.errors import ConnectError
+from connect_runtime.system import clock
+from mm2.sandbox import (
+    broker,
+    broker_settings,
+    class_archive,
+    cluster_security,
+    containers,
+    java_server,
+    kafka_jars,
+    kafka_releases,
+    port_reservation,
+    sandbox_clients,
+    temporary_folders,
+    zookeeper,
+)
+from mm2.sandbox.broker import BrokerSpec, KafkaBroker
+from mm2.sandbox.broker_settings import ExtraListener
+from mm2.sandbox.cluster_security import ClusterSecurity
+from mm2.sandbox.containers import ContainerRunner
+from mm2.sandbox.java_server import JavaServer, LocalRunner, ProgramRunner
+from mm2.sandbox.port_reservation import PortReservation
+from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
+from mm2.sandbox.sandbox_errors import PortInUseError, SandboxError
+from mm2.sandbox.temporary_folders import TemporaryFolder
+from mm2.sandbox.zookeeper import ZooKeeper
+
+_SETUP_CLIENT_ID = "mm2-sandbox"
+_METADATA_TIMEOUT_S = 5.0
+_SCRAM_ALTER_TIMEOUT_S = 30.0
+_SCRAM_MECHANISMS = (
+    kafka_admin.ScramMechanism.SCRAM_SHA_256,
+    kafka_admin.ScramMechanism.SCRAM_SHA_512,
+)
+
+
+def create_scram_users(access: ClientProperties, security: ClusterSecurity) -> None:
+    """Give every user of `security` its SCRAM credentials; `access` is that of `admin` by PLAIN.
+
+    Raises `SandboxError` when the cluster refuses.
+    """
+    made = SandboxClients(access, alias="sandbox")
+    admin = made.admin(_SETUP_CLIENT_ID)
+    alterations: list[kafka_admin.UserScramCredentialAlteration] = [
+        kafka_admin.UserScramCredentialUpsertion(
+            name,
+            kafka_admin.ScramCredentialInfo(known, cluster_security.SCRAM_ITERATIONS),
+            password.encode(),
+        )
+        for name, password in security.passwords.items()
+        for known in _SCRAM_MECHANISMS
+    ]
+    doing = "creating the SCRAM users"
+
+    def ask() -> None:
+        try:
+            for future in admin.alter_user_scram_credentials(alterations).values():
+                future.result(timeout=_SCRAM_ALTER_TIMEOUT_S)
+        except TimeoutError:
+            raise made.overdue(doing) from None
+        except confluent_kafka.KafkaException as error:
+            raise made.explain(error.args[0], doing) from None
+
+    try:
+        sandbox_clients.retry_until_answered(ask)
+    except ConnectError as error:
+        raise SandboxError(str(error)) from error
+
+
+def await_full_metadata(
+    access: ClientProperties, addresses: Sequence[str], *, timeout_s: float = 30.0
+) -> None:
+    """Wait until every broker, asked at its own address, knows as many brokers as there are.
+
+    `access` is that of a user who may ask. Raises `SandboxError` after `timeout_s`.
+    """
+    for address in addresses:
+        admin = SandboxClients({**access, "bootstrap.servers": address}, alias="sandbox").admin(
+            _SETUP_CLIENT_ID
+        )
+
+        def knows_all(admin: kafka_admin.AdminClient = admin) -> bool:
+            try:
+                known = admin.list_topics(timeout=_METADATA_TIMEOUT_S)
+            except confluent_kafka.KafkaException:
+                return False  # it does not know yet even who is asking
+            return known.controller_id > 0 and len(known.brokers) == len(addresses)
+
+        if not clock.wait_until(knows_all, timeout_s=timeout_s):
+            raise SandboxError(
+                f"the broker at {address} did not know all "
+                f"{plurals.format_count(len(addresses), 'broker')} after {timeout_s:.0f} s"
+            )
+
+
+ClusterListener = ExtraListener
+
+_CLUSTER_START_ATTEMPTS = 3
+
+
+class SandboxCluster:
+    """Brokers with node ids 1 to `brokers`; `cluster.brokers[1]` is node 1. Not thread-safe.
+
+    - `settings` hold for every broker, `broker_settings` (by node id) for one; both win over ours.
+    - `listeners` (by node id) are further listeners, for proxies in between.
+    - `users`: not None makes the cluster secure, with `admin` and these users (see `secure.py`).
+    - `folder` is kept at `close`; without it a temporary one is made, and removed.
+    - `port` is where node 1 listens if that port is free; node 2 at the next, and so on. A node
+      whose port is in use gets any free one.
+    - `kafka_version`: see `releases.py`; its jars are fetched at the first start.
+    - `in_containers`: brokers run in Docker, from Apache's image of that release.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        brokers: int = 1,
+        settings: Mapping[str, str] | None = None,
+        broker_settings: Mapping[int, Mapping[str, str]] | None = None,
+        listeners: Mapping[int, Sequence[ClusterListener]] | None = None,
+        users: Sequence[str] | None = None,
+        folder: Path | None = None,
+        port: int | None = None,
+        jvm: tuple[str, ...] = java_server.TEST_JVM_FLAGS,
+        kafka_version: str = kafka_releases.NEWEST_RELEASE.version,
+        in_containers: bool = False,
+    ) -> None:
+        if brokers not in {1, 3}:
+            raise SandboxError(f"cluster {name}: 1 or 3 brokers, not {brokers}")
+        self.name = name
+        self.release = kafka_releases.find_release(kafka_version)
+        if in_containers:
+            containers.find_image(
+                self.release
+            )  # that there is none is said before anything is made
+        self.zookeeper: ZooKeeper | None = None
+        self.brokers: dict[int, KafkaBroker] = {}
+        self.cluster_id = broker.make_cluster_id()
+        self._node_ids = range(1, brokers + 1)
+        self._settings = dict(settings or {})
+        self._broker_settings = dict(broker_settings or {})
+        self._listeners = {node: tuple(more) for node, more in (listeners or {}).items()}
+        self._jvm = jvm
+        self._in_containers = in_containers
+        self.preferred_ports: dict[int, int] = (
+            {} if port is None else {node: port + node - 1 for node in self._node_ids}
+        )
+        self._any_ports = False
+        self._temporary: TemporaryFolder | None = None
+        if folder is None:
+            self._temporary = temporary_folders.make_temporary_folder(name)
+            folder = self._temporary.path
+        self.folder = folder
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._reservations: list[PortReservation] = []
+        self._addresses: dict[int, str] = {}
+        self._has_users = False
+        self.security: ClusterSecurity | None = None
+        if users is not None:
+            self.security = ClusterSecurity.create(self.folder / "security", users)
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port,…` of the brokers' client listeners; known once started."""
+        if not self._addresses:
+            raise SandboxError(f"cluster {self.name} has no addresses before its start")
+        return ",".join(self._addresses[node] for node in self._node_ids)
+
+    @property
+    def addresses(self) -> Mapping[int, str]:
+        """`host:port` of each broker's client listener, by node id; empty before the start."""
+        return dict(self._addresses)
+
+    def bootstrap_of(self, listener_name: str) -> str:
+        """`host:port,…` as advertised for one of the further listeners."""
+        return ",".join(
+            listener.advertised
+            for node in self._node_ids
+            for listener in self._listeners.get(node, ())
+            if listener.name == listener_name
+        )
+
+    def client_properties(
+        self,
+        user: str = cluster_security.ADMIN_USER,
+        *,
+        mechanism: str = cluster_security.SCRAM_512,
+    ) -> dict[str, str]:
+        """What a client needs to connect, as Java client properties.
+
+        `user` and `mechanism` (SCRAM-SHA-512, SCRAM-SHA-256, PLAIN) matter to a secure cluster.
+        """
+        base = {"bootstrap.servers": self.bootstrap}
+        if self.security is None:
+            return base | {"security.protocol": "PLAINTEXT"}
+        return base | self.security.client_properties(user, mechanism)
+
+    @property
+    def log_text(self) -> str:
+        """The logs of all brokers, one after the other."""
+        return "\n".join(node.log_text for node in self.brokers.values())
+
+    def start(self, *, timeout_s: float = 60.0) -> Self:
+        """Start all brokers that are down and wait until they serve."""
+        start_clusters([self], timeout_s=timeout_s)
+        return self
+
+    def launch(self) -> None:
+        """Start without waiting for brokers; `await_ready` does. The first time, make them."""
+        if not self.brokers:
+            self._create()
+        if self.zookeeper is not None and not self.zookeeper.running:
+            self.zookeeper.start()
+        for node in self.brokers.values():
+            if not node.running:
+                node.launch()
+
+    def await_ready(self, *, timeout_s: float = 60.0) -> None:
+        """Wait until all launched brokers serve; tries other ports when a new one met a taken one.
+
+        Raises `SandboxError` with the end of the log of a broker that does not start.
+        """
+        for attempt in range(1, _CLUSTER_START_ATTEMPTS + 1):
+            try:
+                for node in self.brokers.values():
+                    node.await_ready(timeout_s=timeout_s)
+                self._settle()
+            except PortInUseError:
+                if attempt == _CLUSTER_START_ATTEMPTS or not self._discard_if_new():
+                    raise
+                self.launch()
+            else:
+                return
+
+    def stop(self, *, timeout_s: float = 15.0) -> None:
+        """Stop all brokers gracefully, all at once; what is there after `timeout_s` is killed."""
+        for node in self.brokers.values():
+            node.request_stop()
+        for node in self.brokers.values():
+            node.await_stopped(timeout_s=timeout_s)
+        if self.zookeeper is not None:
+            self.zookeeper.stop(timeout_s=timeout_s)
+
+    def restart(self, *, timeout_s: float = 60.0) -> None:
+        """Stop and start all brokers, on the same ports and data."""
+        self.stop()
+        self.start(timeout_s=timeout_s)
+
+    def kill(self) -> None:
+        """SIGKILL to all brokers, and to their ZooKeeper."""
+        for each in self.servers():
+            each.kill()
+
+    def freeze(self) -> None:
+        """SIGSTOP to all brokers, and to their ZooKeeper."""
+        for each in self.servers():
+            each.freeze()
+
+    def thaw(self) -> None:
+        """SIGCONT to all that `freeze` stopped."""
+        for each in self.servers():
+            each.thaw()
+
+    def close(self) -> None:
+        """Kill the brokers, give the ports back and remove the folder, unless it was given."""
+        self.kill()
+        self._release_ports()
+        if self._temporary is not None:
+            self._temporary.remove()
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _create(self) -> None:
+        preferred = {} if self._any_ports else self.preferred_ports
+        client_ports = {node: self._reserve(preferred.get(node)) for node in self._node_ids}
+        self._addresses = {
+            node: f"{broker_settings.LOOPBACK_HOST}:{port}" for node, port in client_ports.items()
+        }
+        if self.release.zookeeper:
+            self._create_with_zookeeper(client_ports)
+        else:
+            self._create_with_controllers(client_ports)
+
+    def _runner(self) -> ProgramRunner:
+        """Where brokers run; fetches what that needs."""
+        if self._in_containers:
+            containers.check_daemon()
+            return ContainerRunner(
+                image=containers.find_image(self.release), folder=self.folder.absolute()
+            )
+        jars = kafka_jars.ensure_jars(self.release.artefacts)
+        return LocalRunner(jars, archive=class_archive.ensure_archive(jars, self.release))
+
+    def _create_with_controllers(self, client_ports: Mapping[int, int]) -> None:
+        runner = self._runner()
+        controller_ports = {node: self._reserve() for node in self._node_ids}
+        for node in self._node_ids:
+            addresses = broker_settings.make_kraft_addresses(
+                node,
+                client_port=client_ports[node],
+                controller_ports=controller_ports,
+                listeners=self._listeners.get(node, ()),
+                protocol=self._protocol,
+            )
+            self._add_broker(node, runner, addresses=addresses)
+        broker.format_storage(
+            self.brokers.values(),
+            cluster_id=self.cluster_id,
+            arguments=self.security.format_arguments() if self.security else (),
+        )
+
+    def _create_with_zookeeper(self, client_ports: Mapping[int, int]) -> None:
+        jars = kafka_jars.ensure_jars(self.release.artefacts)
+        keeper = ZooKeeper(self.folder / "zookeeper", jars=jars, port=self._reserve())
+        self.zookeeper = keeper
+        for node in self._node_ids:
+            addresses = broker_settings.make_zookeeper_addresses(
+                node,
+                client_port=client_ports[node],
+                zookeeper=keeper.address,
+                session_timeout_ms=zookeeper.SESSION_TIMEOUT_MS,
+                listeners=self._listeners.get(node, ()),
+                protocol=self._protocol,
+            )
+            self._add_broker(node, LocalRunner(jars), addresses=addresses)
+
+    def _add_broker(
+        self, node: int, runner: ProgramRunner, *, addresses: Mapping[str, str]
+    ) -> None:
+        folder = self.folder / f"broker-{node}"
+        settings = self._complete_settings(node, addresses)
+        keeper = self.zookeeper
+        spec = BrokerSpec(
+            node_id=node,
+            folder=folder,
+            runner=runner,
+            settings={"log.dirs": str(folder / "data")} | settings,
+            jvm=self._jvm,
+            serving=self.release.serving.format(node_id=node),
+            before=partial(keeper.await_forgotten, node) if keeper else lambda: None,
+        )
+        self.brokers[node] = KafkaBroker(spec)
+
+    def _complete_settings(self, node: int, addresses: Mapping[str, str]) -> dict[str, str]:
+        settings = self.release.defaults(len(self._node_ids)) | dict(addresses)
+        if self.security is not None:
+            listeners = self._listeners.get(node, ())
+            settings |= self.security.broker_settings(
+                [broker_settings.CLIENT_LISTENER, *(listener.name for listener in listeners)],
+                controller=None if self.release.zookeeper else broker_settings.CONTROLLER_LISTENER,
+                authorizer=self.release.authorizer,
+                key_in_settings=self.release.key_in_settings,
+            )
+        return settings | self._settings | dict(self._broker_settings.get(node, {}))
+
+    @property
+    def _protocol(self) -> str:
+        return "SASL_SSL" if self.security else "PLAINTEXT"
+
+    def servers(self) -> list[JavaServer]:
+        """The brokers, then their ZooKeeper if they have one."""
+        keeper = [] if self.zookeeper is None else [self.zookeeper]
+        return [*self.brokers.values(), *keeper]
+
+    def _settle(self) -> None:
+        """See `settling.py`: brokers that are their own controllers have nothing to wait for."""
+        if self.zookeeper is None:
+            return
+        if self.security is not None and not self._has_users:
+            access = self.client_properties(mechanism=cluster_security.PLAIN)
+            await_full_metadata(access, list(self._addresses.values()))
+            create_scram_users(access, self.security)
+            self._has_users = True
+        await_full_metadata(self.client_properties(), list(self._addresses.values()))
+
+    def _reserve(self, preferred: int | None = None) -> int:
+        reservation = port_reservation.reserve_port(preferred=preferred)
+        self._reservations.append(reservation)
+        return reservation.port
+
+    def _release_ports(self) -> None:
+        for reservation in self._reservations:
+            reservation.release()
+        self._reservations.clear()
+
+    def _discard_if_new(self) -> bool:
+        """Forget a cluster that has never served: other ports then mean a new format."""
+        if any(node.has_served for node in self.brokers.values()):
+            return False
+        self.kill()
+        for each in self.servers():
+            shutil.rmtree(each.folder, ignore_errors=True)
+        self.brokers.clear()
+        self.zookeeper = None
+        self._has_users = False
+        self._release_ports()
+        self._any_ports = True
+        return True
+
+
+def start_clusters(clusters: Sequence[SandboxCluster], *, timeout_s: float = 60.0) -> None:
+    """Start several clusters at once; when one fails, all are killed and its error is raised."""
+    try:
+        for each in clusters:
+            each.launch()
+        for each in clusters:
+            each.await_ready(timeout_s=timeout_s)
+    except BaseException:
+        for each in clusters:
+            each.kill()
+        raise

@@ -1,0 +1,286 @@
+"""Starts, finds and ends the sandbox in a folder: `mm2 sandbox up`, `down` and `status`.
+
+A sandbox is a supervisor process with its clusters. Commands communicate with it through files
+(`mm2.sandbox.sandbox_state`) and signals.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from connect_runtime.system import clock, java, processes
+from mm2.sandbox import (
+    containers,
+    kafka_jars,
+    kafka_releases,
+    kafka_tools,
+    sandbox_state,
+    shell_variables,
+    temporary_folders,
+)
+from mm2.sandbox.kafka_tools import ToolTarget
+from mm2.sandbox.sandbox_errors import SandboxError, UnknownClusterError
+from mm2.sandbox.sandbox_state import ClusterFacts, SandboxFolder, SandboxRequest, SandboxState
+
+_SANDBOX_START_TIMEOUT_S = 180.0
+_SANDBOX_STOP_TIMEOUT_S = 20.0
+_COMMAND_LOCK_TIMEOUT_S = 300.0
+_PACKAGES_FOLDER = Path(__file__).parents[2]
+
+
+def find_default_folder() -> Path:
+    """Where the sandbox of this user lives unless another folder is named."""
+    return temporary_folders.find_cache_folder() / "sandbox"
+
+
+def start_sandbox(
+    folder: Path, request: SandboxRequest, *, report: Callable[[str], None]
+) -> tuple[SandboxState, bool]:
+    """Start the clusters asked for; returns when they serve, leaving one supervisor process.
+
+    The second value is False when they were up already. Raises `SandboxError` when others are up,
+    or when they do not start.
+    """
+    request.check()
+    release = kafka_releases.find_release(request.kafka_version)
+    request = dataclasses.replace(request, kafka_version=release.version)
+    home = SandboxFolder(folder.absolute())
+    home.make()
+    with _hold_command_lock(home):
+        if home.supervisor_lives():
+            return _join_running(home, request), False
+        if request.in_containers:
+            containers.check_daemon()
+            containers.pull_image(containers.find_image(release), report=report)
+        else:
+            java.find_java()
+            kafka_jars.ensure_jars(release.artefacts, report=report)
+        _remove_leftovers(home)
+        home.write_request(request)
+        return _launch_supervisor(home), True
+
+
+def stop_sandbox(folder: Path) -> bool:
+    """End the sandbox in a folder and remove its data; False when none was up.
+
+    Raises `SandboxError` when a process of it is still there afterwards.
+    """
+    home = SandboxFolder(folder.absolute())
+    if not home.folder.is_dir():
+        return False
+    with _hold_command_lock(home):
+        was_up = home.supervisor_lives()
+        if (
+            was_up
+            and not _end_supervisor(home, signal.SIGTERM)
+            and not _end_supervisor(home, signal.SIGKILL)
+        ):
+            raise SandboxError(
+                f"the supervisor of {home.folder}, process {home.supervisor_pid()}, did not end "
+                f"{_SANDBOX_STOP_TIMEOUT_S:.0f} s after SIGKILL"
+            )
+        if not clock.wait_until(
+            lambda: not find_processes(home), timeout_s=_SANDBOX_STOP_TIMEOUT_S
+        ):
+            left = ", ".join(str(pid) for pid in find_processes(home))
+            raise SandboxError(f"processes {left} of {home.folder} did not end: kill them")
+        _remove_leftovers(home)
+    return was_up
+
+
+def read_status(folder: Path) -> SandboxState | None:
+    """What the sandbox in a folder says of itself; None when none is up."""
+    home = SandboxFolder(folder.absolute())
+    return home.read_state() if home.supervisor_lives() else None
+
+
+def describe_ports_in_use(said: SandboxState) -> list[str]:
+    """A sentence for each broker that does not listen at its usual port."""
+    return [
+        f"port {broker.preferred_port} is in use: "
+        + (
+            cluster.name
+            if len(cluster.brokers) == 1
+            else f"broker {broker.node_id} of {cluster.name}"
+        )
+        + f" uses {broker.port} instead"
+        for cluster in said.clusters
+        for broker in cluster.brokers
+        if broker.port != broker.preferred_port
+    ]
+
+
+def make_shell_variables(folder: Path, said: SandboxState) -> dict[str, str]:
+    """The shell variables of `mm2 sandbox env`; see `shell_variables.py`."""
+    home = SandboxFolder(folder.absolute())
+    found = {}
+    for cluster in said.clusters:
+        found[shell_variables.make_variable_name(cluster.name)] = cluster.bootstrap
+        found[shell_variables.make_config_variable_name(cluster.name)] = str(
+            home.client_properties(cluster.name)
+        )
+    return found
+
+
+def make_kafka_command(
+    folder: Path, tool: str, arguments: Sequence[str], *, cluster: str | None
+) -> list[str]:
+    """The command line of one of Kafka's tools, for a cluster of the sandbox in a folder.
+
+    Without `cluster` it is the only one there is. Raises `SandboxError`.
+    """
+    target = None
+    if kafka_tools.needs_cluster_options(tool, arguments):
+        said = read_ready_state(folder)
+        facts = _find_cluster(said, cluster)
+        home = SandboxFolder(folder.absolute())
+        target = ToolTarget(
+            bootstrap=facts.bootstrap,
+            config=home.client_properties(facts.name) if facts.secure else None,
+        )
+    return kafka_tools.make_tool_command(
+        tool, arguments, target=target, jars=kafka_jars.ensure_jars()
+    )
+
+
+def read_ready_state(folder: Path) -> SandboxState:
+    """The state of the sandbox in a folder; raises `SandboxError` when none serves."""
+    said = read_status(folder)
+    if said is None:
+        raise SandboxError(f"no sandbox is up in {folder}: start one with mm2 sandbox up east west")
+    if said.phase != "ready":
+        raise SandboxError(f"the sandbox in {folder} is {said.phase}")
+    return said
+
+
+def _find_cluster(said: SandboxState, name: str | None) -> ClusterFacts:
+    names = [each.name for each in said.clusters]
+    if name is None and len(names) == 1:
+        name = names[0]
+    for each in said.clusters:
+        if each.name == name:
+            return each
+    known = " or ".join(f"--cluster {each}" for each in names)
+    wrong = "which cluster?" if name is None else f"there is no cluster {name!r}:"
+    raise UnknownClusterError(f"{wrong} say {known}")
+
+
+def find_processes(home: SandboxFolder) -> list[int]:
+    """The processes that have the sandbox's folder in their command line: brokers, guards."""
+    marker = os.fsencode(home.clusters) + b"/"
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if marker in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+    return sorted(found)
+
+
+def _join_running(home: SandboxFolder, request: SandboxRequest) -> SandboxState:
+    """What is up is what was asked for: wait until it serves (another `start_sandbox` may have just
+    begun)."""
+    running = home.read_request()
+    if running != request:
+        raise SandboxError(
+            f"a sandbox with {_format_request(running)} is already up in {home.folder}, "
+            f"not {_format_request(request)}: end it first (mm2 sandbox down), or use another --dir"
+        )
+    return _await_ready(home)
+
+
+def _launch_supervisor(home: SandboxFolder) -> SandboxState:
+    """Start the supervisor; it detaches, so the process that we start ends at once."""
+    search_path = os.pathsep.join(
+        filter(None, [str(_PACKAGES_FOLDER), os.environ.get("PYTHONPATH")])
+    )
+    try:
+        with home.supervisor_log.open("wb") as log:
+            subprocess.run(  # noqa: S603 - our own module
+                [sys.executable, "-m", "mm2.sandbox.supervisor", str(home.folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": search_path},
+                cwd="/",
+                start_new_session=True,
+                timeout=_SANDBOX_START_TIMEOUT_S,
+                check=True,
+            )
+        return _await_ready(home)
+    except (subprocess.SubprocessError, OSError) as error:
+        raise SandboxError(
+            f"starting the supervisor: {error}; its log: {home.supervisor_log}"
+        ) from error
+    except BaseException:
+        if home.supervisor_lives():
+            _end_supervisor(home, signal.SIGTERM)
+        raise
+
+
+def _await_ready(home: SandboxFolder) -> SandboxState:
+    def settled() -> bool:
+        said = home.read_state()
+        return not home.supervisor_lives() or (said is not None and said.phase != "starting")
+
+    in_time = clock.wait_until(settled, timeout_s=_SANDBOX_START_TIMEOUT_S)
+    said = home.read_state()
+    if said is not None and said.phase == "ready" and home.supervisor_lives():
+        return said
+    if said is not None and said.phase == "failed":
+        raise SandboxError(said.error)
+    what = "ended" if in_time else f"was not ready after {_SANDBOX_START_TIMEOUT_S:.0f} s"
+    raise SandboxError(f"the supervisor {what}; its log: {home.supervisor_log}")
+
+
+def _end_supervisor(home: SandboxFolder, number: signal.Signals) -> bool:
+    """Send the supervisor a signal and wait for its end."""
+    pid = home.supervisor_pid()
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+    return clock.wait_until(
+        lambda: not home.supervisor_lives() and not processes.is_alive(pid),
+        timeout_s=_SANDBOX_STOP_TIMEOUT_S,
+    )
+
+
+def _remove_leftovers(home: SandboxFolder) -> None:
+    """Remove what a sandbox left that ended in disorder."""
+    home.forget_state()
+    shutil.rmtree(home.clusters, ignore_errors=True)
+
+
+@contextmanager
+def _hold_command_lock(home: SandboxFolder) -> Iterator[None]:
+    locks = []
+
+    def locked() -> bool:
+        lock = home.take_lock(sandbox_state.COMMAND_LOCK)
+        if lock is not None:
+            locks.append(lock)
+        return lock is not None
+
+    if not clock.wait_until(locked, timeout_s=_COMMAND_LOCK_TIMEOUT_S):
+        raise SandboxError(
+            f"another mm2 sandbox command has been busy in {home.folder} for "
+            f"{_COMMAND_LOCK_TIMEOUT_S:.0f} s: end it and try again"
+        )
+    with locks[0]:
+        yield
+
+
+def _format_request(request: SandboxRequest) -> str:
+    words = [", ".join(request.names), f"{request.brokers} broker(s) each"]
+    words += [f"Kafka {request.kafka_version}"]
+    words += ["secure"] if request.secure else []
+    words += ["in containers"] if request.in_containers else []
+    words += [f"{key}={value}" for key, value in sorted(request.settings.items())]
+    return f"[{'; '.join(words)}]"

@@ -1,0 +1,232 @@
+"""The files between `mm2 sandbox up` and its supervisor: the request and the supervisor's state.
+
+Both are JSON in the sandbox folder, carry a version, and are readable by their owner alone
+because they hold passwords. The supervisor holds a lock on a third file for as long as it
+lives: that lock, not a process id, decides whether a sandbox is up.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from mm2.sandbox import broker_settings, containers, kafka_releases, shell_variables
+from mm2.sandbox.sandbox_errors import SandboxError
+
+VERSION = 4
+_CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+SandboxPhase = Literal["starting", "ready", "failed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxRequest:
+    """The clusters that somebody wants. `settings` go to every broker of every cluster.
+
+    `kafka_version` as in `kafka_releases.find_release`, in full or in short.
+    """
+
+    names: tuple[str, ...]
+    brokers: int = 1
+    secure: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict)
+    kafka_version: str = kafka_releases.NEWEST_RELEASE.version
+    in_containers: bool = False
+
+    def check(self) -> None:
+        """Raises `SandboxError` for what no sandbox can be."""
+        for name in self.names:
+            if not _CLUSTER_NAME.fullmatch(name):
+                raise SandboxError(
+                    f"cluster name {name!r}: letters, digits, - and _ are allowed, 64 at most"
+                )
+        if not self.names or len(set(self.names)) != len(self.names):
+            raise SandboxError("name each cluster once: mm2 sandbox up east west")
+        shell_variables.check_cluster_names(self.names)
+        if self.brokers not in {1, 3}:
+            raise SandboxError(f"1 or 3 brokers for each cluster, not {self.brokers}")
+        release = kafka_releases.find_release(self.kafka_version)
+        if self.in_containers:
+            containers.find_image(release)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerFacts:
+    """`preferred_port` is where it would listen if another process did not use that port."""
+
+    node_id: int
+    address: str
+    preferred_port: int
+    pid: int
+    log: str
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZooKeeperFacts:
+    pid: int
+    log: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFacts:
+    """`broker_settings` are the Java client properties with which to connect."""
+
+    name: str
+    kafka_version: str
+    properties: Mapping[str, str] = field(repr=False)
+    brokers: tuple[BrokerFacts, ...]
+    zookeeper: ZooKeeperFacts | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return self.properties["bootstrap.servers"]
+
+    @property
+    def secure(self) -> bool:
+        """Whether clients need more than the address."""
+        return self.properties["security.protocol"] != "PLAINTEXT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxState:
+    """What a supervisor says of itself. `error` is for people; only `failed` has one."""
+
+    phase: SandboxPhase
+    pid: int
+    clusters: tuple[ClusterFacts, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxFolder:
+    """The folder of one sandbox and the files in it."""
+
+    folder: Path
+
+    @property
+    def clusters(self) -> Path:
+        return self.folder / "clusters"
+
+    @property
+    def supervisor_log(self) -> Path:
+        return self.folder / "supervisor.log"
+
+    def client_properties(self, cluster: str) -> Path:
+        """The file with which Java's clients connect to a cluster. It is not among the brokers'
+        files: a program that was given it is no process of the sandbox."""
+        return self.folder / f"{cluster}{_CLIENT_PROPERTIES}"
+
+    def make(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def write_request(self, request: SandboxRequest) -> None:
+        _write_json(self._request, asdict(request))
+
+    def read_request(self) -> SandboxRequest:
+        fields = _read_json(self._request)
+        return SandboxRequest(**{**fields, "names": tuple(fields["names"])})
+
+    def write_state(self, state: SandboxState) -> None:
+        _write_json(self._state, asdict(state))
+
+    def read_state(self) -> SandboxState | None:
+        """The last state written, None if there is none; it may be that of a dead supervisor."""
+        try:
+            fields = _read_json(self._state)
+        except FileNotFoundError:
+            return None
+        clusters = tuple(
+            ClusterFacts(
+                name=cluster["name"],
+                kafka_version=cluster["kafka_version"],
+                properties=cluster["properties"],
+                brokers=tuple(BrokerFacts(**broker) for broker in cluster["brokers"]),
+                zookeeper=cluster["zookeeper"] and ZooKeeperFacts(**cluster["zookeeper"]),
+            )
+            for cluster in fields.pop("clusters")
+        )
+        return SandboxState(**fields, clusters=clusters)
+
+    def write_client_properties(self, cluster: ClusterFacts) -> None:
+        path = self.client_properties(cluster.name)
+        path.touch(mode=0o600)
+        path.write_text(broker_settings.render_properties(cluster.properties))
+
+    def forget_state(self) -> None:
+        for path in (self._state, *self.folder.glob(f"*{_CLIENT_PROPERTIES}")):
+            path.unlink(missing_ok=True)
+
+    def take_lock(self, name: str) -> IO[bytes] | None:
+        """Lock a file of this folder, with our process id in it; None when another holds it.
+
+        It holds until the file is closed, by us or by the end of this process.
+        """
+        (self.folder / name).touch(mode=0o600)
+        handle = (self.folder / name).open("r+b", buffering=0)
+        try:
+            fcntl.flock(handle.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            handle.close()
+            return None
+        write_lock_owner(handle, os.getpid())
+        return handle
+
+    def supervisor_lives(self) -> bool:
+        if not (self.folder / SUPERVISOR_LOCK).exists():
+            return False
+        with (self.folder / SUPERVISOR_LOCK).open() as handle:
+            try:
+                fcntl.flock(handle.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+    def supervisor_pid(self) -> int:
+        """The process id of a supervisor that lives."""
+        return int((self.folder / SUPERVISOR_LOCK).read_text())
+
+    @property
+    def _request(self) -> Path:
+        return self.folder / "request.json"
+
+    @property
+    def _state(self) -> Path:
+        return self.folder / "state.json"
+
+
+SUPERVISOR_LOCK = "supervisor.lock"
+COMMAND_LOCK = "command.lock"
+_CLIENT_PROPERTIES = ".client.properties"
+
+
+def write_lock_owner(lock: IO[bytes], pid: int) -> None:
+    """Write the owner of a lock into it, at once: a reader never sees half of it."""
+    os.pwrite(lock.fileno(), f"{pid:<20}".encode(), 0)
+
+
+def _write_json(path: Path, fields: Mapping[str, Any]) -> None:
+    partial = path.with_name(path.name + ".new")
+    partial.touch(mode=0o600)
+    partial.write_text(json.dumps({"version": VERSION, **fields}))
+    partial.replace(path)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    fields: dict[str, Any] = json.loads(path.read_text())
+    version = fields.pop("version", None)
+    if version != VERSION:
+        raise SandboxError(
+            f"{path} has version {version}, this mm2 writes {VERSION}: end that sandbox with the "
+            "mm2 that started it, or remove the folder"
+        )
+    return fields

@@ -1,0 +1,451 @@
+"""`mm2 drill`: rehearses a failover of the user's own flow on two clusters of this machine.
+
+Applications work, one cluster is lost or left as planned, and the consumer group continues on
+the other one. The result states what it took: recovery time, records lost and read again.
+
+The drill keeps all settings that say how the flow works. It replaces how clusters are reached
+and trusted, and other flows, topics and groups: nothing reaches the user's clusters, and none
+of the user's hooks is run. Everything it starts ends with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from connect_runtime.base import plurals
+from connect_runtime.base.errors import ConnectError, FatalError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.base.timing import Clock
+from connect_runtime.config import java_properties
+from connect_runtime.system import clock, processes
+from connect_runtime.system.processes import ChildProcess
+from connect_runtime.system.threads import ThreadGroup
+from mm2.clusters.flow_pair import FlowPair
+from mm2.config import config_loader, dedicated_mode
+from mm2.config.mm2_settings import Mm2Settings
+from mm2.failover import journal
+from mm2.failover.journal import MoveIdentity
+from mm2.failover.journal_file import JournalFile
+from mm2.failover.move_executor import MoveExecutor
+from mm2.failover.move_plan import MovePlan
+from mm2.failover.move_request import MoveKind, MoveRequest
+from mm2.failover.move_steps import MoveStep
+from mm2.failover.plan_findings import PlanVerdict
+from mm2.failover.wiring import MoveTimeouts, MoveWiring
+from mm2.sandbox import sandbox_cluster
+from mm2.sandbox.log_reader import ConsumerLogReader
+from mm2.sandbox.sandbox_clients import SandboxClients
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from mm2.sandbox.traffic import applications, topic_creation
+from mm2.sandbox.traffic.applications import GroupConsumer, NumberProducer
+from mm2.sandbox.traffic.topic_creation import TrafficTopic
+from mm2.topics.flow_config import Flow
+
+DRILL_TOPIC, DRILL_GROUP = "drill", "drill-group"
+_CONNECTION_PREFIXES = ("bootstrap.servers", "security.", "sasl.", "ssl.", "client.rack")
+_CLIENT_PREFIXES = (
+    "consumer.",
+    "producer.",
+    "admin.",
+    "source.",
+    "target.",
+    "override.",
+    "cluster.",
+)
+_SELECTION_KEYS = ("topics", "groups")
+_EXCLUDE_SUFFIXES = ("exclude", "blacklist")
+_REPLICATION_FACTOR = "replication.factor"
+_FLOW_FACTOR_PREFIXES = ("", "checkpoints.topic.", "heartbeats.topic.", "offset-syncs.topic.")
+_WORKER_FACTOR_PREFIXES = ("config.storage.", "offset.storage.", "status.storage.")
+
+
+def make_drill_properties(
+    props: Mapping[str, str], ends: tuple[str, str], bootstraps: tuple[str, str]
+) -> dict[str, str]:
+    """Properties of MirrorMaker 2's form, for one broker on either side. `props`: the file's, with
+    `${…}` filled in; `ends`: aliases of source and target."""
+    aliases = [each.strip() for each in props.get(dedicated_mode.CLUSTERS_KEY, "").split(",")]
+    flow = f"{ends[0]}->{ends[1]}."
+    kept = {dedicated_mode.CLUSTERS_KEY: ",".join(ends)}
+    for key, value in props.items():
+        if key == dedicated_mode.CLUSTERS_KEY or key.startswith("config.providers"):
+            continue
+        alias = next((each for each in aliases if key.startswith(f"{each}.")), None)
+        if "->" in key.partition(".")[0] and not key.startswith(flow):
+            continue
+        if alias is not None and alias not in ends:
+            continue
+        bare = key.removeprefix(flow).removeprefix(f"{alias}.")
+        if _is_connection_key(bare) or _is_selection_key(bare):
+            continue
+        if not bare.endswith(_REPLICATION_FACTOR):
+            kept[key] = value
+    for alias, servers in zip(ends, bootstraps, strict=True):
+        kept[f"{alias}.bootstrap.servers"] = servers
+        kept |= {f"{alias}.{each}{_REPLICATION_FACTOR}": "1" for each in _WORKER_FACTOR_PREFIXES}
+    kept |= {f"{flow}{each}{_REPLICATION_FACTOR}": "1" for each in _FLOW_FACTOR_PREFIXES}
+    return kept | {
+        f"{flow}enabled": "true",
+        f"{flow}topics": DRILL_TOPIC,
+        f"{flow}groups": DRILL_GROUP,
+    }
+
+
+def _is_connection_key(key: str) -> bool:
+    """How a cluster is reached, for whatever client."""
+    while key.startswith(_CLIENT_PREFIXES):
+        key = key.partition(".")[2]
+    return key.startswith(_CONNECTION_PREFIXES)
+
+
+def _is_selection_key(key: str) -> bool:
+    """Which topics and groups a flow has."""
+    first, _, rest = key.partition(".")
+    return first in _SELECTION_KEYS and (not rest or rest in _EXCLUDE_SUFFIXES)
+
+
+DRILL_PARTITIONS = 2
+PROCESSED_RECORDS = 500
+"""So many records are processed before the cluster is left."""
+START_TIMEOUT_S = 180.0
+QUIESCENCE_S = 1.0
+POLL_INTERVAL_S = 0.1
+TARGET_FIRST_NUMBER = 1_000_000_000
+"""The first number of what is written on the other cluster."""
+ERROR_TAIL_CHARS = 4_000
+QUIET_PERIOD_S = 2.0
+UNREAD_PERIOD_S = 1.0
+"""So long the flow goes on behind the group's back before the cluster is lost, so that there is
+something left to read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrillResult:
+    """`rto_s`: from the loss of the cluster, or the stop of its producers, until the group has
+    processed its first record on the other one; `all_s`: until it had seen all. `lost` records were
+    acknowledged by the cluster left and are nowhere else; `read_again` were processed twice;
+    `find_skipped_records` are those of the lost that had arrived, and that the group passed over.
+    `report` is what the move itself has told."""
+
+    kind: MoveKind
+    sent: int
+    before: int
+    after: int
+    lost: int
+    skipped: int
+    read_again: int
+    rto_s: float
+    all_s: float
+    report: Mapping[str, Any]
+
+    @property
+    def failures(self) -> list[str]:
+        """What went wrong, in words: something that arrived is missing, more was read again than
+        the move's report allows, or a planned move lost or repeated something."""
+        found = []
+        if self.skipped:
+            records = plurals.format_count(self.skipped, "record")
+            found.append(f"the group skipped {records} that had been replicated")
+        bound = self.report["read_again_max"]
+        if bound is not None and self.read_again > bound:
+            again = plurals.format_count(self.read_again, "record", "were")
+            found.append(f"{again} read again, but the report says at most {bound:,}")
+        if self.kind is not MoveKind.EMERGENCY:
+            if self.lost:
+                lost = plurals.format_count(self.lost, "record", "were")
+                found.append(f"{lost} lost, though the move was planned")
+            if self.read_again:
+                again = plurals.format_count(self.read_again, "record", "were")
+                found.append(f"{again} read again, though the move was planned")
+        return found
+
+    @property
+    def good(self) -> bool:
+        return not self.failures
+
+    def as_json(self) -> dict[str, Any]:
+        """`read_again_max` and `failures` beside what was measured."""
+        found = dataclasses.asdict(self)
+        return {
+            "version": 1,
+            **found,
+            "kind": self.kind.value,
+            "read_again_max": self.report["read_again_max"],
+            "failures": self.failures,
+            "report": dict(self.report),
+        }
+
+
+def find_skipped_records(
+    arrived: Collection[int], before: Collection[int], after: Collection[int]
+) -> set[int]:
+    """What stood on the mirror when nobody could write there any more, and was never processed."""
+    return {number for number in arrived if number < TARGET_FIRST_NUMBER}.difference(before, after)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _DrillApplications:
+    """Who writes and reads on either cluster; each reading one is a member of the group."""
+
+    writing: NumberProducer
+    reading: GroupConsumer
+    writing_there: NumberProducer
+    reading_there: GroupConsumer
+
+
+class _FirstRecordTimer:
+    """When a group has processed its first record, whatever else goes on: `at_s`."""
+
+    def __init__(self, reading: GroupConsumer, clock: Clock) -> None:
+        self.at_s: float | None = None
+        self._reading = reading
+        self._clock = clock
+        self._threads = ThreadGroup(on_unasked_end=lambda _: None)  # it ends by itself
+
+    def __enter__(self) -> Self:
+        self._threads.start("first record", self._run)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._threads.stop_all(START_TIMEOUT_S)
+
+    def _run(self, stop: threading.Event) -> None:
+        while not stop.wait(POLL_INTERVAL_S / 4):
+            if self._reading.processed:
+                self.at_s = self._clock.now_s()
+                return
+
+
+class Drill:
+    """Runs once, on one thread; `close` ends everything, however far it came."""
+
+    def __init__(
+        self,
+        settings: Mm2Settings,
+        flow: Flow,
+        kind: MoveKind,
+        *,
+        clock: Clock,
+        tell: Callable[[str], object],
+    ) -> None:
+        self._settings = settings
+        self._flow = flow
+        self._kind = kind
+        self._clock = clock
+        self._tell = tell
+        self._open = contextlib.ExitStack()
+        self._folder = Path(
+            self._open.enter_context(tempfile.TemporaryDirectory(prefix="mm2-drill-"))
+        )
+        self._ends = (flow.source, flow.target)
+        self._child: ChildProcess | None = None
+        self._clusters = [SandboxCluster(alias) for alias in self._ends]
+        for each in self._clusters:
+            self._open.callback(each.close)
+
+    def close(self) -> None:
+        self._open.close()
+
+    def run(self) -> DrillResult:
+        """Raises `ConnectError`."""
+        self._tell("starting two clusters on this machine")
+        sandbox_cluster.start_clusters(self._clusters)
+        people = self._people()
+        people.writing.start()
+        people.reading.start()
+        path = self._mirror()
+        settings = config_loader.load(path, environment=os.environ)
+        (flow,) = (each for each in settings.flows if each.name == self._flow.name)
+        both = self._open.enter_context(
+            FlowPair(settings, flow, purpose="drill", clock=self._clock)
+        )
+        found = MoveWiring(
+            settings=settings,
+            both=both,
+            clock=self._clock,
+            patience=MoveTimeouts(settle_s=QUIESCENCE_S),
+        )
+        self._tell("waiting until applications work and the flow has caught up with them")
+        self._until(
+            lambda: len(people.reading.processed) >= PROCESSED_RECORDS and self._ready(found),
+            "the group can be moved",
+        )
+        return self._move(found, people)
+
+    def _people(self) -> _DrillApplications:
+        """On the other cluster the group reads the mirror, and what is written there later."""
+        topic, group = DRILL_TOPIC, DRILL_GROUP
+        mirror = self._flow.remote_topic(topic)
+        here, there = (each.client_properties() for each in self._clusters)
+        for properties in (here, there) if mirror != topic else (here,):
+            made = SandboxClients(properties, alias=group)
+            topic_creation.create_topics(
+                made, [TrafficTopic(name=topic, partitions=DRILL_PARTITIONS)]
+            )
+            applications.create_group_at_start(
+                properties, group, topic, partitions=DRILL_PARTITIONS
+            )
+        people = _DrillApplications(
+            writing=NumberProducer(here, topic, partitions=DRILL_PARTITIONS),
+            reading=GroupConsumer(here, group, topic),
+            writing_there=NumberProducer(
+                there, topic, partitions=DRILL_PARTITIONS, first=TARGET_FIRST_NUMBER
+            ),
+            reading_there=GroupConsumer(there, group, *dict.fromkeys((mirror, topic))),
+        )
+        for each in (people.writing, people.reading, people.writing_there, people.reading_there):
+            self._open.callback(each.end)
+        return people
+
+    def _mirror(self) -> Path:
+        """`mm2 run` of the user's flow, as a process of its own; its file."""
+        flat = self._settings.flat
+        here, there = (each.bootstrap for each in self._clusters)
+        props = make_drill_properties(flat.resolve(flat.props), self._ends, (here, there))
+        path = self._folder / "drill.properties"
+        path.touch(mode=0o600)
+        lines = (java_properties.format_property(key, value) for key, value in props.items())
+        path.write_text("\n".join(lines) + "\n", encoding="iso-8859-1")
+        said = self._open.enter_context((self._folder / "run.log").open("wb"))
+        command = [sys.executable, "-m", "mm2.cli.main", "run", str(path)]
+        self._tell("starting the flow with the settings of the file")
+        child = processes.start_process([*command, "--metrics-port", "0"], output=said)
+        self._open.callback(child.kill)
+        self._child = child
+        return path
+
+    def _ready(self, found: MoveWiring) -> bool:
+        """Could the group be moved now, also if the cluster were lost?"""
+        lost = self._kind is MoveKind.EMERGENCY
+        planner = dataclasses.replace(found, lost=lost).planner
+        try:
+            made = planner.make(self._wanted(MoveKind.EMERGENCY))
+        except ConnectError:
+            return False
+        return self._has_all(made) and made.verdict is not PlanVerdict.NO_GO
+
+    def _has_all(self, made: MovePlan) -> bool:
+        places = {each.partition for group in made.groups for each in group.partitions}
+        wanted = {TopicPartition(DRILL_TOPIC, number) for number in range(DRILL_PARTITIONS)}
+        copied = {each.partition for each in made.mirrored if each.copied_to}
+        return wanted <= places and wanted <= copied
+
+    def _wanted(self, kind: MoveKind) -> MoveRequest:
+        origin, destination = self._ends
+        return MoveRequest(origin=origin, destination=destination, kind=kind)
+
+    def _move(self, found: MoveWiring, people: _DrillApplications) -> DrillResult:
+        left_s = self._clock.now_s()
+
+        def told(line: str) -> None:
+            nonlocal left_s
+            self._tell(line)
+            if line.startswith("stop-producers: no hook"):
+                left_s = self._clock.now_s()
+                people.writing.stop()
+            elif line.startswith("stop-consumers: no hook"):
+                people.reading.stop()
+            elif line.startswith("start-consumers: no hook"):
+                people.reading_there.start()
+            elif line.startswith("start-producers: no hook"):
+                people.writing_there.start()
+
+        if self._kind is MoveKind.EMERGENCY:
+            people.reading.cut_off = True
+            people.reading.stop()
+            clock.wait_until(lambda: False, timeout_s=UNREAD_PERIOD_S)
+            self._tell(f"killing the brokers of {self._flow.source}")
+            left_s = self._clock.now_s()
+            self._clusters[0].kill()
+        with _FirstRecordTimer(people.reading_there, self._clock) as first:
+            report = self._execute(found, told)
+            self._child = None  # the flow has ended its work
+            for each in (people.reading_there, people.writing_there):
+                if not each.running:
+                    each.start()
+            self._until(lambda: first.at_s is not None, "the group goes on")
+        assert first.at_s is not None, "it was waited for"
+        return self._result(report, people, left_s=left_s, rto_s=first.at_s - left_s)
+
+    def _arrived(self) -> list[int]:
+        """What stands on the mirror, which nobody can write to any more."""
+        mirror = self._flow.remote_topic(DRILL_TOPIC)
+        properties = self._clusters[1].client_properties()
+        with ConsumerLogReader(properties, alias=self._flow.target) as reader:
+            return [
+                int(value or b"")
+                for number in range(DRILL_PARTITIONS)
+                for chunk in reader.read(TopicPartition(mirror, number))
+                for _, value, *_ in chunk.contents
+            ]
+
+    def _result(
+        self, report: Mapping[str, Any], people: _DrillApplications, *, left_s: float, rto_s: float
+    ) -> DrillResult:
+        before, after = people.reading.processed, people.reading_there.processed
+        self._until(
+            lambda: any(each >= TARGET_FIRST_NUMBER for each in after),
+            "it has read what came before",
+        )
+        if self._kind is MoveKind.PLANNED:
+            sent = people.writing.sent
+            self._until(lambda: sent <= {*before, *after}, "it has read all")
+        all_s = self._clock.now_s() - left_s
+        people.writing_there.stop()
+        self._until(lambda: people.writing_there.sent <= set(after), "it has read all")
+        self._until_quiet(after)
+        people.reading_there.stop()
+        mine = [each for each in after if each < TARGET_FIRST_NUMBER]
+        return DrillResult(
+            kind=self._kind,
+            sent=len(people.writing.sent),
+            before=len(before),
+            after=len(mine),
+            lost=len(people.writing.sent - {*before, *mine}),
+            skipped=len(find_skipped_records(self._arrived(), before, mine)),
+            read_again=len(before) + len(mine) - len({*before, *mine}),
+            rto_s=rto_s,
+            all_s=all_s,
+            report=report,
+        )
+
+    def _until_quiet(self, processed: Sequence[int]) -> None:
+        """What was lost nobody waits for: the group is done when nothing more comes."""
+        more = True
+        while more:
+            count = len(processed)
+            clock.wait_until(lambda: False, timeout_s=QUIET_PERIOD_S)
+            more = len(processed) > count
+
+    def _execute(self, found: MoveWiring, tell: Callable[[str], None]) -> Mapping[str, Any]:
+        about = MoveIdentity(wanted=self._wanted(self._kind), flow=self._flow.name)
+        begin = journal.encode_begun(about, at_ms=self._clock.wall_ms())
+        with JournalFile(self._folder / "journal.jsonl", begin=begin) as file:
+            with contextlib.closing(found.tools(tell)) as made:
+                MoveExecutor(file, made).run()
+            report: Mapping[str, Any] = file.found.details[MoveStep.REPORT]
+        return report
+
+    def _until(self, done: Callable[[], bool], what: str) -> None:
+        """Raises `FatalError` when it takes too long, or when the flow's process has ended."""
+        end_s = self._clock.now_s() + START_TIMEOUT_S
+        while not done():
+            ended = None if self._child is None else self._child.poll()
+            if ended is not None or self._clock.now_s() > end_s:
+                said = (self._folder / "run.log").read_text(errors="replace")[-ERROR_TAIL_CHARS:]
+                why = (
+                    f"not within {START_TIMEOUT_S:g} s"
+                    if ended is None
+                    else f"mm2 run ended ({ended})"
+                )
+                raise FatalError(f"waiting until {what}: {why}; mm2 run said: {said}")
+            clock.wait_until(lambda: False, timeout_s=POLL_INTERVAL_S)

@@ -1,0 +1,57 @@
+"""Prints on stderr what a long command is doing: one line per step, and a changing line below."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+
+from rich import console, status
+from rich.markup import escape
+
+from connect_runtime.base import terminal_escape
+from connect_runtime.base.timing import Clock
+
+
+class ProgressPrinter:
+    """Steps stay, with the seconds since the beginning; what `now` says is replaced by the next.
+
+    Without a terminal only steps are printed.
+    """
+
+    def __init__(self, now: Clock, out: console.Console | None = None) -> None:
+        self._clock = now
+        self._start_s = now.now_s()
+        self._console = out or console.Console(file=sys.stderr, highlight=False)
+        self._status: status.Status | None = None
+        self._open = contextlib.ExitStack()
+
+    def step(self, text: str) -> None:
+        """Something has been done."""
+        self._still()
+        self._console.print(f"{self.elapsed_s:6.1f} s  {_escape_text(text)}", soft_wrap=True)
+
+    def now(self, text: str) -> None:
+        """Something goes on."""
+        if not self._console.is_terminal:
+            return
+        if self._status is None:
+            self._status = self._open.enter_context(self._console.status(_escape_text(text)))
+        else:
+            self._status.update(_escape_text(text))
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        self._still()
+
+    @property
+    def elapsed_s(self) -> float:
+        return self._clock.now_s() - self._start_s
+
+    def _still(self) -> None:
+        self._open.close()
+        self._status = None
+
+
+def _escape_text(text: str) -> str:
+    """Neither the terminal nor `rich` finds anything to obey in it."""
+    return escape(terminal_escape.escape(text))

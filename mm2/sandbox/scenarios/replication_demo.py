@@ -1,0 +1,662 @@
+"""`mm2 demo`: two clusters, traffic of every kind, replication, the proof, and a failover.
+
+Wires the sandbox to a node. Everything it starts ends with it. A signal is noticed within a
+second or two, and at once when it comes twice.
+
+At the end a working consumer group is moved to the other cluster with the command that
+operators type, with hooks that stop the applications. A hook is a shell command that creates a
+file in a folder and waits for the answer there; it ends when the folder is removed.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from connect_runtime.base import plurals
+from connect_runtime.base.errors import FatalError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.base.timing import Clock
+from connect_runtime.system import clock, processes
+from connect_runtime.system.processes import ChildProcess
+from mm2 import text_format
+from mm2.config import config_loader
+from mm2.config.mm2_settings import Mm2Settings
+from mm2.connectors.status_registry import FlowState, FlowStatus
+from mm2.node.node import Mm2Node
+from mm2.sandbox import proof, sandbox_cluster
+from mm2.sandbox.copy_comparison import PartitionComparison, TopicsComparison
+from mm2.sandbox.log_reader import ConsumerLogReader
+from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
+from mm2.sandbox.sandbox_cluster import SandboxCluster
+from mm2.sandbox.scenarios.progress_printer import ProgressPrinter
+from mm2.sandbox.traffic import applications, topic_creation
+from mm2.sandbox.traffic.applications import GroupConsumer, NumberProducer
+from mm2.sandbox.traffic.latency_probe import LatencyPercentiles, LatencyProbe, TrickleProducer
+from mm2.sandbox.traffic.topic_creation import TrafficTopic
+from mm2.sandbox.traffic.traffic_mix import TrafficMix
+
+STALL_TIMEOUT_S = 90.0
+WAIT_POLL_INTERVAL_S = 0.1
+
+
+class DemoFailedError(FatalError):
+    """The demo came to a point from which it could not go on."""
+
+
+class StopSignalError(Exception):
+    """A signal asked to stop; not a failure."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"stopped by signal {number}")
+        self.number = number
+
+
+class DemoWaiter:
+    """`flow` and `crashed` tell how the mirror is; `stop_signal` which signal came, if any."""
+
+    def __init__(
+        self,
+        now: Clock,
+        stop_signal: Callable[[], int | None],
+        *,
+        flow: Callable[[], FlowStatus],
+        crashed: Callable[[], str],
+    ) -> None:
+        self._clock = now
+        self._stop_signal = stop_signal
+        self._flow = flow
+        self._crashed = crashed
+
+    def raise_if_stopped(self) -> None:
+        """Raises `StopSignalError`."""
+        number = self._stop_signal()
+        if number is not None:
+            raise StopSignalError(number)
+
+    def until(self, done: Callable[[], bool], what: str) -> None:
+        """Until it is done; fails when the mirror does, or stands still for too long."""
+        # News is what was never seen in this wait: copies that come and go are none.
+        seen: set[object] = set()
+        news_s = self._clock.now_s()
+        while not done():
+            self._check()
+            standing = self._standing()
+            if standing not in seen:
+                seen.add(standing)
+                news_s = self._clock.now_s()
+            elif self._clock.now_s() - news_s > STALL_TIMEOUT_S:
+                raise DemoFailedError(
+                    f"{what}: nothing new for {STALL_TIMEOUT_S:.0f} s: {self._in_words()}"
+                )
+            self._pause()
+        self._check()
+
+    def in_time(self, done: Callable[[], bool], what: str) -> None:
+        """Until it is done, whatever the mirror does; fails when that takes too long."""
+        end_s = self._clock.now_s() + STALL_TIMEOUT_S
+        while not done():
+            self.raise_if_stopped()
+            if self._clock.now_s() > end_s:
+                raise DemoFailedError(
+                    f"{what}: not within {STALL_TIMEOUT_S:.0f} s: {self._in_words()}"
+                )
+            self._pause()
+
+    def _pause(self) -> None:
+        clock.wait_until(lambda: self._stop_signal() is not None, timeout_s=WAIT_POLL_INTERVAL_S)
+
+    def _check(self) -> None:
+        self.raise_if_stopped()
+        flow = self._flow()
+        if self._crashed() or flow.state is FlowState.FAILED:
+            raise DemoFailedError(f"the mirror has ended: {self._crashed() or flow.reason}")
+
+    def _standing(self) -> object:
+        flow = self._flow()
+        return (
+            flow.state,
+            tuple(each.state for each in flow.tasks),
+            frozenset(each.phase for each in flow.partitions),
+            sum(each.copied_to for each in flow.partitions),
+        )
+
+    def _in_words(self) -> str:
+        flow = self._flow()
+        tasks = ", ".join(f"{each.state.value} {each.reason}".rstrip() for each in flow.tasks)
+        phases = collections.Counter(
+            f"{each.phase} {each.reason}".rstrip() for each in flow.partitions
+        )
+        behind = [str(each.partition) for each in flow.partitions if each.lag_records != 0]
+        return (
+            f"the flow is {flow.state.value}, its tasks {tasks or 'unknown'}; partitions: "
+            + (", ".join(f"{count} {phase}" for phase, count in sorted(phases.items())) or "none")
+            + f"; copied up to {sum(each.copied_to for each in flow.partitions):,} in all; "
+            f"behind: {', '.join(behind[:5]) or 'none'}"
+        )
+
+
+ORDERS_TOPIC = TrafficTopic(name="orders", partitions=2)
+DEMO_GROUP = "billing"
+QUIESCENCE_S = 1
+"""How long both ends have to agree; an operator gives it more."""
+PROCESSED_RECORDS = 500
+"""So many records are processed before the move, and after it."""
+TARGET_FIRST_NUMBER = 1_000_000_000
+"""The first number of what is written on the other cluster."""
+_HOOK_TIMEOUT_MS = 60_000
+_HOOK_YAML = """\
+  {step}:
+    command: [sh, -c, 'touch {note}.asked; while [ -e {note}.asked ] && ! [ -e {note}.done ]; do
+      sleep 0.1; done']
+    timeout.ms: {timeout_ms}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoFailoverResult:
+    """What became of the records that a group works on, written on either cluster. `seconds`: from
+    the command's start until the group works on the other one as before."""
+
+    origin: str
+    destination: str
+    sent: int
+    before: int
+    after: int
+    read_again: int
+    missing: int
+    seconds: float
+
+    @property
+    def exact(self) -> bool:
+        """Each record was processed once."""
+        return not self.read_again and not self.missing
+
+
+class DemoFailoverError(FatalError):
+    """`mm2 failover` did not do it."""
+
+
+class DemoFailover:
+    """`source` and `target` say how to reach the clusters; `wait(done, doing)` waits until `done`
+    or raises; `now_s` is a clock."""
+
+    def __init__(
+        self,
+        folder: Path,
+        source: ClientProperties,
+        target: ClientProperties,
+        *,
+        mirror: str,
+        wait: Callable[[Callable[[], bool], str], object],
+        now_s: Callable[[], float],
+    ) -> None:
+        self._folder = folder
+        self._wait = wait
+        self._now_s = now_s
+        self._source = source
+        self._target = target
+        count = ORDERS_TOPIC.partitions
+        self._writing = NumberProducer(source, ORDERS_TOPIC.name, partitions=count)
+        self._reading = GroupConsumer(source, DEMO_GROUP, ORDERS_TOPIC.name)
+        self._writing_there = NumberProducer(
+            target, ORDERS_TOPIC.name, partitions=count, first=TARGET_FIRST_NUMBER
+        )
+        self._reading_there = GroupConsumer(target, DEMO_GROUP, mirror, ORDERS_TOPIC.name)
+        self._answers: Mapping[str, Callable[[], None]] = {
+            "stop-producers": self._writing.stop,
+            "stop-consumers": self._reading.stop,
+            "start-consumers": self._reading_there.start,
+            "start-producers": self._writing_there.start,
+        }
+        self._child: ChildProcess | None = None
+
+    def close(self) -> None:
+        """End whatever still runs."""
+        if self._child is not None:
+            self._child.kill()
+        for each in (
+            *(self._writing, self._writing_there),
+            *(self._reading, self._reading_there),
+        ):
+            each.end()
+
+    def work(self) -> None:
+        """The applications begin; returns when the move may."""
+        made = SandboxClients(self._target, alias=DEMO_GROUP)
+        topic_creation.create_topics(
+            made, [ORDERS_TOPIC]
+        )  # what is written there later has a topic of its own
+        for side in (self._source, self._target):
+            applications.create_group_at_start(
+                side, DEMO_GROUP, ORDERS_TOPIC.name, partitions=ORDERS_TOPIC.partitions
+            )
+        self._writing.start()
+        self._reading.start()
+        self._wait(
+            lambda: len(self._reading.processed) >= PROCESSED_RECORDS,
+            f"the group {DEMO_GROUP} works",
+        )
+
+    def run(self, settings_file: Path, *, origin: str, destination: str) -> DemoFailoverResult:
+        """The move, and the group's work until it has seen every record. Raises
+        `DemoFailoverError`, or what `wait` does."""
+        began_s = self._now_s()
+        self._execute(
+            *(
+                "--from",
+                origin,
+                "--to",
+                destination,
+                "--group",
+                DEMO_GROUP,
+                "--planned",
+                "--execute",
+            ),
+            *("--settle", str(QUIESCENCE_S), "--journal", str(self._folder / "journal.jsonl")),
+            *("--config", str(settings_file)),
+        )
+        before, after = self._reading.processed, self._reading_there.processed
+        self._wait(
+            lambda: sum(number >= TARGET_FIRST_NUMBER for number in after) >= PROCESSED_RECORDS,
+            f"the group {DEMO_GROUP} goes on at {destination}",
+        )
+        seconds = self._now_s() - began_s
+        self._writing_there.stop()
+        sent = self._writing.sent | self._writing_there.sent
+        self._wait(lambda: sent <= {*before, *after}, f"the group {DEMO_GROUP} has processed all")
+        self._reading_there.stop()
+        return DemoFailoverResult(
+            origin=origin,
+            destination=destination,
+            sent=len(sent),
+            before=len(before),
+            after=len(after),
+            read_again=len(before) + len(after) - len({*before, *after}),
+            missing=len(sent - {*before, *after}),
+            seconds=seconds,
+        )
+
+    def _execute(self, *arguments: str) -> None:
+        """Run the command; what its hooks ask for is done meanwhile."""
+        said = self._folder / "failover.txt"
+        command = [sys.executable, "-m", "mm2.cli.main", "failover", *arguments]
+        with said.open("wb") as output:
+            self._child = child = processes.start_process(command, output=output)
+            self._wait(lambda: self._answer() or child.poll() is not None, "mm2 failover")
+        if child.poll():
+            raise DemoFailoverError(f"mm2 failover ended with {child.poll()}: {said.read_text()}")
+
+    def _answer(self) -> bool:
+        """Do what a hook asks for; never the end of anything."""
+        for step, do in self._answers.items():
+            done = self._folder / f"{step}.done"
+            if (self._folder / f"{step}.asked").exists() and not done.exists():
+                do()
+                done.touch()
+        return False
+
+
+def make_hooks_section(folder: Path) -> str:
+    """The section of `clusters.yaml`."""
+    steps = ("stop-producers", "stop-consumers", "start-consumers", "start-producers")
+    return "\nhooks:\n" + "".join(
+        _HOOK_YAML.format(step=step, note=folder / step, timeout_ms=_HOOK_TIMEOUT_MS)
+        for step in steps
+    )
+
+
+SOURCE_ALIAS, TARGET_ALIAS = "east", "west"
+FIRST_PORTS = {SOURCE_ALIAS: 19_092, TARGET_ALIAS: 19_192}
+TRICKLE_TOPIC = TrafficTopic(name="trickle", partitions=2)
+TRICKLE_PER_SECOND = 200
+NODE_STOP_TIMEOUT_S = 10.0
+
+_DEMO_CONFIG = """\
+clusters:
+  {source}:
+    bootstrap.servers: {source_servers}
+  {target}:
+    bootstrap.servers: {target_servers}
+
+defaults:
+  tasks.max: 2
+  replication.factor: -1    # one broker each: what it is set to
+
+flows:
+  - from: {source}
+    to: {target}
+    topics: .*
+
+metrics:
+  required: false           # where another mm2 run has the port
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoOptions:
+    """`seconds` of live traffic; `records` of a large kind in the backlog, of about 1 KB. `moves`:
+    a consumer group is moved in the end, which stops the mirror."""
+
+    seconds: float = 10.0
+    records: int = 25_000
+    moves: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoThroughput:
+    """What was copied between two looks at the flow, `seconds` apart.
+
+    `size` is bytes of record batches, compressed as they are stored.
+    """
+
+    records: int
+    size: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoResult:
+    """`stopped`: partitions that the mirror gave up, with the reason."""
+
+    comparison: TopicsComparison
+    backlog: DemoThroughput
+    latencies: LatencyPercentiles
+    stopped: tuple[str, ...]
+    moved: DemoFailoverResult | None
+
+    @property
+    def good(self) -> bool:
+        return self.comparison.equal and (self.moved is None or self.moved.exact)
+
+
+class Demo:
+    """Runs once, on one thread; `close` ends everything, however far it came."""
+
+    def __init__(
+        self,
+        options: DemoOptions,
+        *,
+        tell: ProgressPrinter,
+        now: Clock,
+        stop_signal: Callable[[], int | None],
+    ) -> None:
+        self._options = options
+        self._tell = tell
+        self._clock = now
+        self._waits = DemoWaiter(
+            now, stop_signal, flow=self._flow, crashed=lambda: self.mirror.crashed
+        )
+        self._open = ExitStack()
+        self._folder = Path(
+            self._open.enter_context(tempfile.TemporaryDirectory(prefix="mm2-demo-"))
+        )
+        self.clusters = {
+            name: SandboxCluster(name, port=port) for name, port in FIRST_PORTS.items()
+        }
+        for each in self.clusters.values():
+            self._open.callback(each.close)
+        self._mirror: Mm2Node | None = None
+
+    @property
+    def settings_file(self) -> Path:
+        return self._folder / "clusters.yaml"
+
+    @property
+    def mirror(self) -> Mm2Node:
+        """Once `run` has started it."""
+        assert self._mirror is not None
+        return self._mirror
+
+    @property
+    def settings(self) -> Mm2Settings:
+        """What the mirror runs with."""
+        return config_loader.load(self.settings_file, environment=os.environ)
+
+    def close(self) -> None:
+        """End everything."""
+        self._tell.now("stopping the mirror and the clusters")
+        self._open.close()
+        self._tell.close()
+
+    def run(self) -> DemoResult:
+        """All of it. Raises `ConnectError`, or `StopSignalError` when a signal came."""
+        self._start_clusters()
+        traffic, steady = self._send_backlog()
+        started_s = self._clock.now_s()
+        self._start_mirror()
+        backlog = self._copy_backlog(traffic, started_s)
+        latencies = self._live(traffic, steady)
+        stopped = self._catch_up(traffic)
+        return DemoResult(
+            comparison=self._prove(traffic),
+            backlog=backlog,
+            latencies=latencies,
+            stopped=stopped,
+            moved=self._fail_over() if self._options.moves else None,
+        )
+
+    def keep_trickling(self) -> TrickleProducer:
+        """A little traffic that goes on until `close`."""
+        steady = self._trickle(per_second=50)
+        steady.start()
+        self._open.callback(steady.end)
+        return steady
+
+    # The steps
+
+    def _start_clusters(self) -> None:
+        self._now("starting two Kafka clusters")
+        sandbox_cluster.start_clusters(list(self.clusters.values()))
+        where = " and ".join(f"{name} at {each.bootstrap}" for name, each in self.clusters.items())
+        self._step(f"two Kafka clusters are up: {where}")
+
+    def _send_backlog(self) -> tuple[TrafficMix, TrickleProducer]:
+        traffic = TrafficMix(self._properties(SOURCE_ALIAS), records=self._options.records)
+        self._open.callback(traffic.close)
+        traffic.create_topics([TRICKLE_TOPIC, ORDERS_TOPIC])
+        traffic.send_backlog(lambda kind: self._now(f"sending to {SOURCE_ALIAS}: {kind}"))
+        topics = plurals.format_count(len(traffic.topic_names), "topic")
+        self._step(
+            f"real clients have filled {topics} of {SOURCE_ALIAS}: every codec, "
+            "transactions, Java, headers, nulls, old records, 1 byte to 5 MB"
+        )
+        return traffic, self._trickle(per_second=TRICKLE_PER_SECOND)
+
+    def _start_mirror(self) -> None:
+        self.settings_file.write_text(
+            _DEMO_CONFIG.format(
+                source=SOURCE_ALIAS,
+                target=TARGET_ALIAS,
+                source_servers=self.clusters[SOURCE_ALIAS].bootstrap,
+                target_servers=self.clusters[TARGET_ALIAS].bootstrap,
+            )
+            + make_hooks_section(self._folder)
+        )
+        self._now("starting the mirror: Spark first")
+        self._mirror = Mm2Node(self.settings, environment=os.environ)
+        self._open.callback(self._mirror.stop, NODE_STOP_TIMEOUT_S)
+        self._mirror.start()
+
+    def _copy_backlog(self, traffic: TrafficMix, started_s: float) -> DemoThroughput:
+        """Timed from the last look that saw nothing copied to the first that saw all of it."""
+        ends = self._ends(traffic)
+        total = sum(ends.values())
+        idle_s = started_s
+
+        def copied() -> bool:
+            nonlocal idle_s
+            done = sum(self._copied(ends).values())
+            if done == 0:
+                idle_s = self._clock.now_s()
+                self._now("Spark starts the copies, which take their partitions over")
+            else:
+                self._now(f"copying the backlog: {min(100, 100 * done // total)} %")
+            return self._reached(ends)
+
+        self._waits.until(copied, "copying the backlog")
+        partitions = self._flow().partitions
+        found = DemoThroughput(
+            records=sum(each.records for each in partitions),
+            size=sum(each.bytes for each in partitions),
+            seconds=max(WAIT_POLL_INTERVAL_S, self._clock.now_s() - idle_s),
+        )
+        self._step(
+            f"the mirror began to copy {text_format.format_duration(idle_s - started_s)} after "
+            "its start and "
+            f"had all {text_format.format_size(found.size)} after another "
+            f"{text_format.format_duration(found.seconds)}"
+        )
+        return found
+
+    def _live(self, traffic: TrafficMix, steady: TrickleProducer) -> LatencyPercentiles:
+        """Half of the time with all kinds of traffic, half with the trickle alone, measured.
+
+        The clients of all that traffic would take the cores that are to be measured.
+        """
+        probe = LatencyProbe(
+            self._properties(TARGET_ALIAS),
+            self._remote(TRICKLE_TOPIC.name),
+            partitions=TRICKLE_TOPIC.partitions,
+        )
+        self._open.callback(probe.end)
+        self._open.callback(steady.end)
+        probe.start()
+        steady.start()
+        traffic.start()
+        self._waits.until(lambda: probe.count > 0, "waiting for the first record of the trickle")
+        self._go_on("traffic of every kind goes on")
+        traffic.stop()
+        probe.measure()
+        self._go_on(f"a trickle of {TRICKLE_PER_SECOND} records/s goes on")
+        latencies = probe.latencies
+        steady.stop()
+        probe.stop()
+        self._step(
+            f"live traffic for {text_format.format_duration(self._options.seconds)} has ended"
+        )
+        return latencies
+
+    def _go_on(self, what: str) -> None:
+        """For half of the time."""
+        until_s = self._clock.now_s() + self._options.seconds / 2
+
+        def over() -> bool:
+            left_s = until_s - self._clock.now_s()
+            self._now(f"{what}: {max(0.0, left_s):.0f} s more")
+            return left_s <= 0
+
+        self._waits.until(over, what)
+
+    def _catch_up(self, traffic: TrafficMix) -> tuple[str, ...]:
+        ends = self._ends(traffic)
+        self._now("waiting until the rest is copied")
+        self._waits.until(lambda: self._reached(ends), "copying the last records")
+        return tuple(
+            f"{each.partition}: {each.reason}" for each in self._flow().partitions if each.stopped
+        )
+
+    def _prove(self, traffic: TrafficMix) -> TopicsComparison:
+        names = self._topics(traffic)
+        done = 0
+
+        def report(part: PartitionComparison) -> None:
+            nonlocal done
+            done += 1
+            so_far = plurals.format_count(done, "partition")
+            self._now(f"an ordinary consumer compares both sides: {so_far}, {part.source}")
+
+        self._now("an ordinary consumer compares both sides")
+        found = proof.compare_topics(
+            self._properties(SOURCE_ALIAS),
+            self._properties(TARGET_ALIAS),
+            {name: self._remote(name) for name in names},
+            report=report,
+        )
+        partitions = plurals.format_count(len(found.partitions), "partition")
+        self._step(f"an ordinary consumer compared {partitions} on both sides, record by record")
+        return found
+
+    def _fail_over(self) -> DemoFailoverResult:
+        """A consumer group works at the source and is moved to the target."""
+        group = DEMO_GROUP
+        move = DemoFailover(
+            self._folder,
+            self._properties(SOURCE_ALIAS),
+            self._properties(TARGET_ALIAS),
+            mirror=self._remote(ORDERS_TOPIC.name),
+            wait=self._waits.in_time,
+            now_s=self._clock.now_s,
+        )
+        self._open.callback(move.close)
+        self._now(f"a consumer group, {group}, begins to work on {SOURCE_ALIAS}")
+        move.work()
+        self._step(
+            f"applications write to {SOURCE_ALIAS} and read there, in the consumer group {group}"
+        )
+        self._now(f"mm2 failover --from {SOURCE_ALIAS} --to {TARGET_ALIAS} --planned --execute")
+        moved = move.run(self.settings_file, origin=SOURCE_ALIAS, destination=TARGET_ALIAS)
+        self._step(
+            f"mm2 failover has moved {group} to {TARGET_ALIAS}, where it goes on: "
+            f"{text_format.format_duration(moved.seconds)}"
+        )
+        return moved
+
+    # What the steps ask
+
+    def _properties(self, name: str) -> Mapping[str, str]:
+        return self.clusters[name].client_properties()
+
+    def _topics(self, traffic: TrafficMix) -> list[str]:
+        return [*traffic.topic_names, TRICKLE_TOPIC.name]
+
+    def _remote(self, topic: str) -> str:
+        return self.settings.flows[0].remote_topic(topic)
+
+    def _trickle(self, *, per_second: float) -> TrickleProducer:
+        return TrickleProducer(
+            self._properties(SOURCE_ALIAS),
+            TRICKLE_TOPIC.name,
+            partitions=TRICKLE_TOPIC.partitions,
+            per_second=per_second,
+        )
+
+    def _ends(self, traffic: TrafficMix) -> dict[TopicPartition, int]:
+        """Last stable offsets at the source, of what is not empty."""
+        with ConsumerLogReader(self._properties(SOURCE_ALIAS), alias=SOURCE_ALIAS) as reader:
+            places = [
+                TopicPartition(name, number)
+                for name in self._topics(traffic)
+                for number in range(reader.partitions(name))
+            ]
+            ends = {place: reader.bounds(place)[1] for place in places}
+        return {place: end for place, end in ends.items() if end > 0}
+
+    def _flow(self) -> FlowStatus:
+        return self.mirror.statuses()[0]
+
+    def _copied(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """How far each partition is copied; a stopped one counts as done: the proof will tell."""
+        return {
+            each.partition: ends[each.partition] if each.stopped else max(0, each.copied_to)
+            for each in self._flow().partitions
+            if each.partition in ends
+        }
+
+    def _reached(self, ends: Mapping[TopicPartition, int]) -> bool:
+        copied = self._copied(ends)
+        return all(copied.get(place, 0) >= end for place, end in ends.items())
+
+    def _step(self, text: str) -> None:
+        self._waits.raise_if_stopped()
+        self._tell.step(text)
+
+    def _now(self, text: str) -> None:
+        self._waits.raise_if_stopped()
+        self._tell.now(text)

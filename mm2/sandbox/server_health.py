@@ -1,0 +1,97 @@
+"""Checks whether the brokers and ZooKeepers of a running sandbox answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent import futures
+from dataclasses import dataclass
+from typing import Literal
+
+import confluent_kafka
+
+from connect_runtime.system import processes
+from mm2.sandbox.sandbox_clients import SandboxClients
+from mm2.sandbox.sandbox_state import BrokerFacts, SandboxState
+
+ServerHealthStatus = Literal["up", "dead", "not answering"]
+
+_HEALTH_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerHealth:
+    """`name` is `broker 1` or `zookeeper`; `pid` and `log` are those of its process."""
+
+    cluster: str
+    name: str
+    address: str
+    health: ServerHealthStatus
+    pid: int
+    log: str
+
+    @property
+    def is_up(self) -> bool:
+        return self.health == "up"
+
+    def describe(self) -> str:
+        """`dead: process 4711 has ended; its log: …`; `up`."""
+        match self.health:
+            case "up":
+                return "up"
+            case "dead":
+                return f"dead: process {self.pid} has ended; its log: {self.log}"
+            case "not answering":
+                return (
+                    f"not answering: process {self.pid} exists but did not answer within "
+                    f"{_HEALTH_TIMEOUT_S:.0f} s; its log: {self.log}"
+                )
+
+
+def check_servers(said: SandboxState) -> list[ServerHealth]:
+    """The health of every broker and ZooKeeper, cluster by cluster; takes `_HEALTH_TIMEOUT_S` at
+    most."""
+    brokers = [(cluster, broker) for cluster in said.clusters for broker in cluster.brokers]
+    with futures.ThreadPoolExecutor(max(1, len(brokers))) as pool:
+        asked = [
+            pool.submit(_check_broker, cluster.properties, broker) for cluster, broker in brokers
+        ]
+        answers = iter([each.result() for each in asked])
+    found: list[ServerHealth] = []
+    for cluster in said.clusters:
+        found += [
+            ServerHealth(
+                cluster=cluster.name,
+                name=f"broker {broker.node_id}",
+                address=broker.address,
+                health=next(answers),
+                pid=broker.pid,
+                log=broker.log,
+            )
+            for broker in cluster.brokers
+        ]
+        if cluster.zookeeper is not None:
+            keeper = cluster.zookeeper
+            found.append(
+                ServerHealth(
+                    cluster=cluster.name,
+                    name="zookeeper",
+                    address="",
+                    health="up" if processes.is_alive(keeper.pid) else "dead",
+                    pid=keeper.pid,
+                    log=keeper.log,
+                )
+            )
+    return found
+
+
+def _check_broker(properties: Mapping[str, str], broker: BrokerFacts) -> ServerHealthStatus:
+    """A client that knows this address alone asks for metadata: none but this broker can answer."""
+    if not processes.is_alive(broker.pid):
+        return "dead"
+    alone = {**properties, "bootstrap.servers": broker.address}
+    admin = SandboxClients(alone, alias=f"broker {broker.node_id}").admin("mm2-sandbox-status")
+    try:
+        admin.list_topics(timeout=_HEALTH_TIMEOUT_S)
+    except confluent_kafka.KafkaException:
+        return "not answering" if processes.is_alive(broker.pid) else "dead"
+    return "up"

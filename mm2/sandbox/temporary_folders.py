@@ -1,0 +1,101 @@
+"""Temporary folders of clusters; folders whose owner was killed are removed by the next process."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from connect_runtime.system import clock, files
+from mm2.sandbox.sandbox_errors import SandboxError
+
+_OWNER_LOCK_FILE = "owner.lock"
+_LOCK_TIMEOUT_S = 60.0
+
+
+@dataclass(slots=True)
+class TemporaryFolder:
+    """A folder that is ours until `remove`; if we die, whoever makes the next one removes it."""
+
+    path: Path
+    _lock_fd: int | None
+
+    def remove(self) -> None:
+        if self._lock_fd is not None:
+            shutil.rmtree(self.path, ignore_errors=True)
+            os.close(self._lock_fd)
+            self._lock_fd = None
+
+
+def make_temporary_folder(name: str) -> TemporaryFolder:
+    """Make an empty folder with `name` in its name, readable by this user alone."""
+    base = make_private_folder("mm2-clusters")
+    making_fd = _wait_for_lock(base / "making.lock")
+    try:
+        _remove_abandoned(base)
+        path = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=base))
+        owner_fd = _try_lock(path / _OWNER_LOCK_FILE, create=True)
+    finally:
+        os.close(making_fd)
+    return TemporaryFolder(path, owner_fd)
+
+
+def make_private_folder(kind: str) -> Path:
+    """`<kind>-<uid>` in the temporary directory. Raises `SandboxError` where somebody else made it
+    first."""
+    folder = Path(tempfile.gettempdir()) / f"{kind}-{os.geteuid()}"
+    try:
+        return files.ensure_private(folder)
+    except OSError as error:
+        raise SandboxError(f"cannot use a private folder: {error}") from error
+
+
+def find_cache_folder() -> Path:
+    """`files.find_user_cache`. Raises `SandboxError` where it cannot be trusted."""
+    try:
+        return files.find_user_cache()
+    except OSError as error:
+        raise SandboxError(f"{error}, or set MM2_CACHE") from error
+
+
+def _remove_abandoned(base: Path) -> None:
+    for folder in base.iterdir():
+        if folder.is_dir():
+            owner_fd = _try_lock(folder / _OWNER_LOCK_FILE, create=False)
+            if owner_fd is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+                os.close(owner_fd)
+
+
+def _wait_for_lock(path: Path) -> int:
+    """Others hold this lock only while they list and remove folders."""
+    locked: list[int] = []
+
+    def try_once() -> bool:
+        descriptor = _try_lock(path, create=True)
+        locked.extend([] if descriptor is None else [descriptor])
+        return descriptor is not None
+
+    if not clock.wait_until(try_once, timeout_s=_LOCK_TIMEOUT_S):
+        raise SandboxError(
+            f"another process has held {path} for {_LOCK_TIMEOUT_S:.0f} s: end it and try again"
+        )
+    return locked[0]
+
+
+def _try_lock(path: Path, *, create: bool) -> int | None:
+    """The descriptor of a lock that nobody else holds, else None."""
+    flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except FileNotFoundError:
+        return None  # being removed by its owner
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor

@@ -1,0 +1,385 @@
+"""All edge-case topics: settings, writer, and the features that must be in the log afterwards.
+
+    written = edge_case_topics.write_topics(east.client_properties(), kafka_version="4.3.1")
+    proof.compare_topics(east…, west…, {topic.name: "east." + topic.name for topic in written})
+
+Content is repeatable by its seed, except for timestamps that brokers assign. When
+`write_topics` returns, every feature has been seen in the log: the cleaner has run, and the
+formats are as old as they should be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from random import Random
+
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.base.timing import Clock
+from connect_runtime.system import clock
+from connect_runtime.system.clock import SystemClock
+from mm2.sandbox.log_reader import ConsumerLogReader
+from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
+from mm2.sandbox.sandbox_errors import SandboxError
+from mm2.sandbox.traffic import topic_creation
+from mm2.sandbox.traffic.edge_cases import topic_writers
+from mm2.sandbox.traffic.edge_cases.log_features import ALL_CODECS, LogFeature, LogFeatureCounts
+from mm2.sandbox.traffic.edge_cases.raw_log import RawLog
+from mm2.sandbox.traffic.edge_cases.topic_writers import ConfigAlterer, TopicWriter, TrafficSize
+from mm2.sandbox.traffic.topic_creation import TrafficTopic
+
+_CURRENT_CODECS = frozenset(ALL_CODECS)
+_LEGACY_CODECS = _CURRENT_CODECS - {"zstd"}
+_NO_CODEC = frozenset({"none"})
+_ANY_FUTURE_CONFIG = {"message.timestamp.after.max.ms": "9223372036854775807"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeCaseTopic:
+    """One kind. `needs` is a broker release, `2.8` for formats before v2.
+
+    `afterwards`: settings that it loses once it is written. `cleaned`: the writer is done when the
+    cleaner has left one record of each key. `restamped`: readers of the source see another
+    timestamp type than CreateTime, and a mirror keeps the time, not the type.
+    """
+
+    name: str
+    describe: str
+    write: Callable[[TopicWriter], None]
+    seen: frozenset[LogFeature]
+    codecs: frozenset[str] = _NO_CODEC
+    partitions: int = 1
+    config: Mapping[str, str] = field(default_factory=dict)
+    afterwards: tuple[str, ...] = ()
+    cleaned: bool = False
+    restamped: bool = False
+    future: bool = False
+
+
+def _make_format_config(version: str) -> dict[str, str]:
+    return {topic_writers.FORMAT_VERSION_CONFIG: version}
+
+
+CURRENT_TOPICS = (
+    EdgeCaseTopic(
+        name="codecs",
+        describe="all codecs in one partition",
+        write=topic_writers.write_codecs,
+        seen=frozenset(),
+        codecs=_CURRENT_CODECS,
+        partitions=2,
+    ),
+    EdgeCaseTopic(
+        name="shapes",
+        describe="tombstones, null keys, headers of all sorts",
+        write=topic_writers.write_shapes,
+        seen=frozenset(),
+        codecs=frozenset({"none", "zstd"}),
+        partitions=3,
+    ),
+    EdgeCaseTopic(
+        name="transactions",
+        describe="interleaved transactions, committed and aborted",
+        write=topic_writers.write_transactions,
+        seen=frozenset({LogFeature.TRANSACTIONAL, LogFeature.MARKER}),
+        codecs=_CURRENT_CODECS - {"snappy"},
+        partitions=2,
+    ),
+    EdgeCaseTopic(
+        name="large",
+        describe="records of 10 MB",
+        write=topic_writers.write_large_records,
+        seen=frozenset({LogFeature.HUGE_RECORD, LogFeature.SINGLE}),
+        codecs=frozenset({"none", "gzip"}),
+        config={"max.message.bytes": str(topic_writers.LARGE_MESSAGE_BYTES)},
+    ),
+    EdgeCaseTopic(
+        name="append-time",
+        describe="dated by the broker",
+        write=topic_writers.write_append_time,
+        seen=frozenset({LogFeature.APPEND_TIME, LogFeature.SINGLE}),
+        codecs=_CURRENT_CODECS,
+        partitions=2,
+        config={"message.timestamp.type": "LogAppendTime"},
+        restamped=True,
+    ),
+    EdgeCaseTopic(
+        name="past",
+        describe="timestamps of 2001, of 1970, and none",
+        write=topic_writers.write_past,
+        seen=frozenset({LogFeature.NO_TIME}),
+        codecs=_CURRENT_CODECS,
+        partitions=2,
+    ),
+    EdgeCaseTopic(
+        name="future",
+        describe="timestamps of tomorrow and of the year 9999",
+        write=topic_writers.write_future,
+        seen=frozenset(),
+        codecs=_CURRENT_CODECS,
+        partitions=2,
+        future=True,
+    ),
+    EdgeCaseTopic(
+        name="single",
+        describe="batches of one record, plain and compressed",
+        write=topic_writers.write_single_record_batches,
+        seen=frozenset({LogFeature.SINGLE}),
+        codecs=_CURRENT_CODECS,
+        partitions=2,
+    ),
+    EdgeCaseTopic(
+        name="tiny",
+        describe="very many batches of one to three records",
+        write=topic_writers.write_tiny_batches,
+        seen=frozenset({LogFeature.SINGLE}),
+    ),
+    EdgeCaseTopic(
+        name="big-batches",
+        describe="batches of 4 MB with many records, larger than the topic allows today",
+        write=topic_writers.write_big_batches,
+        seen=frozenset({LogFeature.LARGE}),
+        codecs=frozenset({"none", "lz4", "zstd"}),
+        config={"max.message.bytes": str(topic_writers.BIG_BATCH_LIMIT_BYTES)},
+        afterwards=("max.message.bytes",),
+    ),
+    EdgeCaseTopic(
+        name="by-hand",
+        describe="legal batches that no client writes",
+        write=topic_writers.write_by_hand,
+        seen=frozenset({LogFeature.SINGLE, LogFeature.HORIZON}),
+        codecs=frozenset({"none", "gzip"}),
+    ),
+    EdgeCaseTopic(
+        name="compacted",
+        describe="compacted: gaps, tombstones and emptied batches in every codec",
+        write=topic_writers.write_compacted,
+        seen=frozenset({LogFeature.GAPS, LogFeature.HOLES, LogFeature.EMPTY}),
+        codecs=_CURRENT_CODECS,
+        partitions=2,
+        config=topic_writers.COMPACTED_CONFIG,
+        cleaned=True,
+    ),
+    EdgeCaseTopic(
+        name="compacted-transactions",
+        describe="compacted transactions, every third aborted",
+        write=topic_writers.write_compacted_transactions,
+        seen=frozenset({LogFeature.GAPS, LogFeature.HOLES, LogFeature.MARKER}),
+        partitions=2,
+        config=topic_writers.COMPACTED_CONFIG,
+        cleaned=True,
+    ),
+)
+OLD_FORMAT_TOPICS = (
+    EdgeCaseTopic(
+        name="v0",
+        describe="format v0, plain and as wrappers",
+        write=topic_writers.write_old_format,
+        seen=frozenset({LogFeature.V0}),
+        codecs=_LEGACY_CODECS,
+        config=_make_format_config(topic_writers.V0_VERSION),
+        restamped=True,
+    ),
+    EdgeCaseTopic(
+        name="v1",
+        describe="format v1, plain and as wrappers",
+        write=topic_writers.write_old_format,
+        seen=frozenset({LogFeature.V1}),
+        codecs=_LEGACY_CODECS,
+        config=_make_format_config(topic_writers.V1_VERSION),
+    ),
+    EdgeCaseTopic(
+        name="v1-append-time",
+        describe="format v1, dated by the broker",
+        write=topic_writers.write_old_format,
+        seen=frozenset({LogFeature.V1, LogFeature.APPEND_TIME}),
+        codecs=_LEGACY_CODECS,
+        config=_make_format_config(topic_writers.V1_VERSION)
+        | {"message.timestamp.type": "LogAppendTime"},
+        restamped=True,
+    ),
+    EdgeCaseTopic(
+        name="all-formats",
+        describe="v0, v1 and v2 in one partition",
+        write=topic_writers.write_changing_format,
+        seen=frozenset({LogFeature.V0, LogFeature.V1}),
+        codecs=_LEGACY_CODECS,
+        config=_make_format_config(topic_writers.V0_VERSION),
+        restamped=True,
+    ),
+    EdgeCaseTopic(
+        name="v0-compacted",
+        describe="compacted, format v0: wrappers with gaps",
+        write=topic_writers.write_compacted_old_format,
+        seen=frozenset({LogFeature.V0}),
+        codecs=_LEGACY_CODECS,
+        config=_make_format_config(topic_writers.V0_VERSION) | topic_writers.COMPACTED_CONFIG,
+        cleaned=True,
+        restamped=True,
+    ),
+    EdgeCaseTopic(
+        name="v1-compacted",
+        describe="compacted, format v1: wrappers with gaps",
+        write=topic_writers.write_compacted_old_format,
+        seen=frozenset({LogFeature.V1}),
+        codecs=_LEGACY_CODECS,
+        config=_make_format_config(topic_writers.V1_VERSION) | topic_writers.COMPACTED_CONFIG,
+        cleaned=True,
+    ),
+)
+
+
+def list_topics(version: tuple[int, int]) -> tuple[EdgeCaseTopic, ...]:
+    """What a broker of this release (major, minor) can be made to hold."""
+    return (*CURRENT_TOPICS, *OLD_FORMAT_TOPICS) if version < (3, 0) else CURRENT_TOPICS
+
+
+def make_topic_config(one: EdgeCaseTopic, version: tuple[int, int]) -> dict[str, str]:
+    """Its settings, as this release spells them; before 3.6 any future is allowed by default."""
+    return {**one.config, **(_ANY_FUTURE_CONFIG if one.future and version >= (3, 6) else {})}
+
+
+ReportProgress = Callable[[str], None]
+
+_CLEANING_S = 90.0
+_CLEANER_POLL_INTERVAL_S = 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenTopic:
+    """One topic, written and looked at. `records`: what readers of committed data see.
+
+    `restamped`: a mirror keeps the timestamps that readers see, not their type.
+    """
+
+    name: str
+    records: int
+    restamped: bool
+
+
+def write_topics(
+    to: ClientProperties,
+    *,
+    kafka_version: str,
+    seed: int = 1,
+    size: TrafficSize = TrafficSize.QUICK,
+    prefix: str = "odd-",
+    only: Collection[str] = (),
+    report: ReportProgress = lambda _: None,
+    now: Clock | None = None,
+) -> tuple[WrittenTopic, ...]:
+    """Create all odd topics that a cluster of this version can hold (or `only` these), fill them.
+
+    `report` hears what comes next. Raises `SandboxError` when an oddity does not show.
+    """
+    clock = now or SystemClock()
+    version = _parse_release(kafka_version)
+    chosen = [one for one in list_topics(version) if not only or one.name in only]
+    unknown = set(only) - {one.name for one in chosen}
+    if unknown:
+        raise SandboxError(f"Kafka {kafka_version} has no odd topics {sorted(unknown)}")
+    at = SandboxClients(to, alias="source")
+    topic_creation.create_topics(
+        at,
+        [
+            TrafficTopic(
+                name=prefix + one.name,
+                partitions=one.partitions,
+                config=make_topic_config(one, version),
+            )
+            for one in chosen
+        ],
+    )
+    changes = ConfigAlterer(at)
+    with RawLog(to) as raw, ConsumerLogReader(to, alias="source") as reader:
+        raw.want(prefix + one.name for one in chosen)
+        writer = _EdgeCaseWriter(at, changes, raw=raw, reader=reader, clock=clock)
+        changes.change_brokers(topic_writers.EAGER_CLEANER_CONFIG)
+        try:
+            for one in chosen:
+                report(one.describe)
+                writer.fill(one, prefix + one.name, rng=Random(f"{seed} {one.name}"), size=size)  # noqa: S311
+            return tuple(writer.finish(one, prefix + one.name) for one in chosen)
+        finally:
+            changes.change_brokers(dict.fromkeys(topic_writers.EAGER_CLEANER_CONFIG))
+
+
+class _EdgeCaseWriter:
+    def __init__(
+        self,
+        at: SandboxClients,
+        changes: ConfigAlterer,
+        *,
+        raw: RawLog,
+        reader: ConsumerLogReader,
+        clock: Clock,
+    ) -> None:
+        self._clients = at
+        self._changes = changes
+        self._raw = raw
+        self._reader = reader
+        self._clock = clock
+        self._now_ms = clock.wall_ms()
+        self._written: dict[str, int] = {}
+
+    def fill(self, one: EdgeCaseTopic, name: str, *, rng: Random, size: TrafficSize) -> None:
+        desk = TopicWriter(
+            clients=self._clients,
+            changes=self._changes,
+            raw=self._raw,
+            name=name,
+            partitions=one.partitions,
+            rng=rng,
+            now_ms=self._now_ms,
+            clock=self._clock,
+            size=size,
+        )
+        one.write(desk)
+        self._written[name] = desk.written
+        if one.afterwards:
+            self._changes.change_topic(name, dict.fromkeys(one.afterwards))
+
+    def finish(self, one: EdgeCaseTopic, name: str) -> WrittenTopic:
+        """Wait for the cleaner where it has to run, and look whether all is as it should be."""
+        partitions = [TopicPartition(name, number) for number in range(one.partitions)]
+        if one.cleaned and not clock.wait_until(
+            lambda: all(map(self._is_cleaned, partitions)),
+            timeout_s=_CLEANING_S,
+            interval_s=_CLEANER_POLL_INTERVAL_S,
+        ):
+            raise SandboxError(
+                f"{name}: the cleaner has not left one record of each key in {_CLEANING_S:.0f} s"
+            )
+        seen = self._look(partitions)
+        missing = {each.value for each in one.seen if not seen.oddities[each]}
+        missing |= {f"codec {each}" for each in one.codecs if not seen.codecs[each]}
+        if missing:
+            raise SandboxError(f"{name} should hold {sorted(missing)}; it holds {seen}")
+        return WrittenTopic(
+            name=name,
+            records=self._visible(partitions) if one.cleaned else self._written[name],
+            restamped=one.restamped,
+        )
+
+    def _is_cleaned(self, partition: TopicPartition) -> bool:
+        found = list(self._keys(partition))
+        return len(found) == len(set(found))
+
+    def _visible(self, partitions: Collection[TopicPartition]) -> int:
+        return sum(sum(1 for _ in self._keys(each)) for each in partitions)
+
+    def _keys(self, partition: TopicPartition) -> Iterator[bytes | None]:
+        for chunk in self._reader.read(partition):
+            yield from (key for key, *_ in chunk.contents)
+
+    def _look(self, partitions: Collection[TopicPartition]) -> LogFeatureCounts:
+        found = LogFeatureCounts()
+        for each in partitions:
+            found.begin_log()
+            found.add(self._raw.read(each))
+        return found
+
+
+def _parse_release(version: str) -> tuple[int, int]:
+    major, minor, *_ = version.split(".")
+    return int(major), int(minor)

@@ -1,0 +1,216 @@
+"""Reads and writes record sets as bytes, which ordinary clients neither show nor write.
+
+One request at a time over the product's own connection; batches are neither checked nor
+changed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.base.timing import Deadline
+from connect_runtime.network import key_stores
+from connect_runtime.network.cluster_connections import (
+    ClusterConnections,
+    ConnectionSettings,
+    RawClientResponse,
+)
+from connect_runtime.network.transport import Poller
+from connect_runtime.protocol import api_versions, fetch, produce, security_settings
+from connect_runtime.protocol.fetch import FetchRequestPartition, FetchResponsePartition
+from connect_runtime.protocol.produce import ProduceBatch
+from connect_runtime.system.clock import SystemClock
+from mm2.sandbox.sandbox_clients import ClientProperties
+from mm2.sandbox.sandbox_errors import SandboxError
+from mm2.sandbox.traffic.edge_cases import log_features
+
+_REQUEST_TIMEOUT_S = 30.0
+_POLL_INTERVAL_S = 0.1
+_FETCH_MAX_BYTES = 16 << 20
+_CONNECTION_PURPOSE = "raw"
+
+
+class RawLog:
+    """One cluster's logs. One thread; use it in a `with`. Failures are `SandboxError`."""
+
+    def __init__(self, properties: ClientProperties, *, alias: str = "source") -> None:
+        parsed = security_settings.parse_security(
+            properties, files=key_stores.create_store_files(Path())
+        )
+        assert parsed.security is not None, parsed.errors
+        self._alias = alias
+        self._clock = SystemClock()
+        self._poller = Poller()
+        self._connections = ClusterConnections(
+            ConnectionSettings(
+                bootstrap=tuple(properties["bootstrap.servers"].split(",")),
+                security=parsed.security,
+                client_id="raw-log",
+            ),
+            poller=self._poller,
+            clock=self._clock,
+            random=random.Random(1),  # noqa: S311 - jitter of retries
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._connections.close()
+        self._poller.close()
+
+    def want(self, topics: Iterable[str]) -> None:
+        """Look these up together: one by one each costs a refresh, and those keep a distance."""
+        view = self._connections.view
+        self._connections.want_topics([*view.wanted(), *topics])
+
+    def read(self, partition: TopicPartition, start: int = 0) -> Iterator[memoryview]:
+        """Record sets from `start` (or what is left of the log behind it) to the high watermark."""
+        at = start
+        while True:
+            found = self._fetch(partition, at)
+            if found.error_code == 1 and at < found.log_start_offset:
+                at = found.log_start_offset
+                continue
+            if found.error_code:
+                raise self._refused(f"reading {partition} from offset {at}", found.error_code)
+            if found.log_start_offset > at:
+                at = found.log_start_offset
+            behind = log_features.find_next_offset(found.records)
+            if behind is None or at >= found.high_watermark:
+                return
+            yield found.records
+            at = behind
+
+    def append(self, partition: TopicPartition, batch: bytes) -> int:
+        """Produce one batch, acknowledged by all in-sync replicas; returns its base offset."""
+        doing = f"writing a batch to {partition}"
+        node_id = self._leader(partition)
+        version = self._version(node_id, api_versions.PRODUCE_KEY, api_versions.PRODUCE_VERSIONS)
+        chunks = produce.encode_produce_request(
+            version,
+            transactional_id=None,
+            acks=-1,
+            timeout_ms=10_000,
+            batches=[
+                ProduceBatch(
+                    partition.topic,
+                    self._topic_id(partition.topic),
+                    partition.partition,
+                    memoryview(batch),
+                )
+            ],
+        )
+        body = self._ask(
+            node_id, api_versions.PRODUCE_KEY, version=version, chunks=chunks, doing=doing
+        )
+        (written,) = produce.decode_produce_response(version, body).partitions
+        if written.error_code:
+            said = written.error_message or written.record_errors
+            raise self._refused(doing, written.error_code, str(said))
+        return written.base_offset
+
+    def _fetch(self, partition: TopicPartition, start: int) -> FetchResponsePartition:
+        node_id = self._leader(partition)
+        version = self._version(node_id, api_versions.FETCH_KEY, api_versions.FETCH_VERSIONS)
+        asked = FetchRequestPartition(
+            partition.topic,
+            self._topic_id(partition.topic),
+            partition.partition,
+            -1,
+            start,
+            -1,
+            _FETCH_MAX_BYTES,
+        )
+        body = fetch.encode_fetch_request(
+            version,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=2 * _FETCH_MAX_BYTES,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            partitions=[asked],
+            forgotten=[],
+            rack_id="",
+        )
+        doing = f"reading {partition}"
+        answer = self._ask(
+            node_id, api_versions.FETCH_KEY, version=version, chunks=[body], doing=doing
+        )
+        response = fetch.decode_fetch_response(version, answer)
+        if response.error_code:
+            raise self._refused(doing, response.error_code)
+        (found,) = response.partitions
+        return found
+
+    def _leader(self, partition: TopicPartition) -> int:
+        view = self._connections.view
+        if partition.topic not in view.wanted():
+            self.want([partition.topic])
+        doing = f"waiting for the leader of {partition}"
+        self._until(
+            lambda: view.leader(partition.topic, partition.partition) is not None, doing=doing
+        )
+        found = view.leader(partition.topic, partition.partition)
+        assert found is not None
+        return found.node_id
+
+    def _topic_id(self, topic: str) -> bytes:
+        found = self._connections.view.topic(topic)
+        assert found is not None, topic
+        return found.topic_id
+
+    def _version(self, node_id: int, api_key: int, asked: tuple[int, int]) -> int:
+        self._until(
+            lambda: self._connections.version_for(node_id, api_key, *asked) is not None,
+            doing=f"connecting to broker {node_id} of {self._alias}",
+        )
+        found = self._connections.version_for(node_id, api_key, *asked)
+        assert found is not None
+        return found
+
+    def _ask(
+        self,
+        node_id: int,
+        api_key: int,
+        *,
+        version: int,
+        chunks: list[bytes | memoryview] | list[bytes],
+        doing: str,
+    ) -> memoryview:
+        replies: list[RawClientResponse] = []
+        self._connections.call_raw(
+            node_id,
+            lane=_CONNECTION_PURPOSE,
+            api_key=api_key,
+            version=version,
+            chunks=chunks,
+            done=replies.append,
+        )
+        self._until(lambda: bool(replies), doing=doing)
+        (reply,) = replies
+        if reply.body is None:
+            raise SandboxError(f"{doing}: {reply.failure}")
+        return reply.body
+
+    def _until(self, condition: Callable[[], bool], *, doing: str) -> None:
+        until = Deadline.after(_REQUEST_TIMEOUT_S, now_s=self._clock.now_s())
+        while not condition():
+            if until.passed(self._clock.now_s()):
+                troubles = self._connections.troubles()
+                raise SandboxError(f"{doing}: no answer in {_REQUEST_TIMEOUT_S:.0f} s; {troubles}")
+            self._poller.poll(min(_POLL_INTERVAL_S, self._connections.tick(self._clock.now_s())))
+
+    def _refused(self, doing: str, code: int, said: str = "") -> SandboxError:
+        return SandboxError(f"{doing} of {self._alias}: error {code} {said}".rstrip())

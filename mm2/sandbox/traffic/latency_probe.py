@@ -1,0 +1,194 @@
+"""Measures replication latency: a steady trickle of small records, and a consumer of its mirror.
+
+Each value begins with the time of sending: the machine's monotonic clock, which all its
+processes share, 8 bytes, big-endian, in nanoseconds. Producer and consumer are ordinary
+clients.
+"""
+
+from __future__ import annotations
+
+import array
+import struct
+import threading
+from dataclasses import dataclass
+
+import confluent_kafka
+
+from connect_runtime.base import plurals
+from connect_runtime.base.timing import Clock
+from connect_runtime.kafka import client_errors
+from mm2.sandbox import log_reader
+from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
+from mm2.sandbox.traffic import applications
+from mm2.sandbox.traffic.applications import ClientLoop
+
+_SENT_NS = struct.Struct(">Q")
+_SAMPLES_MAX = 5_000_000
+_POLL_TIMEOUT_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyPercentiles:
+    """Milliseconds from sending at the source to reading at the target; NaN where `count` is 0."""
+
+    count: int
+    p50_ms: float
+    p99_ms: float
+    p999_ms: float
+    max_ms: float
+
+
+def compute_percentiles(samples_ms: array.array[float]) -> LatencyPercentiles:
+    """Percentiles by rank."""
+    ranked = sorted(samples_ms)
+
+    def at(share: float) -> float:
+        return ranked[min(len(ranked) - 1, int(len(ranked) * share))] if ranked else float("nan")
+
+    return LatencyPercentiles(
+        count=len(ranked), p50_ms=at(0.5), p99_ms=at(0.99), p999_ms=at(0.999), max_ms=at(1.0)
+    )
+
+
+class TrickleProducer(ClientLoop):
+    """Sends `per_second` records of `record_bytes` to a topic, in turn over its partitions.
+
+    An idempotent producer: nothing is lost or doubled while brokers restart, and `sent` of them
+    are acknowledged. Records that have no room while brokers are away are left out.
+    """
+
+    def __init__(
+        self,
+        to: ClientProperties,
+        topic: str,
+        *,
+        partitions: int = 1,
+        per_second: float = 500.0,
+        record_bytes: int = 100,
+        now: Clock | None = None,
+    ) -> None:
+        super().__init__("trickle", topic, now=now)
+        assert record_bytes >= _SENT_NS.size
+        self.sent = 0
+        self._clients = SandboxClients(to, alias="source")
+        self._topic = topic
+        self._partitions = partitions
+        self._pause_s = 1.0 / per_second
+        self._padding = b"." * (record_bytes - _SENT_NS.size)
+        self._refusal: confluent_kafka.KafkaError | None = None
+
+    def _run(self, stop: threading.Event) -> None:
+        producer = self._clients.producer(
+            f"trickle-{self._topic}", enable_idempotence=True, linger_ms=0
+        )
+        due_s = self._clock.now_s()
+        number = 0
+        while not stop.wait(max(0.0, due_s - self._clock.now_s())):
+            self._send(producer, number)
+            number += 1
+            due_s += self._pause_s
+        left = producer.flush(applications.LOOP_STOP_TIMEOUT_S / 2)
+        self._raise_refusal()
+        if left:
+            records = plurals.format_count(left, "record", "were")
+            raise self._clients.overdue(f"trickle: {records} not acknowledged")
+
+    def _send(self, producer: confluent_kafka.Producer, number: int) -> None:
+        now_ns = int(self._clock.now_s() * 1e9)
+        try:
+            producer.produce(
+                self._topic,
+                value=_SENT_NS.pack(now_ns) + self._padding,
+                key=b"%d" % number,
+                partition=number % self._partitions,
+                on_delivery=self._note,
+            )
+        except BufferError:
+            producer.poll(_POLL_TIMEOUT_S)
+        producer.poll(0)
+        self._raise_refusal()
+
+    def _note(self, error: confluent_kafka.KafkaError | None, _: confluent_kafka.Message) -> None:
+        if error is None:
+            self.sent += 1
+        else:
+            self._refusal = self._refusal or error
+
+    def _raise_refusal(self) -> None:
+        if self._refusal is not None:
+            raise self._clients.explain(self._refusal, f"sending to {self._topic}")
+
+
+class LatencyProbe(ClientLoop):
+    """Reads a trickle's mirror from its end and measures each record's age when it arrives.
+
+    `measure` begins anew. Start it once the topic is there.
+    """
+
+    def __init__(
+        self,
+        at: ClientProperties,
+        topic: str,
+        *,
+        partitions: int = 1,
+        isolation: str = log_reader.READ_COMMITTED,
+        now: Clock | None = None,
+    ) -> None:
+        super().__init__("latency probe", topic, now=now)
+        self._clients = SandboxClients(at, alias="target")
+        self._topic = topic
+        self._partitions = partitions
+        self._isolation = isolation
+        self._samples_ms = array.array("d")
+        self._from_ns = 0
+
+    def measure(self) -> None:
+        """Forget what was measured; from now on only records sent later count."""
+        self._from_ns = int(self._clock.now_s() * 1e9)
+        self._samples_ms = array.array("d")
+
+    @property
+    def latencies(self) -> LatencyPercentiles:
+        return compute_percentiles(self._samples_ms[:])
+
+    @property
+    def count(self) -> int:
+        return len(self._samples_ms)
+
+    def _run(self, stop: threading.Event) -> None:
+        consumer = self._clients.consumer(
+            f"probe-{self._topic}", isolation_level=self._isolation, auto_offset_reset="latest"
+        )
+        try:
+            self._assign(consumer)
+            while not stop.is_set():
+                self._take(consumer)
+        finally:
+            consumer.close()
+
+    def _assign(self, consumer: confluent_kafka.Consumer) -> None:
+        consumer.assign(
+            [
+                confluent_kafka.TopicPartition(self._topic, number, confluent_kafka.OFFSET_END)
+                for number in range(self._partitions)
+            ]
+        )
+
+    def _take(self, consumer: confluent_kafka.Consumer) -> None:
+        # The first is waited for alone: to wait for a full hand would make records look older.
+        message = consumer.poll(_POLL_TIMEOUT_S)
+        while message is not None:
+            error = message.error()
+            if error is None:
+                self._note_age(message.value())
+            elif error.code() != client_errors.PARTITION_EOF and error.fatal():
+                raise self._clients.explain(error, f"reading {self._topic}")
+            message = consumer.poll(0)
+
+    def _note_age(self, value: bytes | None) -> None:
+        now_ns = int(self._clock.now_s() * 1e9)
+        if value is None or len(value) < _SENT_NS.size:
+            return
+        (sent_ns,) = _SENT_NS.unpack_from(value)
+        if sent_ns >= self._from_ns and len(self._samples_ms) < _SAMPLES_MAX:
+            self._samples_ms.append((now_ns - sent_ns) / 1e6)

@@ -1,0 +1,290 @@
+"""Producers of traffic: a plain one, interleaved transactional ones, and Kafka's Java producer.
+
+`AcknowledgedProducer` waits for its acknowledgements, with a deadline. `InterleavedTransactions`
+runs several transactional producers whose transactions overlap, commit and abort.
+`JavaPerfProducer` runs Kafka's own `ProducerPerformance` from the sandbox's jars.
+"""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import confluent_kafka
+
+from connect_runtime.base import plurals
+from connect_runtime.base.errors import ConnectError
+from connect_runtime.base.timing import Clock, Deadline
+from connect_runtime.system import processes
+from mm2.sandbox import broker_settings, java_server, kafka_jars, sandbox_clients
+from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
+from mm2.sandbox.sandbox_errors import SandboxError
+from mm2.sandbox.traffic import payloads
+from mm2.sandbox.traffic.payloads import BatchSpec, OutgoingRecord
+
+SEND_TIMEOUT_S = 60.0
+
+_RECORDS_PER_POLL = 500
+_QUEUE_FULL_WAIT_S = 0.1
+
+
+class AcknowledgedProducer:
+    """One producer. `acknowledged` counts records; one thread.
+
+    `settings` are librdkafka's, `_` for `.`.
+    """
+
+    def __init__(
+        self,
+        of: SandboxClients,
+        client_id: str,
+        *,
+        now: Clock,
+        settings: Mapping[str, object],
+    ) -> None:
+        self.acknowledged = 0
+        self.producer = of.producer(client_id, **settings)
+        self._clients = of
+        self._clock = now
+        self._refusal: tuple[confluent_kafka.KafkaError, str] | None = None
+
+    def send(
+        self, topic: str, records: Iterable[OutgoingRecord], *, timeout_s: float = SEND_TIMEOUT_S
+    ) -> None:
+        """Hand records over; raises what was refused so far. `flush` waits for the rest."""
+        until = Deadline.after(timeout_s, now_s=self._clock.now_s())
+        for number, record in enumerate(records):
+            self._produce(topic, record, until=until)
+            if number % _RECORDS_PER_POLL == 0:
+                self.producer.poll(0)
+                self._raise_refusal()
+
+    def flush(self, *, timeout_s: float = SEND_TIMEOUT_S) -> None:
+        """Wait until all are acknowledged."""
+        left = self.producer.flush(timeout_s)
+        self._raise_refusal()
+        if left:
+            raise self._clients.overdue(
+                f"sending: {plurals.format_count(left, 'record')} not acknowledged"
+            )
+
+    def close(self, *, timeout_s: float = 5.0) -> None:
+        """Flush what can be, and drop the rest."""
+        self.producer.flush(timeout_s)
+        self.producer.purge()
+
+    def _produce(self, topic: str, record: OutgoingRecord, *, until: Deadline) -> None:
+        optional: dict[str, Any] = {}
+        if record.timestamp_ms is not None:
+            optional["timestamp"] = record.timestamp_ms
+        while True:
+            try:
+                self.producer.produce(
+                    topic,
+                    value=record.value,
+                    key=record.key,
+                    headers=list(record.headers),
+                    partition=record.partition,
+                    on_delivery=self._note,
+                    **optional,
+                )
+            except BufferError:
+                self.producer.poll(_QUEUE_FULL_WAIT_S)
+                if until.passed(self._clock.now_s()):
+                    raise self._clients.overdue(f"sending to {topic}") from None
+            except confluent_kafka.KafkaException as error:
+                raise self._clients.explain(error.args[0], f"sending to {topic}") from None
+            else:
+                return
+
+    def _note(
+        self, error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message
+    ) -> None:
+        if error is None:
+            self.acknowledged += 1
+        elif error.code() not in sandbox_clients.PURGED_CODES:
+            self._refusal = self._refusal or (error, str(message.topic()))
+
+    def _raise_refusal(self) -> None:
+        if self._refusal is not None:
+            error, topic = self._refusal
+            raise self._clients.explain(error, f"sending to {topic}")
+
+
+TRANSACTION_CODECS = ("none", "lz4", "zstd", "gzip")
+"""One producer for each."""
+
+_BURST_RECORDS_MAX = 40
+_TRANSACTION_END_CHANCE = 0.25
+_ABORT_CHANCE = 0.4
+_TRANSACTION_TIMEOUT_S = 60.0
+
+
+@dataclass(slots=True)
+class TransactionTotals:
+    """What was sent: only the records of `committed` transactions show."""
+
+    committed: int = 0
+    aborted: int = 0
+    transactions: int = 0
+
+
+class TransactionalProducer:
+    """One producer, and its transaction of now. `open_records` is how many that has so far."""
+
+    def __init__(self, of: SandboxClients, name: str, *, codec: str, now: Clock):
+        self._clients = of
+        self._name = name
+        self._clock = now
+        self._sender = AcknowledgedProducer(
+            of,
+            name,
+            now=now,
+            settings={"transactional_id": name, "compression_type": codec, "linger_ms": 5},
+        )
+        self.open_records = 0
+        self._insist("starting", self._sender.producer.init_transactions)
+
+    def burst(self, topic: str, records: list[OutgoingRecord]) -> None:
+        """Send these, in a new transaction when none is open."""
+        if not self.open_records:
+            self._insist("beginning", lambda _: self._sender.producer.begin_transaction())
+        self._sender.send(topic, records)
+        self.open_records += len(records)
+
+    def end(self, *, commit: bool) -> int:
+        """Returns how many records it had. Aborted ones are in the log first, as they should."""
+        self._sender.flush()
+        if commit:
+            self._insist("committing", self._sender.producer.commit_transaction)
+        else:
+            self._insist("aborting", self._sender.producer.abort_transaction)
+        ended, self.open_records = self.open_records, 0
+        return ended
+
+    def close(self) -> None:
+        """An open transaction is left to the broker's timeout."""
+        self._sender.close()
+
+    def _insist(self, doing: str, step: Callable[[float], None]) -> None:
+        until = Deadline.after(_TRANSACTION_TIMEOUT_S, now_s=self._clock.now_s())
+        while True:
+            left_s = until.left_s(self._clock.now_s())
+            try:
+                step(max(0.1, left_s))
+            except confluent_kafka.KafkaException as error:
+                if not error.args[0].retriable() or left_s <= 0:
+                    raise self._failed(error.args[0], doing) from None
+            else:
+                return
+
+    def _failed(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
+        return self._clients.explain(error, f"{doing} a transaction of {self._name}")
+
+
+class InterleavedTransactions:
+    """Interleaves its producers in one thread, by the dice of the batch: repeatable.
+
+    After each `run` no transaction is open. `prefix` begins the transactional ids.
+    """
+
+    def __init__(self, of: SandboxClients, *, topic: str, prefix: str, now: Clock):
+        self.totals = TransactionTotals()
+        self._topic = topic
+        self._producers = [
+            TransactionalProducer(of, f"{prefix}-{codec}", codec=codec, now=now)
+            for codec in TRANSACTION_CODECS
+        ]
+
+    def run(self, batch: BatchSpec) -> None:
+        """Send the documents of a batch."""
+        records = payloads.make_documents(batch)
+        while burst := _pick_burst(batch.rng, records):
+            producer = batch.rng.choice(self._producers)
+            producer.burst(self._topic, burst)
+            if batch.rng.random() < _TRANSACTION_END_CHANCE:
+                self._end(producer, batch.rng)
+        for producer in self._producers:
+            if producer.open_records:
+                self._end(producer, batch.rng)
+
+    def close(self) -> None:
+        for producer in self._producers:
+            producer.close()
+
+    def _end(self, producer: TransactionalProducer, rng: Random) -> None:
+        commit = rng.random() >= _ABORT_CHANCE
+        ended = producer.end(commit=commit)
+        self.totals.transactions += 1
+        if commit:
+            self.totals.committed += ended
+        else:
+            self.totals.aborted += ended
+
+
+def _pick_burst(rng: Random, records: Iterator[OutgoingRecord]) -> list[OutgoingRecord]:
+    size = rng.randrange(1, _BURST_RECORDS_MAX)
+    return list(itertools.islice(records, size))
+
+
+JAVA_PRODUCER_DESCRIPTION = "Kafka's own Java producer"
+
+_PERF_MAIN_CLASS = "org.apache.kafka.tools.ProducerPerformance"
+_PERF_LOG_TAIL_CHARS = 1_500
+_PERF_STOP_TIMEOUT_S = 5.0
+
+
+class JavaPerfProducer:
+    """One run of the tool in a process of its own, which dies with this one."""
+
+    def __init__(
+        self,
+        to: ClientProperties,
+        topic: str,
+        *,
+        records: int,
+        record_bytes: int = 1_000,
+        per_second: int = -1,
+        codec: str = "lz4",
+    ) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="mm2-perf-")
+        self._topic = topic
+        self._log = Path(self._folder.name) / "perf.log"
+        config = Path(self._folder.name) / "client.properties"
+        config.touch(mode=0o600)
+        config.write_text(
+            broker_settings.render_properties({**to, "compression.type": codec, "acks": "all"})
+        )
+        argv = java_server.make_java_command(
+            _PERF_MAIN_CLASS,
+            *("--topic", topic, "--num-records", str(records)),
+            *("--record-size", str(record_bytes), "--throughput", str(per_second)),
+            *("--command-config", str(config)),
+            jars=kafka_jars.ensure_jars(),
+        )
+        with self._log.open("wb") as output:
+            self._child = processes.start_process(argv, output=output)
+
+    def finish(self, *, timeout_s: float = 120.0) -> None:
+        """Wait for the end of the run; `SandboxError` with what the tool said if it failed."""
+        status = self._child.wait(timeout_s)
+        said = self._log.read_text(errors="replace")[-_PERF_LOG_TAIL_CHARS:]
+        self.stop()
+        if status != 0:
+            what = f"ended with status {status}" if status else f"still ran after {timeout_s:.0f} s"
+            raise SandboxError(
+                f"the Java producer for topic {self._topic} {what}; it said:\n{said}"
+            )
+
+    def stop(self) -> None:
+        """End the run wherever it is."""
+        self._child.signal(signal.SIGTERM)
+        if self._child.wait(_PERF_STOP_TIMEOUT_S) is None:
+            self._child.kill()
+        self._folder.cleanup()

@@ -1,0 +1,58 @@
+"""Creates the topics that traffic is sent to."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import confluent_kafka
+from confluent_kafka import cimpl
+
+from connect_runtime.kafka.client_errors import TopicExistsError
+from mm2.sandbox import sandbox_clients
+from mm2.sandbox.sandbox_clients import SandboxClients
+
+_CREATE_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrafficTopic:
+    """`config` are topic settings, as Kafka names them."""
+
+    name: str
+    partitions: int = 1
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+def create_topics(at: SandboxClients, wanted: Iterable[TrafficTopic]) -> None:
+    """Create topics, with as many replicas as the brokers make by default.
+
+    Raises `ConnectError` where a topic cannot be created, or exists.
+    """
+    admin = at.admin("traffic-topics")
+    new = [
+        cimpl.NewTopic(
+            each.name,
+            each.partitions,
+            replication_factor=-1,
+            config=dict(each.config),
+        )
+        for each in wanted
+    ]
+    times_asked = itertools.count(1)
+
+    def ask() -> None:
+        repeats = next(times_asked) > 1
+        for name, created in admin.create_topics(new, operation_timeout=_CREATE_TIMEOUT_S).items():
+            doing = f"creating topic {name}"
+            try:
+                created.result(_CREATE_TIMEOUT_S)
+            except TimeoutError:
+                raise at.overdue(doing) from None
+            except confluent_kafka.KafkaException as error:
+                ours = at.explain(error.args[0], doing)
+                if not (repeats and isinstance(ours, TopicExistsError)):
+                    raise ours from None
+
+    sandbox_clients.retry_until_answered(ask)

@@ -1,0 +1,354 @@
+"""Traffic of every kind that is mirrored batch by batch, from real clients.
+
+    with traffic_mix.TrafficMix(east.client_properties()) as traffic:
+        traffic.create_topics()
+        traffic.send_backlog()      # each kind once
+        traffic.start()             # all kinds, at a low rate, until
+        traffic.stop()
+        proof.compare_topics(east…, west…, {name: "east." + name for name in traffic.topic_names})
+
+Content is repeatable by its seed. The source's log is the record of what was sent.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Protocol, Self
+
+from connect_runtime.base.timing import Clock
+from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.threads import OwnedThread, ThreadDied, ThreadGroup
+from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
+from mm2.sandbox.sandbox_errors import SandboxError
+from mm2.sandbox.traffic import payloads, producers, topic_creation
+from mm2.sandbox.traffic.payloads import BatchSpec, MakeRecords
+from mm2.sandbox.traffic.producers import (
+    AcknowledgedProducer,
+    InterleavedTransactions,
+    JavaPerfProducer,
+    TransactionTotals,
+)
+from mm2.sandbox.traffic.topic_creation import TrafficTopic
+
+LARGE_TOPIC_MESSAGE_BYTES = 8_000_000
+_LARGE_TOPIC_CONFIG = {"max.message.bytes": str(LARGE_TOPIC_MESSAGE_BYTES)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainTraffic:
+    """One producer's traffic to one topic.
+
+    `settings` are librdkafka's. The backlog has `share` of a large kind's records, `least` at
+    least; each live round has `live`.
+    """
+
+    topic: TrafficTopic
+    describe: str
+    make: MakeRecords
+    settings: Mapping[str, object] = field(default_factory=dict)
+    share: float = 1.0
+    least: int = 1
+    live: int = 20
+
+
+def _make_codec_traffic(name: str, *, idempotent: bool) -> PlainTraffic:
+    return PlainTraffic(
+        topic=TrafficTopic(name=f"codec-{name}", partitions=2),
+        describe=f"JSON documents, compression {name}",
+        make=payloads.make_documents,
+        settings={
+            "compression_type": name,
+            "enable_idempotence": idempotent,
+            "linger_ms": 10,
+        },
+        live=40,
+    )
+
+
+PLAIN_TRAFFIC = (
+    _make_codec_traffic("none", idempotent=False),
+    _make_codec_traffic("gzip", idempotent=True),
+    _make_codec_traffic("snappy", idempotent=False),
+    _make_codec_traffic("lz4", idempotent=True),
+    _make_codec_traffic("zstd", idempotent=True),
+    PlainTraffic(
+        topic=TrafficTopic(name="shapes", partitions=3),
+        describe="null and empty keys and values, headers of all sorts",
+        make=payloads.make_shapes,
+        share=0.05,
+        least=432,
+    ),
+    PlainTraffic(
+        topic=TrafficTopic(name="sizes", partitions=2, config=_LARGE_TOPIC_CONFIG),
+        describe="records of 1 byte to 5 MB",
+        make=payloads.make_sizes,
+        settings={"message_max_bytes": LARGE_TOPIC_MESSAGE_BYTES},
+        share=0.002,
+        least=16,
+        live=1,
+    ),
+    PlainTraffic(
+        topic=TrafficTopic(name="wide", partitions=24),
+        describe="small records over many partitions",
+        make=payloads.make_counters,
+        settings={"compression_type": "snappy"},
+        share=0.5,
+        least=240,
+        live=48,
+    ),
+    PlainTraffic(
+        topic=TrafficTopic(name="three-days-old", partitions=2),
+        describe="documents with timestamps of three days ago",
+        make=payloads.make_old_documents,
+        settings={"compression_type": "lz4", "enable_idempotence": True},
+        share=0.1,
+        least=100,
+    ),
+    PlainTraffic(
+        topic=TrafficTopic(name="timeless", partitions=1),
+        describe="records without a timestamp, and of 1970",
+        make=payloads.make_untimed,
+        share=0.02,
+        least=100,
+        live=5,
+    ),
+)
+TRANSACTIONS_TOPIC = TrafficTopic(name="transactions", partitions=4)
+TRANSACTIONS_LIVE_RECORDS = 60
+JAVA_TOPIC = TrafficTopic(name="java-perf", partitions=3)
+EMPTY_TOPIC = TrafficTopic(name="empty", partitions=2)
+MIX_TOPICS = (*(kind.topic for kind in PLAIN_TRAFFIC), TRANSACTIONS_TOPIC, JAVA_TOPIC, EMPTY_TOPIC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamContext:
+    """Where and how streams send. `seed` makes content repeatable, `prefix` begins topic names."""
+
+    properties: ClientProperties
+    clients: SandboxClients
+    seed: int
+    prefix: str
+    clock: Clock
+
+
+class TrafficStream(Protocol):
+    """One kind of traffic. `backlog(records)` and `live` say how many records are due."""
+
+    @property
+    def describe(self) -> str: ...
+
+    @property
+    def live(self) -> int: ...
+
+    def backlog(self, records: int) -> int: ...
+
+    def send(self, count: int) -> None:
+        """Returns when all are acknowledged; raises `ConnectError`."""
+
+    def close(self) -> None: ...
+
+
+class PlainStream:
+    """A `PlainTraffic`."""
+
+    def __init__(self, kind: PlainTraffic, place: StreamContext) -> None:
+        self.describe = kind.describe
+        self.live = kind.live
+        self._kind = kind
+        self._place = place
+        self._topic = place.prefix + kind.topic.name
+        self._rng = Random(f"{place.seed} {kind.topic.name}")  # noqa: S311 - repeatable content
+        self._next = 0
+        self._sender = AcknowledgedProducer(
+            place.clients, f"traffic-{self._topic}", now=place.clock, settings=kind.settings
+        )
+
+    def backlog(self, records: int) -> int:
+        return max(self._kind.least, int(records * self._kind.share))
+
+    def send(self, count: int) -> None:
+        batch = BatchSpec(
+            rng=self._rng,
+            count=count,
+            partitions=self._kind.topic.partitions,
+            wall_ms=self._place.clock.wall_ms(),
+            first=self._next,
+        )
+        self._next += count
+        self._sender.send(self._topic, self._kind.make(batch))
+        self._sender.flush()
+
+    def close(self) -> None:
+        self._sender.close()
+
+
+class TransactionalStream:
+    """Interleaved transactions; the batch ends with all of them ended."""
+
+    describe = "transactions, interleaved, committed and aborted"
+    live = TRANSACTIONS_LIVE_RECORDS
+
+    def __init__(self, place: StreamContext) -> None:
+        topic = place.prefix + TRANSACTIONS_TOPIC.name
+        self._place = place
+        self._rng = Random(f"{place.seed} transactions")  # noqa: S311 - repeatable content
+        self._next = 0
+        self._transactions = InterleavedTransactions(
+            place.clients, topic=topic, prefix=topic, now=place.clock
+        )
+        self.totals = self._transactions.totals
+
+    def backlog(self, records: int) -> int:
+        return max(500, records // 2)
+
+    def send(self, count: int) -> None:
+        self._transactions.run(
+            BatchSpec(
+                rng=self._rng,
+                count=count,
+                partitions=TRANSACTIONS_TOPIC.partitions,
+                wall_ms=self._place.clock.wall_ms(),
+                first=self._next,
+            )
+        )
+        self._next += count
+
+    def close(self) -> None:
+        self._transactions.close()
+
+
+ReportProgress = Callable[[str], None]
+
+_LIVE_ROUND_PAUSE_S = 0.1
+_LIVE_JAVA_RECORDS_S = 1_000
+_ENDLESS_RECORDS = 2**31 - 1
+_MIX_STOP_TIMEOUT_S = 30.0
+
+
+class TrafficMix:
+    """All kinds on one source cluster. Topic names begin with `prefix`.
+
+    `records` is how many a large kind has in the backlog, of about 1 KB each. One owner's thread;
+    `close` it, or use it in a `with`.
+    """
+
+    def __init__(
+        self,
+        to: ClientProperties,
+        *,
+        seed: int = 1,
+        prefix: str = "",
+        records: int = 20_000,
+        now: Clock | None = None,
+    ) -> None:
+        place = StreamContext(
+            properties=to,
+            clients=SandboxClients(to, alias="source"),
+            seed=seed,
+            prefix=prefix,
+            clock=now or SystemClock(),
+        )
+        self._place = place
+        self._records = records
+        self._opened: tuple[TrafficStream, ...] = ()
+        self._transactional: TransactionalStream | None = None
+        self._failure: BaseException | None = None
+        self._thread: OwnedThread | None = None
+        self._threads = ThreadGroup(on_unasked_end=self._note_end)
+
+    @property
+    def topic_names(self) -> list[str]:
+        return [self._place.prefix + each.name for each in MIX_TOPICS]
+
+    @property
+    def transactions(self) -> TransactionTotals:
+        """How many records were committed and aborted so far."""
+        if self._transactional is None:
+            return TransactionTotals()
+        return self._transactional.totals
+
+    def create_topics(self, more: Sequence[TrafficTopic] = ()) -> None:
+        """Create all of them, the empty one too, and `more`."""
+        named = (
+            TrafficTopic(
+                name=self._place.prefix + each.name, partitions=each.partitions, config=each.config
+            )
+            for each in MIX_TOPICS
+        )
+        topic_creation.create_topics(self._place.clients, [*named, *more])
+
+    def send_backlog(self, report: ReportProgress = lambda _: None) -> None:
+        """Each kind once; all is acknowledged and every transaction ended when it returns.
+
+        `report` hears what comes next. The Java tool, slow to start, runs beside the others.
+        """
+        opened = self._streams()
+        report(producers.JAVA_PRODUCER_DESCRIPTION)
+        tool = self._java(records=max(1_000, 2 * self._records))
+        try:
+            for stream in opened:
+                report(stream.describe)
+                stream.send(stream.backlog(self._records))
+            tool.finish()
+        finally:
+            tool.stop()
+
+    def start(self) -> None:
+        """Keep all kinds coming, some thousand records a second, on a thread of its own."""
+        self._streams()
+        self._thread = self._threads.start("traffic", self._run)
+
+    @property
+    def running(self) -> bool:
+        """Does it go on? When nobody stopped it, `stop` says why it does not."""
+        return self._thread is not None and self._thread.alive
+
+    def stop(self) -> None:
+        """All that was sent is acknowledged, no transaction is open; raises what went wrong."""
+        still_there = self._threads.stop_all(_MIX_STOP_TIMEOUT_S)
+        if self._failure is not None:
+            raise SandboxError(f"traffic ended: {self._failure}") from self._failure
+        if still_there:
+            raise SandboxError(f"traffic did not end within {_MIX_STOP_TIMEOUT_S:.0f} s")
+
+    def close(self) -> None:
+        """End it all, whatever state it is in."""
+        self._threads.stop_all(_MIX_STOP_TIMEOUT_S)
+        for stream in self._opened:
+            stream.close()
+        self._opened = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _streams(self) -> tuple[TrafficStream, ...]:
+        """Opened late: a transactional producer needs its cluster when it is made."""
+        if not self._opened:
+            self._transactional = TransactionalStream(self._place)
+            plain = (PlainStream(kind, self._place) for kind in PLAIN_TRAFFIC)
+            self._opened = (*plain, self._transactional)
+        return self._opened
+
+    def _java(self, *, records: int, per_second: int = -1) -> JavaPerfProducer:
+        topic = self._place.prefix + JAVA_TOPIC.name
+        return JavaPerfProducer(
+            self._place.properties, topic, records=records, per_second=per_second
+        )
+
+    def _run(self, stop: threading.Event) -> None:
+        tool = self._java(records=_ENDLESS_RECORDS, per_second=_LIVE_JAVA_RECORDS_S)
+        try:
+            while not stop.wait(_LIVE_ROUND_PAUSE_S):
+                for stream in self._opened:
+                    stream.send(stream.live)
+        finally:
+            tool.stop()
+
+    def _note_end(self, end: ThreadDied) -> None:
+        self._failure = end.error or SandboxError("it ended unasked")

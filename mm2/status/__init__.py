@@ -1,0 +1,14 @@
+"""What `mm2 status`, `mm2 lag`, `mm2 why`, the live table and the health endpoints report.
+
+`status_document.FlowReport` is the status of one flow, as JSON and as a value. It is made from
+what the process that runs the flow knows (`status_from_process`) or, where no process runs it
+here, from what both clusters store (`status_from_clusters`). `status_query` asks the running
+processes over their Unix socket (`process_socket`) and falls back to the clusters.
+
+`topic_rows.FlowsOverview` summarizes the snapshots of a running process for the live table,
+the log and the metrics. `replication_health.evaluate_flow` is the one decision behind exit
+codes, `/health/replicating`, the status page and `mm2_flow_healthy`.
+
+May import `mm2.clusters`, `mm2.connectors`, `mm2.config` and everything below; not
+`mm2.preflight` and `mm2.repair`.
+"""

@@ -1,0 +1,291 @@
+"""`--until-caught-up`: how much of what the source held at the start is copied, and the outcome.
+
+The end of a partition is the last stable offset that its copy sees first; it never changes
+after that. A flow counts from its first snapshot with a plan on.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from connect_runtime.base import plurals
+from connect_runtime.base.ids import TopicPartition
+from mm2.connectors.status_registry import FlowState, FlowStatus, PartitionStatus
+from mm2.status import topic_rows
+
+
+class CatchUpState(enum.Enum):
+    """IN_ERROR once nothing can move any more and at least one partition stands still."""
+
+    COPYING = "copying"
+    CAUGHT_UP = "caught up"
+    IN_ERROR = "in error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowProgress:
+    """Records (by offset: an upper bound where the source has gaps) and partitions."""
+
+    verdict: CatchUpState
+    total: int
+    copied: int
+    partitions: int
+    done: int
+
+
+@dataclass(slots=True)
+class FlowCatchUp:
+    """A fold over what partitions report; the end of each is the first one seen.
+
+    Invariant: `_ends` of a partition never changes once it is known.
+    """
+
+    partitions: list[TopicPartition]
+    _starts: dict[TopicPartition, int] = field(default_factory=dict)
+    _ends: dict[TopicPartition, int] = field(default_factory=dict)
+    _copied: dict[TopicPartition, int] = field(default_factory=dict)
+    _failed: set[TopicPartition] = field(default_factory=set)
+
+    def report(self, partition: TopicPartition, *, copied_to: int, end: int, stopped: bool) -> None:
+        """`copied_to` and `end` as in `messages.Gauge`, -1 when not known yet."""
+        if copied_to >= 0:
+            self._starts.setdefault(partition, copied_to)
+            self._copied[partition] = copied_to
+        if end >= 0:
+            self._ends.setdefault(partition, end)
+        if stopped:
+            self._failed.add(partition)
+        else:
+            self._failed.discard(partition)
+
+    def progress(self) -> FlowProgress:
+        done = {each for each in self.partitions if self.is_done(each)}
+        failed = self._failed - done
+        if len(done) == len(self.partitions):
+            verdict = CatchUpState.CAUGHT_UP
+        elif len(done) + len(failed) == len(self.partitions):
+            verdict = CatchUpState.IN_ERROR
+        else:
+            verdict = CatchUpState.COPYING
+        total = copied = 0
+        for partition, end in self._ends.items():
+            start = self._starts.get(partition, end)
+            total += max(0, end - start)
+            copied += max(0, min(self._copied.get(partition, start), end) - start)
+        return FlowProgress(
+            verdict=verdict,
+            total=total,
+            copied=copied,
+            partitions=len(self.partitions),
+            done=len(done),
+        )
+
+    def is_done(self, partition: TopicPartition) -> bool:
+        """Is everything copied that this partition held when it was first seen?"""
+        end = self._ends.get(partition)
+        return end is not None and self._copied.get(partition, -1) >= end
+
+
+ETA_WINDOW_S = 10.0
+LISTED_PARTITIONS_MAX = 50
+"""So many partitions are named one by one at the end; the others are counted."""
+
+JOIN_GRACE_S = 10.0
+"""A node that has just joined is given its tasks in a second round of the group."""
+
+_ENDED_FLOW_STATES = (FlowState.FAILED, FlowState.STOPPED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatchUpSnapshot:
+    """Over all flows. `total` and `copied` are records by offset: an upper bound with gaps.
+
+    `eta_s` is None while nothing moves or not every end is known. `elsewhere`: flows whose tasks
+    are all on other nodes, so that this one cannot tell how far they are; none where another flow
+    failed.
+    """
+
+    verdict: CatchUpState
+    total: int
+    copied: int
+    partitions: int
+    done: int
+    eta_s: float | None
+    elsewhere: frozenset[str] = frozenset()
+
+    @property
+    def fraction(self) -> float:
+        """0 to 1; by partitions where there is nothing to copy."""
+        if self.verdict is CatchUpState.CAUGHT_UP:
+            return 1.0
+        if self.total:
+            return self.copied / self.total
+        return self.done / self.partitions if self.partitions else 0.0
+
+
+@dataclass(slots=True)
+class CatchUpTracker:
+    """A fold over the flows' snapshots."""
+
+    _flows: dict[str, FlowCatchUp] = field(default_factory=dict)
+    _states: dict[str, CatchUpState] = field(default_factory=dict)
+    _results: dict[str, FlowProgress] = field(default_factory=dict)
+    _speed: deque[tuple[float, int]] = field(default_factory=deque)
+    _complete: bool = False
+    _nothing_since_s: dict[str, float] = field(default_factory=dict)
+    _elsewhere: set[str] = field(default_factory=set)
+
+    @property
+    def waits(self) -> bool:
+        """Does the verdict depend on time alone? Then `observe` is called without news, too."""
+        return bool(self._nothing_since_s.keys() - self._elsewhere)
+
+    def observe(self, statuses: Sequence[FlowStatus], now_s: float) -> CatchUpSnapshot:
+        self._complete = True
+        for status in statuses:
+            self._states[status.flow] = self._judge(status, now_s)
+        seen = self._sum_up(now_s)
+        if not self._speed or now_s > self._speed[-1][0]:
+            self._speed.append((now_s, seen.copied))
+        while now_s - self._speed[0][0] > ETA_WINDOW_S:
+            self._speed.popleft()
+        return seen
+
+    def _judge(self, status: FlowStatus, now_s: float) -> CatchUpState:
+        flow = self._flows.get(status.flow)
+        if flow is None and self._has_nothing_here(status, now_s):
+            self._complete = False
+            known = status.flow in self._elsewhere
+            return CatchUpState.IN_ERROR if known else CatchUpState.COPYING
+        if flow is None and status.state is FlowState.RUNNING:
+            flow = FlowCatchUp([each.partition for each in status.partitions])
+            self._flows[status.flow] = flow
+        if flow is None:
+            ended = status.state in _ENDED_FLOW_STATES
+            self._complete = self._complete and ended
+            return CatchUpState.IN_ERROR if ended else CatchUpState.COPYING
+        for each in status.partitions:
+            flow.report(
+                each.partition,
+                copied_to=each.copied_to,
+                end=each.source_end,
+                stopped=each.stopped,
+            )
+            self._complete = self._complete and each.source_end >= 0
+        result = self._results[status.flow] = flow.progress()
+        if not flow.partitions:
+            return CatchUpState.IN_ERROR
+        if result.verdict is CatchUpState.COPYING and status.state in _ENDED_FLOW_STATES:
+            return CatchUpState.IN_ERROR
+        return result.verdict
+
+    def _has_nothing_here(self, status: FlowStatus, now_s: float) -> bool:
+        """Do other nodes have all of its tasks? For good once that has lasted."""
+        runs = status.state is FlowState.RUNNING
+        if not runs or status.copies_here or not status.elsewhere:
+            self._nothing_since_s.pop(status.flow, None)
+            self._elsewhere.discard(status.flow)
+            return False
+        since_s = self._nothing_since_s.setdefault(status.flow, now_s)
+        if now_s - since_s >= JOIN_GRACE_S:
+            self._elsewhere.add(status.flow)
+        return True
+
+    def _sum_up(self, now_s: float) -> CatchUpSnapshot:
+        results = self._results.values()
+        states = set(self._states.values())
+        verdict = CatchUpState.CAUGHT_UP
+        for worse in (CatchUpState.IN_ERROR, CatchUpState.COPYING):
+            if worse in states:
+                verdict = worse
+        total = sum(each.total for each in results)
+        copied = sum(each.copied for each in results)
+        failed = {
+            flow
+            for flow, each in self._states.items()
+            if each is CatchUpState.IN_ERROR and flow not in self._elsewhere
+        }
+        return CatchUpSnapshot(
+            elsewhere=frozenset() if failed else frozenset(self._elsewhere),
+            verdict=verdict,
+            total=total,
+            copied=copied,
+            partitions=sum(each.partitions for each in results),
+            done=sum(each.done for each in results),
+            eta_s=self._eta_s(total, copied, now_s=now_s),
+        )
+
+    def _eta_s(self, total: int, copied: int, *, now_s: float) -> float | None:
+        if not self._speed or not self._complete:
+            return None
+        first_s, first = self._speed[0]
+        if now_s - first_s < 1.0 or copied <= first:
+            return None
+        return (total - copied) * (now_s - first_s) / (copied - first)
+
+    def unfinished(
+        self, statuses: Sequence[FlowStatus]
+    ) -> list[tuple[str, TopicPartition | None, str]]:
+        """(flow, partition, reason) of all that is not done; partition None: the whole flow."""
+        found: list[tuple[str, TopicPartition | None, str]] = []
+        for status in statuses:
+            if self._states.get(status.flow) is CatchUpState.CAUGHT_UP:
+                continue
+            if (
+                status.state in _ENDED_FLOW_STATES
+                or status.flow not in self._flows
+                or not status.partitions
+            ):
+                found.append((status.flow, None, _describe_flow(status)))
+            flow = self._flows.get(status.flow)
+            found.extend(
+                (status.flow, each.partition, _describe_partition(each))
+                for each in sorted(status.partitions, key=_get_partition)
+                if flow is None or not flow.is_done(each.partition)
+            )
+        return found
+
+    def unfinished_lines(self, statuses: Sequence[FlowStatus]) -> list[str]:
+        """`unfinished` for people, one line each."""
+        found = self.unfinished(statuses)
+        lines = [
+            f"  {flow}: {reason}" if partition is None else f"  {flow} {partition}: {reason}"
+            for flow, partition, reason in found[:LISTED_PARTITIONS_MAX]
+        ]
+        if len(found) > LISTED_PARTITIONS_MAX:
+            lines.append(
+                f"  … and {plurals.format_count(len(found) - LISTED_PARTITIONS_MAX, 'more partition')}"
+            )
+        return lines
+
+
+def _get_partition(each: PartitionStatus) -> TopicPartition:
+    return each.partition
+
+
+def _describe_flow(status: FlowStatus) -> str:
+    if status.state is FlowState.RUNNING:
+        return topic_rows.NO_MATCHING_TOPIC if not status.elsewhere else _describe_elsewhere(status)
+    return f"{status.state.value}: {status.reason}"
+
+
+def _describe_elsewhere(status: FlowStatus) -> str:
+    """`all 2 partitions are assigned to node 10.0.0.1:8083; nothing to replicate here`."""
+    nodes = sorted({each.node.partition("/")[0] for each in status.places} - {""})
+    where = f"node{'' if len(nodes) == 1 else 's'} {', '.join(nodes)}" if nodes else "other nodes"
+    what = f"all {plurals.format_count(status.elsewhere, 'partition', 'are')}"
+    if status.elsewhere == 1:
+        what = "its only partition is"
+    return f"{what} assigned to {where}; nothing to replicate here"
+
+
+def _describe_partition(each: PartitionStatus) -> str:
+    reason = topic_rows.describe_reason(each.reason)
+    if each.stopped:
+        return reason
+    behind = each.lag_records
+    missing = "" if behind is None else f", {plurals.format_count(behind, 'record')} behind"
+    return f"{each.phase}{missing}{': ' + reason if reason else ''}"

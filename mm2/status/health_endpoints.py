@@ -1,0 +1,161 @@
+"""`/health/live`, `/health/ready` and `/health/replicating`: 200 if healthy, else 503, and why.
+
+`?flow=east->west` limits the answer to one flow. Liveness is answered at once, whatever else is
+being requested. The other two are computed at most once a second, however many clients ask.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from connect_runtime.base.timing import Clock
+from connect_runtime.rest.mounted_pages import (
+    MountedPage,
+    PageRenderer,
+    PageRequest,
+    PageResponse,
+    PageThreadPool,
+)
+from connect_runtime.system.threads import CachedValue
+from mm2.connectors.status_registry import FlowStatus
+from mm2.reachability import ClusterSide
+from mm2.status import process_health, replication_health
+from mm2.status.process_health import FlowReadiness, HealthFinding, HealthResult
+from mm2.status.status_document import FlowReport
+
+LIVE_PATH, READY_PATH, REPLICATING_PATH = "/health/live", "/health/ready", "/health/replicating"
+RESULT_MAX_AGE_S = 1.0
+"""So old a verdict may be."""
+_UNHEALTHY_STATUS = 503
+
+
+class HealthSource(Protocol):
+    """What is judged: `mm2.node.node.Mm2Node`."""
+
+    @property
+    def crashed(self) -> str: ...
+
+    @property
+    def engine_ready(self) -> bool: ...
+
+    def standings(self) -> Sequence[FlowReadiness]: ...
+
+    def statuses(self) -> Sequence[FlowStatus]: ...
+
+
+MakeReports = Callable[[], Sequence[FlowReport]]
+"""Of all flows that mirror, as of now."""
+
+
+class MainLoopHeartbeat:
+    """When the main loop came round; it tells, anybody asks."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._at_s = clock.now_s()
+
+    def beat(self) -> None:
+        self._at_s = self._clock.now_s()
+
+    @property
+    def silent_s(self) -> float:
+        return self._clock.now_s() - self._at_s
+
+
+def make_health_pages(
+    running: HealthSource,
+    beats: MainLoopHeartbeat,
+    reports: MakeReports,
+    *,
+    within_s: float,
+    clock: Clock,
+) -> Mapping[str, PageRenderer]:
+    """By path; `within_s` as in `replication_health.evaluate_flow`. The group of a flow, which a
+    node has to be in to be ready, is on the target: where that does not answer nobody is."""
+
+    def live() -> HealthResult:
+        return process_health.check_liveness(silent_s=beats.silent_s, crashed=running.crashed)
+
+    def ready() -> HealthResult:
+        running.statuses()  # so that standings are of now
+        lost = {
+            each.flow: found.describe()
+            for each in reports()
+            if (found := each.lost_cluster(ClusterSide.TARGET)) is not None
+        }
+        standings = (
+            dataclasses.replace(each, joined=False, reason=lost[each.flow])
+            if each.flow in lost
+            else each
+            for each in running.standings()
+        )
+        return process_health.check_readiness([*standings], engine_ready=running.engine_ready)
+
+    def replicating() -> HealthResult:
+        return check_replication(reports(), within_s=within_s)
+
+    def probe(judge: Callable[[], HealthResult]) -> PageRenderer:
+        judged = CachedValue(judge, for_s=RESULT_MAX_AGE_S, clock=clock)
+        return MountedPage(PageThreadPool.PROBES, _make_page(judged.get))
+
+    return {
+        LIVE_PATH: MountedPage(PageThreadPool.AT_ONCE, _make_page(live)),
+        READY_PATH: probe(ready),
+        REPLICATING_PATH: probe(replicating),
+    }
+
+
+def check_replication(reports: Sequence[FlowReport], *, within_s: float) -> HealthResult:
+    """`replication_health.evaluate_flow` of each flow, as findings; without a flow nothing
+    replicates."""
+    if not reports:
+        return HealthResult(
+            findings=(HealthFinding(well=False, reason="the file has no flow that replicates"),)
+        )
+    judged = (
+        (each.flow, replication_health.evaluate_flow(each, within_s=within_s)) for each in reports
+    )
+    return HealthResult(
+        findings=tuple(
+            HealthFinding(
+                flow=flow,
+                well=verdict.is_healthy,
+                reason="; ".join(verdict.reasons) or verdict.health.value,
+            )
+            for flow, verdict in judged
+        )
+    )
+
+
+def _make_page(judge: Callable[[], HealthResult]) -> PageRenderer:
+    def make(asked: PageRequest) -> PageResponse:
+        verdict = judge()
+        flow = asked.query.get("flow")
+        if flow is not None:
+            about = tuple(each for each in verdict.findings if each.flow in (flow, ""))
+            if not any(each.flow for each in about):
+                return _make_response(
+                    404, {"status": "unknown", "reason": f"there is no flow {flow}"}
+                )
+            verdict = HealthResult(findings=about)
+        status = "ok" if verdict.well else "failing"
+        found = [_finding_to_json(each) for each in verdict.findings]
+        return _make_response(
+            200 if verdict.well else _UNHEALTHY_STATUS, {"status": status, "findings": found}
+        )
+
+    return make
+
+
+def _finding_to_json(each: HealthFinding) -> Mapping[str, object]:
+    about = {"flow": each.flow} if each.flow else {}
+    return {**about, "ok": each.well, "reason": each.reason}
+
+
+def _make_response(status: int, told: Mapping[str, object]) -> PageResponse:
+    text = json.dumps(told, ensure_ascii=False) + "\n"
+    headers = {"Cache-Control": "no-store"}
+    return PageResponse(status=status, body=text.encode(), headers=headers)

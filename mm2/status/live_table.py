@@ -1,0 +1,308 @@
+"""The live table of `mm2 run`: which rows are shown, and how they are rendered with `rich`.
+
+`select_rows` decides which topics fit (pure); `render_table` makes the renderable. If not all
+topics fit, those in the worst state are shown and the others are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich import box, console, progress_bar, table, text
+
+from connect_runtime.base import plurals, terminal_escape
+from mm2 import text_format
+from mm2.connectors.status_registry import FlowState, TaskState
+from mm2.status import topic_rows
+from mm2.status.catch_up import CatchUpSnapshot
+from mm2.status.topic_rows import FlowRow, FlowsOverview, LagTotal, TopicRow
+
+EXPLAINED_HALTS_MAX = 3
+"""So many standstills are explained in full below the table."""
+TABLE_ROWS_MIN = 3
+WIDE_TABLE_COLUMNS = 100
+"""Columns from which on all of them are shown."""
+
+_FRAME_LINES = 4
+_LAG_COLUMNS = ("LAG\nRECORDS", "LAG\nTIME")
+_STATE_STYLES = {
+    "fenced": "bold red",
+    "stopped": "bold red",
+    "waiting": "yellow",
+    "taking": "yellow",
+    topic_rows.PAUSED_STATE: "yellow",
+    "closed": "dim",
+    "copying": "green",
+}
+_FLOW_STYLES = {
+    FlowState.RUNNING: "green",
+    FlowState.FAILED: "bold red",
+    FlowState.PLANNING: "yellow",
+    FlowState.STOPPING: "yellow",
+    FlowState.STOPPED: "dim",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFrame:
+    """Everything that one picture shows. `notes` are lines above all flows."""
+
+    seen: FlowsOverview
+    notes: tuple[str, ...] = ()
+    progress: CatchUpSnapshot | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowSelection:
+    """The rows that fit, and how many do not."""
+
+    rows: tuple[TopicRow, ...]
+    hidden: int
+
+
+def select_rows(rows: Sequence[TopicRow], room: int) -> RowSelection:
+    """In order of names when there is room for all, else the worst first."""
+    room = max(room, TABLE_ROWS_MIN)
+    if len(rows) <= room:
+        return RowSelection(rows=tuple(rows), hidden=0)
+    worst = sorted(rows, key=lambda row: row.badness)
+    return RowSelection(rows=tuple(worst[:room]), hidden=len(rows) - room)
+
+
+def count_rows_that_fit(frame: TableFrame, *, width: int, height: int) -> int:
+    """How many topics a terminal of so many columns and lines has room for."""
+    other = _FRAME_LINES + len(frame.notes)
+    for row in frame.seen.flows:
+        other += _count_wrapped_lines(f"{row.flow}  {describe_flow(row)}", width)
+    other += sum(_count_wrapped_lines(each, width) for each in _explain_halts(frame.seen))
+    return height - other - (0 if frame.progress is None else 2)
+
+
+def _count_wrapped_lines(words: str, width: int) -> int:
+    """Wrapping at words may take a line more than the length says."""
+    return 1 if len(words) <= width else len(words) // width + 2
+
+
+def describe_flow(row: FlowRow) -> str:
+    """All that a flow has to say in one line, for the table and for logs."""
+    if row.state is FlowState.PLANNING:
+        return f"{row.state.value}: {row.reason}"
+    if row.state in (FlowState.FAILED, FlowState.STOPPED):
+        return f"{row.state.value}: {row.reason}, {_describe_copied(row)}"
+    parts = [row.state.value, *_describe_overrides(row), *_describe_tasks(row)]
+    if row.slots_missing:
+        parts.append(f"needs {plurals.format_count(row.slots_missing, 'more Spark slot')}")
+    if not row.partitions:
+        return ", ".join([*parts, row.unreachable or row.reason or _describe_empty_node(row)])
+    parts.append(f"{plurals.format_count(row.topics, 'topic')}, {_describe_partitions(row)}")
+    parts.append(f"{text_format.format_count(row.rate.records_s)} records/s")
+    parts.append(f"{text_format.format_megabytes(row.rate.bytes_s)} MB/s")
+    parts.append(_describe_lag(row))
+    return ", ".join(parts)
+
+
+def _describe_lag(row: FlowRow) -> str:
+    """With the cluster that does not answer: it is why the lag is unknown, or not the whole."""
+    if row.unreachable and row.lag.records is None:
+        return f"lag unknown: {row.unreachable}"
+    lag = f"lag {describe_lag_records(row.lag)}, {format_lag_seconds(row.lag)}"
+    return f"{lag}; {row.unreachable}" if row.unreachable else lag
+
+
+def _describe_overrides(row: FlowRow) -> list[str]:
+    return ([topic_rows.PAUSED_STATE] if row.paused else []) + topic_rows.describe_throttle(
+        row.throttle
+    )
+
+
+def _describe_copied(row: FlowRow) -> str:
+    return f"{plurals.format_count(row.records, 'record')} ({text_format.format_size(row.bytes)}) copied"
+
+
+def _describe_tasks(row: FlowRow) -> list[str]:
+    waits = "waiting for a slot" if row.engine_ready else "waiting for Spark to start"
+    words = {
+        TaskState.RUNNING: "running",
+        TaskState.WAITING_FOR_SLOT: waits,
+    }
+    return [
+        f"{plurals.format_count(number, 'task')} {words.get(state, state.value.lower())}"
+        for state, number in sorted(row.tasks.items(), key=_task_state_order)
+    ]
+
+
+def _task_state_order(item: tuple[TaskState, int]) -> int:
+    return list(TaskState).index(item[0])
+
+
+def _describe_empty_node(row: FlowRow) -> str:
+    if row.empty:
+        return "no topic matches"
+    return f"{plurals.format_count(row.elsewhere, 'partition')}, none of them here"
+
+
+def _describe_partitions(row: FlowRow) -> str:
+    stopped = f" ({row.stopped} in error)" if row.stopped else ""
+    return f"{plurals.format_count(row.partitions, 'partition')}{stopped}"
+
+
+def format_lag_records(lag: LagTotal) -> str:
+    """`>` where some partitions have not told theirs."""
+    if lag.records is None:
+        return text_format.UNKNOWN_NUMBER
+    return f"{'' if lag.complete else '>'}{text_format.format_count(lag.records)}"
+
+
+def describe_lag_records(lag: LagTotal) -> str:
+    """`format_lag_records` in words."""
+    if lag.records is None:
+        return f"{text_format.UNKNOWN_NUMBER} records"
+    return f"{'' if lag.complete else '>'}{plurals.format_count(lag.records, 'record')}"
+
+
+def format_lag_seconds(lag: LagTotal) -> str:
+    """As `format_lag_records`, of the oldest record that is not copied."""
+    if lag.seconds is None:
+        return text_format.UNKNOWN_NUMBER
+    return f"{'' if lag.complete else '>'}{text_format.format_duration(lag.seconds)}"
+
+
+def describe_path(row: TopicRow) -> str:
+    """How its batches go: as they are, opened, in transactions; how many, unless it is all; and how
+    fast at most."""
+    ways = {
+        "opened": sum(row.opened.values()),
+        "in transactions": row.transactional,
+        "at least once": row.unfenced,
+    }
+    said = [
+        way if count == row.partitions else f"{count} {way}" for way, count in ways.items() if count
+    ]
+    if max(ways["opened"], ways["in transactions"]) < row.partitions:
+        said.insert(0, "pass-through")
+    return ", ".join([*said, *topic_rows.describe_throttle(row.throttle)])
+
+
+def describe_state(row: TopicRow) -> str:
+    """In capitals, with how many partitions are in it unless all are, and why."""
+    share = "" if row.in_state == row.partitions else f" {row.in_state}/{row.partitions}"
+    reason = f": {row.reason}" if row.reason else ""
+    return f"{row.state.upper()}{share}{reason}"
+
+
+def render_table(frame: TableFrame, *, width: int, height: int) -> console.Group:
+    """For a terminal of so many columns and lines."""
+    parts: list[console.RenderableType] = [_make_text(note) for note in frame.notes]
+    for row in frame.seen.flows:
+        line = text.Text.assemble(
+            (row.flow, "bold"),
+            "  ",
+            (terminal_escape.escape(describe_flow(row)), _find_flow_style(row)),
+        )
+        parts.append(line)
+    if frame.seen.topics:
+        room = count_rows_that_fit(frame, width=width, height=height)
+        parts.append(
+            _make_topic_table(
+                frame, select_rows(frame.seen.topics, room), wide=width >= WIDE_TABLE_COLUMNS
+            )
+        )
+    parts.extend(_make_text(words, style="red") for words in _explain_halts(frame.seen))
+    if frame.progress is not None:
+        parts.append(_make_progress_bar(frame.progress, wide=width >= WIDE_TABLE_COLUMNS))
+    return console.Group(*parts)
+
+
+def _find_flow_style(row: FlowRow) -> str:
+    if row.unreachable:
+        return "bold red"
+    if row.stopped or row.slots_missing:
+        return "yellow"
+    return _FLOW_STYLES[row.state]
+
+
+def _make_topic_table(
+    frame: TableFrame, chosen: RowSelection, *, wide: bool
+) -> console.RenderableType:
+    several = len(frame.seen.flows) > 1
+    made = table.Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, expand=True, show_edge=False
+    )
+    if several:
+        made.add_column("FLOW", no_wrap=True)
+    made.add_column("TOPIC", no_wrap=True, overflow="ellipsis", ratio=3, min_width=16)
+    for name in (*(["PARTITIONS"] if wide else []), "RECORDS/S", "MB/S", *_LAG_COLUMNS):
+        made.add_column(name, justify="right", no_wrap=True)
+    made.add_column("PATH", no_wrap=True)
+    made.add_column("STATE", no_wrap=True, overflow="ellipsis", ratio=4, min_width=8)
+    for row in chosen.rows:
+        cells = _make_cells(row)
+        made.add_row(*([row.flow] if several else []), cells[0], *cells[1 if wide else 2 :])
+    if not chosen.hidden:
+        return made
+    more = _make_text(f"… and {plurals.format_count(chosen.hidden, 'more topic')}", style="dim")
+    return console.Group(made, more)
+
+
+def _make_text(words: str, *, style: str = "") -> text.Text:
+    return text.Text(terminal_escape.escape(words), style=style)
+
+
+def _make_cells(row: TopicRow) -> list[text.Text]:
+    return [
+        _make_text(row.topic),
+        _make_text(str(row.partitions)),
+        _make_text(text_format.format_count(row.rate.records_s)),
+        _make_text(text_format.format_megabytes(row.rate.bytes_s)),
+        _make_text(format_lag_records(row.lag)),
+        _make_text(format_lag_seconds(row.lag)),
+        _make_text(describe_path(row)),
+        _make_text(describe_state(row), style=_STATE_STYLES[row.state]),
+    ]
+
+
+def _group_halts(seen: FlowsOverview) -> list[tuple[str, int]]:
+    """(What stands still and why, how many partitions more say the same), the first of each kind.
+
+    Partitions of one topic with the same cause are explained once.
+    """
+    found: dict[tuple[str, str, str], tuple[str, int]] = {}
+    for each in seen.standstills:
+        key = (each.flow, each.partition.topic, each.cause)
+        known = found.get(key)
+        found[key] = (each.told, 0) if known is None else (known[0], known[1] + 1)
+    return list(found.values())
+
+
+def _explain_halts(seen: FlowsOverview) -> list[str]:
+    causes = _group_halts(seen)
+    lines = []
+    for words, others in causes[:EXPLAINED_HALTS_MAX]:
+        more = f" (and {plurals.format_count(others, 'more partition')})" if others else ""
+        lines.append(f"{words}{more}")
+    hidden = len(causes) - EXPLAINED_HALTS_MAX
+    if hidden > 0:
+        lines.append(f"… and {plurals.format_count(hidden, 'more reason')}")
+    return lines
+
+
+def _make_progress_bar(seen: CatchUpSnapshot, *, wide: bool) -> console.RenderableType:
+    made = table.Table.grid(padding=(0, 1))
+    made.add_row(
+        progress_bar.ProgressBar(total=1.0, completed=seen.fraction, width=40 if wide else 15),
+        _make_text(describe_progress(seen)),
+    )
+    return made
+
+
+def describe_progress(seen: CatchUpSnapshot) -> str:
+    """`62 %, 3 of 8 partitions, 1,234 of 2,000 records, 12 s left`."""
+    parts = [
+        f"{int(seen.fraction * 100)} %",
+        f"{seen.done:,} of {plurals.format_count(seen.partitions, 'partition')}",
+        f"{seen.copied:,} of {plurals.format_count(seen.total, 'record')}",
+    ]
+    if seen.eta_s is not None:
+        parts.append(f"{text_format.format_duration(seen.eta_s)} left")
+    return ", ".join(parts)

@@ -1,0 +1,387 @@
+"""Logs what operators do to running flows, and records it durably on the target.
+
+The log line says who asked, for what, and the result. What was carried out is also recorded in
+the flow's incident topic on its target, with kind `operator-action`; a refused action is only
+logged. The compacted topic keeps the last action of each kind (`OperatorAction.id`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import logging
+import math
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from urllib import parse
+
+from connect_runtime.base import plurals
+from connect_runtime.base.errors import ConnectError, RetriableError
+from connect_runtime.base.timing import Clock, Deadline
+from connect_runtime.kafka.client_errors import TopicMissingError
+from connect_runtime.rest.audit_log import AuditedRequest
+from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.threads import OwnedThread, ThreadDied, ThreadGroup
+from mm2.clusters import cluster_clients
+from mm2.config import flow_plan, keys, operator_overrides
+from mm2.config.mm2_settings import Mm2Settings
+from mm2.formats import incident_records
+from mm2.formats.incident_records import Incident, IncidentKind
+from mm2.kafka.client_interfaces import Admin, RecordWriter
+from mm2.topics import naming
+from mm2.topics.flow_config import Flow
+
+MAX_PENDING_ACTIONS = 1_000
+"""So many actions may wait to be recorded."""
+WRITE_TIMEOUT_S = 30.0
+"""The actions on one flow that wait are written together, within this time."""
+CLIENT_ID_SUFFIX = "operator-log"
+"""The end of the client ids with which the target is asked and written to."""
+_POLL_INTERVAL_S = 0.1
+_RELOAD_ID = "reload"
+_MAX_NAMED_ACTIONS = 5
+_ENDED_REASON = "mm2 ended before it was acknowledged"
+_MIN_REFUSED_STATUS = 400
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorAction:
+    """One thing that an operator did, in the words of `mm2`'s commands; `flow` "" for none.
+
+    `topic` is of the source, "" for the whole flow. `id` names what was done without its value, so
+    that a later throttle of the same topic replaces an earlier one in the compacted topic.
+    """
+
+    flow: str
+    words: str
+    id: str
+    topic: str = ""
+
+
+def parse_actions(change: AuditedRequest) -> tuple[OperatorAction, ...]:
+    """What a REST request asks for: one action or, where it sets several keys, one for each."""
+    names = [parse.unquote(each) for each in change.path.split("/")[1:]]
+    flow = f"{names[0]}->{names[1]}" if len(names) > 1 else ""
+    if len(names) < 4 or names[2] != "connectors":
+        return (OperatorAction(flow=flow, words=f"{change.method} {change.path}", id="request"),)
+    connector, rest = names[3], names[4:]
+    is_source = connector == flow_plan.SOURCE_CONNECTOR
+    what = flow if is_source else f"{connector} of {flow}"
+
+    def action(words: str, name: str, topic: str = "") -> OperatorAction:
+        own = name if is_source else f"{name}-{connector}"
+        return OperatorAction(flow=flow, words=words, id=own, topic=topic)
+
+    match change.method, rest:
+        case ("PUT", ["pause" | "resume" | "stop" as verb]):
+            return (action(f"{verb} {what}", verb),)
+        case ("POST", ["restart"]):
+            return (action(f"restart {what}", "restart"),)
+        case ("POST", ["tasks", number, "restart"]):
+            return (action(f"restart task {number} of {what}", f"restart-task-{number}"),)
+        case ("PATCH", ["config"]):
+            found = tuple(action(*each) for each in _parse_config_patch(what, change.body))
+            return found or (action(f"change nothing of {what}", "change"),)
+        case ("PUT", ["config"]):
+            return (action(f"configure {what}", "configure"),)
+        case ("PATCH", ["offsets"]):
+            return (action(f"alter the offsets of {what}", "alter-offsets"),)
+        case ("DELETE", ["offsets"]):
+            return (action(f"reset the offsets of {what}", "reset-offsets"),)
+        case ("DELETE", []):
+            return (action(f"delete {what}", "delete"),)
+    return (action(f"{change.method} {change.path}", "request"),)
+
+
+def _parse_config_patch(what: str, body: bytes) -> Iterator[tuple[str, str, str]]:
+    """Words, id and topic. Values only of what operators set while a flow runs: others may be
+    secrets."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, Mapping):
+        yield f"change the configuration of {what}", "change", ""
+        return
+    others = []
+    for key, value in sorted(found.items()):
+        if key == keys.OVERRIDE_THROTTLE:
+            yield f"throttle {what}: {_format_limit(value)}", "throttle", ""
+        elif key.startswith(keys.OVERRIDE_TOPIC_THROTTLE):
+            topic = key.removeprefix(keys.OVERRIDE_TOPIC_THROTTLE)
+            yield f"throttle topic {topic} of {what}: {_format_limit(value)}", "throttle", topic
+        elif key.startswith(keys.OVERRIDE_PAUSED_TOPIC):
+            topic = key.removeprefix(keys.OVERRIDE_PAUSED_TOPIC)
+            verb = "resume" if value is None else "pause"
+            yield f"{verb} topic {topic} of {what}", verb, topic
+        elif operator_overrides.is_override_key(key):
+            yield f"set {key}={value} of {what}", "set", ""
+        else:
+            others.append(key)
+    if others:
+        yield f"change {', '.join(others)} of {what}", "change", ""
+
+
+def _format_limit(value: object) -> str:
+    return "as configured" if value is None else str(value)
+
+
+# Recording
+
+
+def build_record_id(action: str) -> str:
+    """Of the receipt of an action with this id, beside its topic."""
+    return f"{IncidentKind.OPERATOR_ACTION.value}-{action}"
+
+
+class ActionTarget(Protocol):
+    """The target of a flow. One thread at a time."""
+
+    @property
+    def admin(self) -> Admin: ...
+
+    def writer(self, topic: str) -> RecordWriter:
+        """Whoever asks for it closes it."""
+
+
+OpenActionTarget = Callable[[Mm2Settings, Flow], contextlib.AbstractContextManager[ActionTarget]]
+
+
+def open_action_target(
+    settings: Mm2Settings, flow: Flow
+) -> contextlib.AbstractContextManager[ActionTarget]:
+    """The flow's target, as its tasks reach it. Raises `FatalError` for unusable settings."""
+    return contextlib.closing(
+        cluster_clients.connect_target_cluster(
+            settings, flow, client_id=f"mm2-{flow.name}-{CLIENT_ID_SUFFIX}", clock=SystemClock()
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _PendingAction:
+    """An action that is not recorded yet; `settings` were in force when it was done."""
+
+    flow: Flow
+    settings: Mm2Settings
+    words: str
+    record: Incident
+
+
+class OperatorLog:
+    """Any thread logs, and never waits: one thread of its own, begun when first needed, writes to
+    the targets. What cannot be recorded is a warning, which says that only the log has it."""
+
+    def __init__(
+        self,
+        settings: Callable[[], Mm2Settings],
+        *,
+        now: Clock,
+        open_target: OpenActionTarget = open_action_target,
+    ) -> None:
+        """`settings` returns those in force."""
+        self._settings = settings
+        self._clock = now
+        self._open_target = open_target
+        self._threads = ThreadGroup(on_unasked_end=_log_thread_died)
+        self._thread: OwnedThread | None = None
+        self._changed = threading.Condition()
+        self._unwritten: list[_PendingAction] = []
+        """In order, with what is being written now; guarded by `_changed`."""
+        self._silent: set[str] = set()
+        """Flows whose target did not answer last time: the others come first."""
+        self._is_closed = False
+        self._give_up_s = math.inf
+
+    def log_change(self, change: AuditedRequest) -> None:
+        """A request over REST. What was refused is a warning, with the status."""
+        found = parse_actions(change)
+        words = "; ".join(each.words for each in found)
+        operator = change.user or change.client or "unknown"
+        if 0 < change.status < _MIN_REFUSED_STATUS:
+            _log_action(operator, words, flow=found[0].flow)
+            for each in found:
+                self._record(operator, each, self._settings())
+            return
+        told = f"refused with {change.status}" if change.status else "not answered"
+        fields = {"operator": operator, "flow": found[0].flow}
+        _log.warning("operator %s: %s: %s", operator, words, told, extra=fields)
+
+    def log_reload(self, operator: str) -> None:
+        """A request to read the file again. Call `record_reload` once that is done."""
+        _log_action(operator, _RELOAD_ID)
+
+    def record_reload(self, operator: str, *, before: Mm2Settings) -> None:
+        """For each flow of the file, as it is, and as it was: `before`."""
+        found = {
+            name: each for each in (before, self._settings()) for name in _list_flow_names(each)
+        }
+        for name, settings in found.items():
+            self._record(
+                operator, OperatorAction(flow=name, words=_RELOAD_ID, id=_RELOAD_ID), settings
+            )
+
+    def close(self, timeout_s: float) -> None:
+        """Wait up to `timeout_s` until what was done is recorded; for the rest there is a warning.
+        Whatever is logged later is not recorded."""
+        with self._changed:
+            self._is_closed = True
+            self._give_up_s = self._clock.now_s() + timeout_s
+            if self._thread is not None:
+                self._thread.stop.set()
+            self._changed.notify_all()
+        self._threads.stop_all(timeout_s)
+        with self._changed:
+            left, self._unwritten = self._unwritten, []
+        _warn_unrecorded(left, _ENDED_REASON)
+
+    def _record(self, operator: str, action: OperatorAction, settings: Mm2Settings) -> None:
+        flow = next((each for each in settings.flows if each.name == action.flow), None)
+        if flow is None:
+            return
+        record = Incident(
+            topic=action.topic,
+            partition=incident_records.NO_PARTITION,
+            id=build_record_id(action.id),
+            kind=IncidentKind.OPERATOR_ACTION,
+            flow=flow.name,
+            at_ms=self._clock.wall_ms(),
+            detail=_format_operator_line(operator, action.words),
+        )
+        entry = _PendingAction(flow=flow, settings=settings, words=action.words, record=record)
+        with self._changed:
+            if self._is_closed:
+                why_not = _ENDED_REASON
+            elif len(self._unwritten) >= MAX_PENDING_ACTIONS:
+                why_not = f"{MAX_PENDING_ACTIONS} others are still to be written"
+            else:
+                self._unwritten.append(entry)
+                if self._thread is None:
+                    self._thread = self._threads.start(CLIENT_ID_SUFFIX, self._run)
+                self._changed.notify_all()
+                return
+        _warn_unrecorded([entry], why_not)
+
+    # On the thread that writes
+
+    def _run(self, stop: threading.Event) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._unwritten or stop.is_set())
+                found = list(self._unwritten)
+            if not found or self._clock.now_s() >= self._give_up_s:
+                return
+            names = dict.fromkeys(each.flow.name for each in found)
+            for name in sorted(names, key=self._silent.__contains__):
+                failed = self._write([each for each in found if each.flow.name == name])
+                (self._silent.add if failed else self._silent.discard)(name)
+                for why_not, entries in failed.items():
+                    _warn_unrecorded(entries, why_not)
+
+    def _write(self, entries: Sequence[_PendingAction]) -> Mapping[str, list[_PendingAction]]:
+        """Actions on one flow. Returns what was not recorded, by the reason."""
+        newest, told = entries[-1], dict[_PendingAction, str]()
+        try:
+            with self._open_target(newest.settings, newest.flow) as target:
+                self._write_to(target, entries, told)
+        except ConnectError as error:
+            told = dict.fromkeys(entries, str(error)) | told
+        except Exception as error:  # noqa: BLE001 - the thread goes on with what comes next
+            _log.exception("recording operators' actions on %s", newest.flow.name)
+            told = dict.fromkeys(entries, f"an error in mm2 itself: {error!r}") | told
+        with self._changed:
+            waited, done = frozenset(self._unwritten), frozenset(entries)
+            self._unwritten = [each for each in self._unwritten if each not in done]
+        failed: dict[str, list[_PendingAction]] = {}
+        for each in entries:
+            if told[each] and each in waited:  # else `close` has warned
+                failed.setdefault(told[each], []).append(each)
+        return failed
+
+    def _write_to(
+        self,
+        target: ActionTarget,
+        entries: Sequence[_PendingAction],
+        told: dict[_PendingAction, str],
+    ) -> None:
+        """`told` gets why each was not written, "" where it was."""
+        topic = naming.incidents_topic(entries[-1].flow.source)
+        end = Deadline.after(WRITE_TIMEOUT_S, now_s=self._clock.now_s())
+        described = target.admin.describe_topics([topic], end.left_s(self._clock.now_s()))
+        failure = described.first_failure()
+        if isinstance(failure, TopicMissingError):
+            raise RetriableError(
+                "the topic does not exist yet; the flow creates it when it starts to replicate"
+            )
+        if failure is not None:
+            raise failure
+
+        def note(entry: _PendingAction, error: ConnectError | None) -> None:
+            told.setdefault(entry, "" if error is None else str(error))
+
+        writer = target.writer(topic)
+        try:
+            for each in entries:
+                key, value = incident_records.encode(each.record)
+                writer.write(key, value, on_written=functools.partial(note, each))
+            late = ""
+            while len(told) < len(entries) and not late:
+                writer.poll(_POLL_INTERVAL_S)
+                late = self._late(end)
+            for each in entries:
+                told.setdefault(each, late)
+        finally:
+            writer.close(0.0)
+
+    def _late(self, end: Deadline) -> str:
+        """Why there is no more waiting for an acknowledgement, "" while there is."""
+        now_s = self._clock.now_s()
+        if now_s >= self._give_up_s:
+            return _ENDED_REASON
+        return f"not acknowledged within {WRITE_TIMEOUT_S:g} s" if end.passed(now_s) else ""
+
+
+def _list_flow_names(settings: Mm2Settings) -> list[str]:
+    return [each.name for each in settings.flows]
+
+
+def _format_operator_line(operator: str, words: str) -> str:
+    return f"operator {operator}: {words}"
+
+
+def _log_action(operator: str, words: str, *, flow: str = "") -> None:
+    _log.info(
+        "%s", _format_operator_line(operator, words), extra={"operator": operator, "flow": flow}
+    )
+
+
+def _warn_unrecorded(entries: Sequence[_PendingAction], why_not: str) -> None:
+    """One line for each flow."""
+    for name in dict.fromkeys(each.flow.name for each in entries):
+        mine = [each for each in entries if each.flow.name == name]
+        flow = mine[0].flow
+        named = "; ".join(each.words for each in mine[:_MAX_NAMED_ACTIONS])
+        more = len(mine) - _MAX_NAMED_ACTIONS
+        _log.warning(
+            "%s: %s not recorded in %s on %s: %s. Only this log has: %s%s",
+            name,
+            plurals.format_count(len(mine), "operator action"),
+            naming.incidents_topic(flow.source),
+            flow.target,
+            why_not,
+            named,
+            f"; and {more} more" if more > 0 else "",
+            extra={"flow": name},
+        )
+
+
+def _log_thread_died(end: ThreadDied) -> None:
+    _log.error(
+        "until mm2 is restarted, operator actions are logged but not stored as receipts; the "
+        "recording thread failed: %r",
+        end.error,
+    )

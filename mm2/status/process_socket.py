@@ -1,0 +1,269 @@
+"""The Unix socket over which commands query the process that runs a configuration file.
+
+A process that runs `clusters.yaml` listens in a folder that only its user can enter:
+`$MM2_RUN_DIR`, else `$XDG_RUNTIME_DIR/mm2`, else `mm2-run-<uid>` in the temporary directory.
+The socket's name consists of a hash of the file's path and the process id. A request and its
+response are one line of JSON each, with a version; then the connection ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import pwd
+import select
+import shlex
+import socket
+import struct
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from connect_runtime.base.errors import RetriableError
+from connect_runtime.system import files
+from connect_runtime.system.files import ForeignFolderError
+from mm2 import exit_codes
+
+SOCKET_PROTOCOL_VERSION = 2
+LINE_BYTES_MAX = 16 * 1024 * 1024
+"""Room for what there is to say of thousands of partitions."""
+REQUEST_READ_TIMEOUT_S = 2.0
+_BACKLOG = 8
+
+
+class ProcessSocketError(RetriableError):
+    """No process could be asked; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReloadRequest:
+    """Reload; with `dry_run` only say what would change. `peer`: who asks, filled in by the process
+    that is asked."""
+
+    dry_run: bool = False
+    peer: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainRequest:
+    """How is this topic of a source, or its mirror, copied, and why so?"""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusRequest:
+    """How does each flow of the process stand? The answer's detail has a `flow_report` of each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestApiRequest:
+    """Where, and as whom, can the REST API of the process's flows be asked? `peer` as in
+    `ReloadRequest`."""
+
+    peer: str = field(default="", compare=False)
+
+
+ProcessRequest = ReloadRequest | ExplainRequest | StatusRequest | RestApiRequest
+_REQUEST_TYPES: Mapping[str, type[ProcessRequest]] = {
+    "reload": ReloadRequest,
+    "why": ExplainRequest,
+    "status": StatusRequest,
+    "api": RestApiRequest,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessResponse:
+    """`code` is an exit code; `lines` are results when it is 0, else what is wrong.
+
+    `detail` is the same for programs, where there is more to tell; it goes through JSON.
+    """
+
+    code: int
+    lines: tuple[str, ...]
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+def find_socket_folder(environ: Mapping[str, str] = os.environ) -> pathlib.Path:
+    """Where processes of this user listen: as `MM2_RUN_DIR` says, else below `XDG_RUNTIME_DIR`."""
+    if environ.get("MM2_RUN_DIR"):
+        return pathlib.Path(environ["MM2_RUN_DIR"])
+    if environ.get("XDG_RUNTIME_DIR"):
+        return pathlib.Path(environ["XDG_RUNTIME_DIR"]) / "mm2"
+    return pathlib.Path(tempfile.gettempdir()) / f"mm2-run-{os.geteuid()}"
+
+
+class ProcessSocket:
+    """The listening side. Raises `ProcessSocketError` when it cannot be made."""
+
+    def __init__(self, file: pathlib.Path, *, where: pathlib.Path) -> None:
+        _create_folder(where)
+        self.path = where / f"{_make_name_prefix(file)}-{os.getpid()}.sock"
+        self._listener = socket.socket(socket.AF_UNIX)
+        try:
+            self.path.unlink(missing_ok=True)
+            self._listener.bind(str(self.path))
+            self._listener.listen(_BACKLOG)
+        except OSError as error:
+            self._listener.close()
+            raise ProcessSocketError(f"cannot listen at {self.path}: {error}") from error
+
+    def serve(self, answer: Callable[[ProcessRequest], ProcessResponse], timeout_s: float) -> None:
+        """Answer one question, if one comes within the time."""
+        ready, _, _ = select.select([self._listener], [], [], timeout_s)
+        if not ready:
+            return
+        with contextlib.suppress(OSError):  # who asked has gone away
+            connection, _ = self._listener.accept()
+            with connection:
+                connection.settimeout(REQUEST_READ_TIMEOUT_S)
+                question = _read_request(connection)
+                found = question if isinstance(question, ProcessResponse) else answer(question)
+                _write_message(connection, asdict(found))
+
+    def close(self) -> None:
+        self._listener.close()
+        self.path.unlink(missing_ok=True)
+
+
+def _read_request(connection: socket.socket) -> ProcessRequest | ProcessResponse:
+    """What is asked, or the answer to what is none."""
+    try:
+        asked = _read_message(connection)
+        if asked.pop("version", None) != SOCKET_PROTOCOL_VERSION:
+            text = (
+                f"this is version {SOCKET_PROTOCOL_VERSION} of the protocol: use the same release"
+            )
+            return ProcessResponse(code=exit_codes.FAILED, lines=(text,))
+        question = _REQUEST_TYPES[asked.pop("kind")](**asked)
+    except (ValueError, KeyError, TypeError) as error:
+        return ProcessResponse(code=exit_codes.FAILED, lines=(f"no usable question: {error}",))
+    if isinstance(question, ReloadRequest | RestApiRequest):
+        return replace(question, peer=_describe_peer(connection))
+    return question
+
+
+def _describe_peer(connection: socket.socket) -> str:
+    """Who is at the other end, as the kernel knows it: `root (uid 0, pid 17)`."""
+    size = struct.calcsize("3i")
+    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    pid, uid, _ = struct.unpack("3i", found)
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid} (pid {pid})"
+    return f"{name} (uid {uid}, pid {pid})"
+
+
+def query_processes(
+    file: pathlib.Path, question: ProcessRequest, *, where: pathlib.Path, timeout_s: float
+) -> dict[int, ProcessResponse]:
+    """What each process that runs the file answers, by its id.
+
+    Sockets of processes that are gone are removed. Raises `ProcessSocketError` when nobody answers,
+    or somebody else could."""
+    with contextlib.suppress(FileNotFoundError, PermissionError):  # then nobody is found in it
+        _check_folder_owner(where, uid=os.geteuid())
+    found = {
+        pid: _query_process(path, question, timeout_s) for pid, path in _find_sockets(file, where)
+    }
+    answers = {pid: answer for pid, answer in found.items() if answer is not None}
+    if not answers:
+        another = "name the file of the running process with --config FILE or MM2_CONFIG"
+        if file.exists():
+            start = f"mm2 run --config {shlex.quote(str(file))}"
+            remedy = f"start it with {start}, use the machine on which it runs, or {another}"
+        else:
+            remedy = f"that file does not exist; {another}"
+        raise ProcessSocketError(
+            f"no process runs {file.absolute()} on this machine (looked in {where}): {remedy}"
+        )
+    return answers
+
+
+def _query_process(
+    path: pathlib.Path, question: ProcessRequest, timeout_s: float
+) -> ProcessResponse | None:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(timeout_s)
+        try:
+            connection.connect(str(path))
+            kind = next(name for name, each in _REQUEST_TYPES.items() if isinstance(question, each))
+            _write_message(
+                connection, {"version": SOCKET_PROTOCOL_VERSION, "kind": kind, **asdict(question)}
+            )
+            found = _read_message(connection)
+            return ProcessResponse(
+                code=int(found["code"]),
+                lines=tuple(map(str, found["lines"])),
+                detail=dict(found.get("detail", {})),
+            )
+        except (ConnectionRefusedError, FileNotFoundError):
+            path.unlink(missing_ok=True)
+            return None
+        except BlockingIOError:
+            text = "it is busy with other requests: try again"
+            return ProcessResponse(code=exit_codes.UNREACHABLE, lines=(text,))
+        except TimeoutError:
+            text = f"no answer within {timeout_s:g} s; see its log"
+            return ProcessResponse(code=exit_codes.UNREACHABLE, lines=(text,))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            return ProcessResponse(code=exit_codes.FAILED, lines=(f"no usable answer: {error}",))
+
+
+def _find_sockets(file: pathlib.Path, where: pathlib.Path) -> Iterator[tuple[int, pathlib.Path]]:
+    for path in sorted(where.glob(f"{_make_name_prefix(file)}-*.sock")):
+        pid = path.stem.rpartition("-")[2]
+        if pid.isdigit():
+            yield int(pid), path
+
+
+def _make_name_prefix(file: pathlib.Path) -> str:
+    """Of the path as it stands: Kubernetes' files are links, to another place when they change."""
+    where = file.parent.resolve() / file.name
+    return hashlib.sha256(str(where).encode()).hexdigest()[:16]
+
+
+def _create_folder(where: pathlib.Path) -> None:
+    try:
+        where.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_folder_owner(where, uid=os.geteuid(), ours=True)
+    except OSError as error:
+        raise ProcessSocketError(f"cannot make {where}: {error}") from error
+
+
+def _check_folder_owner(where: pathlib.Path, *, uid: int, ours: bool = False) -> None:
+    """Raises RunSocketError when another user than who is meant could listen there, OSError.
+
+    ours: the folder has to belong to user `uid`. Else root may ask in a folder of whom it runs
+    processes as, but not where anybody could have made one of that name.
+    """
+    try:
+        files.check_private(where, uid=uid, by_root=not ours)
+    except ForeignFolderError as error:
+        raise ProcessSocketError(
+            f"{error}, or set MM2_RUN_DIR to another folder for both mm2 run and this command: "
+            f"anyone with access to this folder could impersonate the mm2 process of user id {uid}"
+        ) from error
+
+
+def _write_message(connection: socket.socket, message: Mapping[str, Any]) -> None:
+    connection.sendall(json.dumps(message).encode() + b"\n")
+
+
+def _read_message(connection: socket.socket) -> dict[str, Any]:
+    data = b""
+    while not data.endswith(b"\n"):
+        part = connection.recv(65536)
+        if not part or len(data) > LINE_BYTES_MAX:
+            raise ValueError("the line does not end")
+        data += part
+    found = json.loads(data)
+    if not isinstance(found, dict):
+        raise TypeError("no JSON object")
+    return found

@@ -1,0 +1,283 @@
+"""Decides whether a flow replicates.
+
+`evaluate_flow` is the one decision behind exit codes, JSON, `/health/replicating`, the status
+page and the metric `mm2_flow_healthy`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from connect_runtime.base import plurals
+from mm2 import exit_codes, text_format
+from mm2.reachability import UnreachableCluster
+from mm2.replication import latency
+from mm2.status import retention_risk, status_document, topic_rows
+from mm2.status.status_document import FlowReport, ReportedFlowState
+
+LAG_NOTE_THRESHOLD_MS = 60_000
+"""A healthy flow with an older lag is worth a note."""
+_WAITING_STATES = frozenset({"waiting", "taking"})
+"""States of partitions that are not replicated yet, or not at present."""
+PARTITION_WAIT_MAX_S = 10
+"""A flow is healthy while a partition waits for no longer than this, for its new leader say."""
+
+
+class FlowHealth(enum.Enum):
+    """Of a flow, as far as whoever made its report can see."""
+
+    HEALTHY = "healthy"
+    """Its records are being replicated, and nothing needs an operator."""
+    SUSPENDED = "suspended"
+    """An operator paused or stopped it."""
+    PENDING = "pending"
+    """It is starting or stopping, or has nothing to replicate."""
+    UNKNOWN = "unknown"
+    UNHEALTHY = "unhealthy"
+    """Records are not being replicated, or will be lost, unless somebody acts."""
+
+
+_WORST_HEALTH_FIRST = (
+    FlowHealth.UNHEALTHY,
+    FlowHealth.UNKNOWN,
+    FlowHealth.PENDING,
+    FlowHealth.SUSPENDED,
+    FlowHealth.HEALTHY,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowHealthResult:
+    """`reasons` say why the flow is not healthy, worst first; none where it is. `notes` are what an
+    operator should know of it all the same."""
+
+    health: FlowHealth
+    reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_healthy(self) -> bool:
+        return self.health is FlowHealth.HEALTHY
+
+    def describe(self) -> str:
+        """`unhealthy: source east unreachable since 22:03:28Z: …`."""
+        reasons = "; ".join(self.reasons)
+        return f"{self.health.value}: {reasons}" if reasons else self.health.value
+
+
+def evaluate_flow(report: FlowReport, *, within_s: float) -> FlowHealthResult:
+    """`within_s`: `health.replicating.within.seconds`, how long a flow may go without replicating a
+    batch while its source may have records left."""
+    found = [*_find_problems(report)]
+    if report.state is ReportedFlowState.RUNNING and not found:
+        found = [*_check_running_flow(report, within_s=within_s)]
+    found.sort(key=lambda each: _WORST_HEALTH_FIRST.index(each[0]))
+    return FlowHealthResult(
+        health=found[0][0] if found else FlowHealth.HEALTHY,
+        reasons=tuple(dict.fromkeys(text for _, text in found)),
+        notes=(*_list_notes(report), *report.warnings),
+    )
+
+
+def health_to_json(report: FlowReport, *, within_s: float) -> dict[str, Any]:
+    """`health`, `reasons` and `notes`, to stand beside `status_document.report_to_json`."""
+    found = evaluate_flow(report, within_s=within_s)
+    return {
+        "health": found.health.value,
+        "reasons": list(found.reasons),
+        "notes": list(found.notes),
+    }
+
+
+def find_exit_code(reports: Sequence[FlowReport], *, within_s: float) -> int:
+    """`exit_codes.DONE` where every flow is healthy."""
+    return exit_codes.worst_of([_find_flow_exit_code(each, within_s=within_s) for each in reports])
+
+
+def _find_flow_exit_code(report: FlowReport, *, within_s: float) -> int:
+    if report.state is ReportedFlowState.UNKNOWN:
+        return exit_codes.UNREACHABLE
+    match evaluate_flow(report, within_s=within_s).health:
+        case FlowHealth.HEALTHY:
+            return exit_codes.DONE
+        case FlowHealth.UNKNOWN:
+            return exit_codes.UNKNOWN
+        case _:
+            return exit_codes.FAILED
+
+
+_HealthProblem = tuple[FlowHealth, str]
+
+
+def _find_problems(report: FlowReport) -> Iterator[_HealthProblem]:
+    """What keeps any flow, whatever its state, from being healthy."""
+    if report.state is not ReportedFlowState.UNKNOWN:
+        for each in _list_unreachable(report):
+            yield FlowHealth.UNHEALTHY, each.describe()
+    yield from _check_state(report)
+    for task in report.tasks:
+        if task.state == status_document.TASK_FAILED:
+            reason = f": {task.reason}" if task.reason else ""
+            yield FlowHealth.UNHEALTHY, f"task {task.number} failed{reason}"
+    halted = [each for each in report.partitions if each.state in status_document.HALTED_STATES]
+    if halted:
+        yield FlowHealth.UNHEALTHY, f"{plurals.format_count(len(halted), 'partition')} halted"
+    damaged = [
+        each
+        for each in report.partitions
+        if each.state == status_document.UNREPORTED_STATE and each.reason
+    ]
+    if damaged:
+        first = damaged[0]
+        more = f" (and {len(damaged) - 1} more)" if len(damaged) > 1 else ""
+        yield FlowHealth.UNHEALTHY, f"{first.place}: {first.reason}{more}"
+    short = [each for each in report.partitions if each.outlook.is_short]
+    soonest = status_document.find_soonest_loss(short)
+    if soonest is not None:
+        yield FlowHealth.UNHEALTHY, retention_risk.describe_loss(soonest)
+
+
+def _list_unreachable(report: FlowReport) -> Iterator[UnreachableCluster]:
+    """Clusters, and brokers while a partition waits for one."""
+    waits = any(each.state in _WAITING_STATES for each in report.partitions)
+    for each in report.unreachable:
+        if waits or not each.broker:
+            yield each
+
+
+def _check_state(report: FlowReport) -> Iterator[_HealthProblem]:
+    State = ReportedFlowState
+    reason = report.reason
+    match report.state:
+        case State.RUNNING:
+            return
+        case State.FAILED:
+            reason = _strip_unreachable(report)
+            if reason or not report.unreachable:
+                yield FlowHealth.UNHEALTHY, reason or "the flow failed, no cause was reported"
+        case State.NOT_RUNNING:
+            yield FlowHealth.UNHEALTHY, reason or "no mm2 process runs this flow"
+        case State.UNKNOWN:
+            yield FlowHealth.UNKNOWN, reason or "its target cluster does not answer"
+        case State.PAUSED:
+            yield FlowHealth.SUSPENDED, reason or "paused by an operator"
+        case State.STOPPED:
+            yield FlowHealth.SUSPENDED, reason or "stopped"
+        case State.PLANNING | State.STOPPING:
+            reason = _strip_unreachable(report)
+            if reason or not report.unreachable:
+                yield FlowHealth.PENDING, reason or report.state.value.lower()
+
+
+def _strip_unreachable(report: FlowReport) -> str:
+    """The reason of its state, without what is said of its clusters already."""
+    reason = report.reason
+    for each in report.unreachable:
+        reason = reason.replace(each.describe(), "").strip("; ")
+    return reason
+
+
+def _check_running_flow(report: FlowReport, *, within_s: float) -> Iterator[_HealthProblem]:
+    """Of a flow that runs, and of which nothing bad is known: does it replicate?"""
+    if report.elsewhere and report.unseen:
+        count = plurals.format_count(report.elsewhere, "partition")
+        yield (
+            FlowHealth.UNKNOWN,
+            f"the status of {count} on other nodes is unknown: {report.unseen}",
+        )
+    if not report.partitions:
+        if not report.elsewhere:
+            yield FlowHealth.PENDING, topic_rows.NOTHING_TO_COPY
+        return
+    yield from _check_old_lag(report, within_s=within_s)
+    yield from _check_last_batch(report, within_s=within_s)
+    lasting = [
+        each
+        for each in report.partitions
+        if each.since_ms is not None
+        if _has_lasted(each.since_ms, report.at_ms, PARTITION_WAIT_MAX_S)
+    ]
+    waiting = [each for each in lasting if each.state in _WAITING_STATES]
+    if waiting:
+        starts = report.since_ms is not None and not _has_lasted(
+            report.since_ms, report.at_ms, within_s
+        )
+        count = plurals.format_count(len(waiting), "partition", "are")
+        reason = next((f": {each.reason}" for each in waiting if each.reason), "")
+        yield (
+            FlowHealth.PENDING if starts else FlowHealth.UNHEALTHY,
+            f"{count} not being replicated{reason}",
+        )
+    unknown = [
+        each
+        for each in report.partitions
+        if each.lag_records is None
+        and (each in lasting or each.state == status_document.UNREPORTED_STATE)
+        if each.state not in (*_WAITING_STATES, topic_rows.PAUSED_STATE)
+    ]
+    if unknown:
+        count = plurals.format_count(len(unknown), "partition")
+        yield FlowHealth.UNKNOWN, f"the lag of {count} is unknown"
+
+
+def _has_lasted(since_ms: int, at_ms: int, for_s: float) -> bool:
+    """Also where a clock was set and nobody knows for how long: that excuses nothing."""
+    age_ms = latency.compute_age_ms(since_ms, at_ms)
+    return age_ms is None or age_ms >= for_s * 1000
+
+
+def _check_old_lag(report: FlowReport, *, within_s: float) -> Iterator[_HealthProblem]:
+    """Of partitions that the clusters alone tell of: do those that lag move at all?"""
+    unseen = [each for each in report.partitions if each.state == status_document.UNREPORTED_STATE]
+    lag = status_document.sum_lag(unseen, report.at_ms)
+    if report.crossed is None and lag.ms is not None and lag.ms > within_s * 1000:
+        age = text_format.format_duration(lag.ms / 1000)
+        yield (
+            FlowHealth.UNKNOWN,
+            f"a record waits for {age} to be replicated; whether others are, only the process "
+            "knows that runs the flow",
+        )
+
+
+def _check_last_batch(report: FlowReport, *, within_s: float) -> Iterator[_HealthProblem]:
+    crossed = report.crossed
+    if crossed is None:
+        return
+    age_ms = latency.compute_age_ms(crossed.at_ms, report.at_ms)
+    if age_ms is None:
+        yield (
+            FlowHealth.UNKNOWN,
+            "the last replication time is in the future: a clock was changed, or the clocks of two "
+            "machines differ; synchronize them with NTP",
+        )
+        return
+    age_s = age_ms / 1000
+    allowed = f"health.replicating.within.seconds: {within_s:g}"
+    if crossed.last is None:
+        text = (
+            f"no record replicated since the flow started {text_format.format_duration(age_s)} ago"
+        )
+        late = age_s > within_s
+        yield FlowHealth.UNHEALTHY if late else FlowHealth.PENDING, f"{text} ({allowed})"
+    elif age_s > within_s:
+        text = f"no record replicated for {text_format.format_duration(age_s)}"
+        yield FlowHealth.UNHEALTHY, f"{text} ({allowed})"
+
+
+def _list_notes(report: FlowReport) -> Iterator[str]:
+    for each in report.unreachable:
+        if each.broker:
+            yield each.describe()
+    if report.elsewhere:
+        count = plurals.format_count(report.elsewhere, "partition", "are")
+        yield f"{count} replicated by other nodes"
+    found = status_document.sum_lag(report.partitions, report.at_ms)
+    if (
+        report.state is ReportedFlowState.RUNNING
+        and found.ms is not None
+        and found.ms >= LAG_NOTE_THRESHOLD_MS
+    ):
+        yield f"the oldest unreplicated record is {text_format.format_duration(found.ms / 1000)} old"

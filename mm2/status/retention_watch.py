@@ -1,0 +1,519 @@
+"""Watches, during `mm2 run`, how long the sources keep what is not copied yet, and logs warnings.
+
+Copies know the state of their source only while they read from it. For partitions that are
+halted, waiting, paused or lagging, this thread asks the source at intervals. It has its own
+clients, and its failure does not affect the copies. For a partition whose position this process
+does not know since its start, the position comes from the flow's offset map on the target. The
+same thread records since when flows and partitions are in their state.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from connect_runtime.base import plurals
+from connect_runtime.base.errors import ConnectError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.base.timing import Clock
+from connect_runtime.system.clock import SystemClock
+from mm2 import operator_commands
+from mm2.clusters import cluster_clients, mirror_state
+from mm2.clusters.flow_pair import FlowPair
+from mm2.config.mm2_settings import Mm2Settings
+from mm2.connectors import status_registry
+from mm2.connectors.status_registry import FlowStatus, PartitionStatus
+from mm2.kafka.client_interfaces import Admin, LogOffsets
+from mm2.offsets.log_bounds import LogBounds
+from mm2.operator_commands import OperatorCommands
+from mm2.reachability import ClusterSide, UnreachableCluster
+from mm2.status import retention_risk, status_document, status_from_process, topic_rows
+from mm2.status.process_health import ReplicationActivity, ReplicationActivityTracker
+from mm2.status.retention_risk import (
+    RetentionRisk,
+    RetentionRiskEstimator,
+    RetentionSample,
+    TopicRetention,
+)
+from mm2.status.status_document import FlowReport
+from mm2.status.status_from_process import SourcePartitionSnapshot, SourceSnapshots, StatusHistory
+from mm2.topics.flow_config import Flow
+
+SOURCE_REQUEST_TIMEOUT_S = 15.0
+TIMESTAMP_READ_TIMEOUT_S = 5.0
+TIMESTAMPS_READ_MAX = 500
+CACHED_CONFIG_MAX_AGE_S = 300.0
+"""So long settings of topics are taken as they were, and positions in the flow's map."""
+WARNED_CONFIG_MAX_AGE_S = 15.0
+"""The same of topics that were warned of, whose settings somebody may be changing."""
+WARNED_TOPICS_MAX = 5
+"""So many topics are told of one by one, those first that lose first."""
+WARNING_INTERVAL_S = 3600.0
+"""What still lasts is told again."""
+
+_log = logging.getLogger(__name__)
+
+ReadPositions = Callable[[], Mapping[TopicPartition, int]]
+"""The next source offset to copy, by the flow's map. Raises `ConnectError`."""
+
+
+class RetentionSource(Protocol):
+    """As much of a cluster as is asked; `kafka_cluster.KafkaCluster`."""
+
+    @property
+    def admin(self) -> Admin: ...
+
+    @property
+    def logs(self) -> LogOffsets: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class _CachedReads:
+    """What was asked at `at_s`, and is not asked again soon."""
+
+    at_s: float = float("-inf")
+    retentions: dict[str, TopicRetention | None] = field(default_factory=dict)
+    told_at_s: float = float("-inf")
+    positions: Mapping[TopicPartition, int] = field(default_factory=dict)
+    has_positions: bool = False
+
+
+class SourceRetentionReader:
+    """One thread's. Clients connect when they are first asked."""
+
+    def __init__(
+        self,
+        flow: str,
+        source: RetentionSource,
+        *,
+        positions: ReadPositions,
+        close: Callable[[], None],
+        operator: OperatorCommands,
+        clock: Clock,
+    ) -> None:
+        self._flow = flow
+        self._source = source
+        self._positions = positions
+        self._close = close
+        self._operator = operator
+        self._clock = clock
+        self._known = _CachedReads()
+        self._folds: dict[TopicPartition, RetentionRiskEstimator] = {}
+        self._told: dict[str, float] = {}
+
+    def close(self) -> None:
+        self._close()
+
+    def look(self, waiting: Mapping[TopicPartition, PartitionStatus]) -> SourceSnapshots:
+        """At these. Raises `ConnectError` where the source does not answer, or refuses us."""
+        if self._clock.now_s() - self._known.at_s >= CACHED_CONFIG_MAX_AGE_S:
+            self._known = _CachedReads(at_s=self._clock.now_s())
+        ends = self._source.logs.ends(waiting, SOURCE_REQUEST_TIMEOUT_S).done
+        copied = self._copied(waiting, ends)
+        lagging = {
+            each: max(at, ends[each].start) for each, at in copied.items() if at < ends[each].end
+        }
+        times = self._times(lagging, waiting)
+        retentions = self._retentions({each.topic for each in lagging})
+        self._folds = {each: self._folds.get(each) or RetentionRiskEstimator() for each in copied}
+        found = {}
+        for each, at in copied.items():
+            outlook = self._outlook(
+                RetentionSample(
+                    at_ms=self._clock.wall_ms(),
+                    start=ends[each].start,
+                    end=ends[each].end,
+                    copied_to=at,
+                    waiting_since_ms=times.get(each),
+                    bytes_each=_bytes_per_record(waiting[each]),
+                ),
+                of=each,
+                retention=retentions.get(each.topic),
+            )
+            found[each] = SourcePartitionSnapshot(
+                ends=ends[each],
+                copied_to=at,
+                waiting_since_ms=times.get(each),
+                outlook=outlook,
+            )
+        self._tell(found, retentions)
+        return found
+
+    def _outlook(
+        self,
+        seen: RetentionSample,
+        *,
+        of: TopicPartition,
+        retention: TopicRetention | None,
+    ) -> RetentionRisk:
+        self._folds[of].look(seen)
+        return self._folds[of].outlook(retention)
+
+    def _times(
+        self,
+        lagging: Mapping[TopicPartition, int],
+        waiting: Mapping[TopicPartition, PartitionStatus],
+    ) -> Mapping[TopicPartition, int]:
+        """Of the oldest records that wait. What moves knows its own; of the others only so many
+        are read."""
+        known = {each: waiting[each].oldest_ms for each in lagging if waiting[each].oldest_ms >= 0}
+        asked = [
+            each
+            for each in sorted(lagging)
+            if each not in known or waiting[each].phase not in status_registry.COPYING_PHASES
+        ]
+        wanted = {each: lagging[each] for each in asked[:TIMESTAMPS_READ_MAX]}
+        return {
+            **known,
+            **(self._source.logs.times_ms(wanted, TIMESTAMP_READ_TIMEOUT_S) if wanted else {}),
+        }
+
+    def _copied(
+        self,
+        waiting: Mapping[TopicPartition, PartitionStatus],
+        ends: Mapping[TopicPartition, LogBounds],
+    ) -> dict[TopicPartition, int]:
+        """How far each was copied; what is nowhere known is left out."""
+        unknown = [each for each in ends if waiting[each].copied_to < 0]
+        if unknown and not self._known.has_positions:
+            self._known.positions = self._positions()
+            self._known.has_positions = True
+        by_map = self._known.positions if unknown else {}
+        found = {each: waiting[each].copied_to for each in ends}
+        found.update((each, by_map.get(each, -1)) for each in unknown)
+        return {each: at for each, at in found.items() if at >= 0}
+
+    def _retentions(self, topics: Collection[str]) -> Mapping[str, TopicRetention | None]:
+        known, now_s = self._known.retentions, self._clock.now_s()
+        if now_s - self._known.told_at_s >= WARNED_CONFIG_MAX_AGE_S:
+            self._known.told_at_s = now_s
+            for topic in self._told.keys() & known.keys():
+                del known[topic]
+        fresh = sorted(set(topics) - known.keys())
+        if fresh:
+            answered = self._source.admin.topic_configs(fresh, SOURCE_REQUEST_TIMEOUT_S).done
+            known.update(
+                (name, status_from_process.parse_topic_retention(answered.get(name)))
+                for name in fresh
+            )
+        return known
+
+    def _tell(
+        self,
+        found: SourceSnapshots,
+        retentions: Mapping[str, TopicRetention | None],
+    ) -> None:
+        """One line for a topic: of the partition that is lost first."""
+        worst: dict[str, tuple[TopicPartition, RetentionRisk]] = {}
+        for each, seen in sorted(found.items(), key=lambda item: item[1].outlook.left_ms or 0):
+            if seen.outlook.is_short:
+                worst.setdefault(each.topic, (each, seen.outlook))
+        now_s = self._clock.now_s()
+        due = [
+            topic
+            for topic in worst
+            if now_s - self._told.get(topic, float("-inf")) >= WARNING_INTERVAL_S
+        ]
+        self._told.update(dict.fromkeys(due, now_s))
+        for topic in due[:WARNED_TOPICS_MAX]:
+            each, outlook = worst[topic]
+            line = retention_risk.make_retention_command(
+                topic,
+                outlook,
+                retention=retentions.get(topic),
+                source=self._operator.source,
+            )
+            way = f". {operator_commands.format_remedy(line)}" if line else ""
+            _log.warning(
+                "%s: %s: %s%s", self._flow, each, retention_risk.describe_loss(outlook), way
+            )
+        if len(due) > WARNED_TOPICS_MAX:
+            more = plurals.format_count(len(due) - WARNED_TOPICS_MAX, "more topic")
+            _log.warning("%s: so it is with %s; see mm2 lag", self._flow, more)
+        over = sorted(self._told.keys() - worst.keys())
+        for topic in over:
+            del self._told[topic]
+        if over:
+            others = len(over) - 1
+            more_over = f" and {plurals.format_count(others, 'more topic')}" if others else ""
+            _log.info("%s: %s%s: what waits is in time again", self._flow, over[0], more_over)
+
+
+def _bytes_per_record(each: PartitionStatus) -> float | None:
+    return each.bytes / each.records if each.records else None
+
+
+HISTORY_INTERVAL_S = 1.0
+SOURCE_POLL_INTERVAL_S = 5.0
+SOURCE_SNAPSHOT_MAX_AGE_S = 24 * SOURCE_POLL_INTERVAL_S
+"""What was seen longer ago says nothing about now: the looks take too long, or have ended."""
+HISTORY_CPU_SHARE = 0.01
+"""Of a core: thousands of partitions are noted less often."""
+LAG_THRESHOLD_S = 10.0
+"""What lags by less is surely still there."""
+UNMOVED_THRESHOLD_MS = 60_000
+"""What has not moved for so long is looked at, whatever it waits for."""
+OFFSET_MAP_READ_TIMEOUT_S = 30.0
+
+
+class WatchedNode(Protocol):
+    """What is watched: `mm2.node.node.Mm2Node`."""
+
+    @property
+    def settings(self) -> Mm2Settings: ...
+
+    def statuses(self) -> Sequence[FlowStatus]: ...
+
+
+def open_retention_reader(settings: Mm2Settings, flow: Flow) -> SourceRetentionReader:
+    """With clients of its own, on both clusters. Raises `FatalError` for settings that cannot be
+    honoured."""
+    clock = SystemClock()
+    both = FlowPair(settings, flow, purpose="losses", clock=clock)
+
+    def positions() -> Mapping[TopicPartition, int]:
+        known = mirror_state.read_offset_map(both.target, flow.source, OFFSET_MAP_READ_TIMEOUT_S)
+        found = {each: known.partition(each).copied_to for each in known.partitions()}
+        return {each: at for each, at in found.items() if at is not None}
+
+    return SourceRetentionReader(
+        flow.name,
+        both.source,
+        positions=positions,
+        close=both.close,
+        operator=cluster_clients.build_operator(settings, flow),
+        clock=clock,
+    )
+
+
+OpenRetentionReader = Callable[[Mm2Settings, Flow], SourceRetentionReader]
+
+
+FindUnreachable = Callable[[Flow], tuple[UnreachableCluster, ...]]
+"""Clusters of a flow, or brokers of theirs, that do not answer: `cluster_watch.ClusterWatch`."""
+
+
+def _find_none_unreachable(_: Flow) -> tuple[UnreachableCluster, ...]:
+    return ()
+
+
+class RetentionWatch:
+    """`run` is its thread's body; `reports` may be asked by any."""
+
+    def __init__(
+        self,
+        running: WatchedNode,
+        *,
+        open_source: OpenRetentionReader,
+        clock: Clock,
+        unreachable: FindUnreachable = _find_none_unreachable,
+    ) -> None:
+        self._running = running
+        self._unreachable = unreachable
+        self._crossings = ReplicationActivityTracker()
+        self._open = open_source
+        self._clock = clock
+        self._history = StatusHistory()
+        self._lock = threading.Lock()
+        self._looks: dict[str, SourceSnapshots] = {}
+        self._looked_s: dict[str, float] = {}
+        self._sources: dict[str, tuple[Mm2Settings, SourceRetentionReader]] = {}
+        self._troubled: set[str] = set()
+
+    def run(self, stop: threading.Event) -> None:
+        due_s, pause_s = self._clock.now_s() + HISTORY_INTERVAL_S, HISTORY_INTERVAL_S
+        try:
+            while not stop.wait(pause_s):
+                began_s = self._clock.now_s()
+                self.note()
+                took_s = self._clock.now_s() - began_s
+                pause_s = min(
+                    SOURCE_POLL_INTERVAL_S, max(HISTORY_INTERVAL_S, took_s / HISTORY_CPU_SHARE)
+                )
+                if self._clock.now_s() >= due_s:
+                    self.look(stop)
+                    due_s = self._clock.now_s() + SOURCE_POLL_INTERVAL_S
+        finally:
+            with self._lock:
+                self._looks.clear()
+            for flow in list(self._sources):
+                self._forget(flow)
+
+    def reports(self) -> list[FlowReport]:
+        """Of all flows of this process, as of now; what was asked of sources is older by up to
+        `SOURCE_POLL_INTERVAL_S`."""
+        statuses = {each.flow: each for each in self._running.statuses()}
+        now_s, wall_ms = self._clock.now_s(), self._clock.wall_ms()
+        with self._lock:
+            self._history.observe(list(statuses.values()), now_s=now_s, wall_ms=wall_ms)
+            operator = OperatorCommands(file=os.path.abspath(self._running.settings.file))
+            looks = self._fresh()
+            crossed = self._crossed(statuses.values(), now_s=now_s, wall_ms=wall_ms)
+            return [
+                status_from_process.make_report(
+                    flow,
+                    statuses[flow.name],
+                    self._history,
+                    looks=looks.get(flow.name, {}),
+                    looks_recent=self._is_recent(flow),
+                    unreachable=self._unreachable(flow),
+                    crossed=crossed[flow.name],
+                    resume=operator.go_on(flow.name, None),
+                    process=os.getpid(),
+                    wall_ms=wall_ms,
+                )
+                for flow in self._running.settings.flows
+                if flow.name in statuses
+            ]
+
+    def _crossed(
+        self, statuses: Iterable[FlowStatus], *, now_s: float, wall_ms: int
+    ) -> dict[str, ReplicationActivity | None]:
+        """By flow, when its last batch was replicated here."""
+        pulses, found = status_registry.REGISTRY.seen().pulses, {}
+        for each in statuses:
+            found[each.flow] = self._crossings.look(
+                each.flow,
+                pulses.get(each.flow, {}).values(),
+                copies=each.copies_here,
+                all_move=each.all_move,
+                now_s=now_s,
+                wall_ms=wall_ms,
+            )
+        self._crossings.keep(found.keys())
+        return found
+
+    def left_s(self) -> dict[tuple[str, ...], float]:
+        """By flow and topic: after how many seconds what waits begins to be deleted, 0 where it has
+        begun; without what nobody knows of."""
+        found: dict[tuple[str, ...], float] = {}
+        with self._lock:
+            for flow, looks in self._fresh().items():
+                for place, seen in looks.items():
+                    if seen.outlook.left_ms is not None:
+                        key, left_s = (flow, place.topic), seen.outlook.left_ms / 1000
+                        found[key] = min(left_s, found.get(key, left_s))
+        return found
+
+    def _is_recent(self, flow: Flow) -> bool:
+        """With the lock: may its last look speak of where logs end now?"""
+        age_s = self._clock.now_s() - self._looked_s.get(flow.name, float("-inf"))
+        return age_s <= flow.unreachable_after_s + SOURCE_POLL_INTERVAL_S
+
+    def _fresh(self) -> dict[str, SourceSnapshots]:
+        """With the lock: looks that count."""
+        since_s = self._clock.now_s() - SOURCE_SNAPSHOT_MAX_AGE_S
+        return {
+            flow: looks for flow, looks in self._looks.items() if self._looked_s[flow] >= since_s
+        }
+
+    def note(self) -> None:
+        """Since when everything is as it is."""
+        with self._lock:
+            now_s, wall_ms = self._clock.now_s(), self._clock.wall_ms()
+            self._history.observe(self._running.statuses(), now_s=now_s, wall_ms=wall_ms)
+
+    def look(self, stop: threading.Event) -> None:
+        """At what waits on the sources of all flows."""
+        settings = self._running.settings
+        by_name = {each.name: each for each in settings.flows}
+        statuses = [each for each in self._running.statuses() if each.flow in by_name]
+        self._drop_gone({each.flow for each in statuses})
+        for status in statuses:
+            if stop.is_set():
+                return
+            flow = by_name[status.flow]
+            lost = {each.side for each in self._unreachable(flow) if not each.broker}
+            if ClusterSide.SOURCE in lost:
+                self._store(flow.name, {})  # what it said last is old; asking would only wait
+                continue
+            target_lost = ClusterSide.TARGET in lost
+            waiting = self._waiting(status, target_lost=target_lost)
+            found: SourceSnapshots = {}
+            if waiting:
+                found = self._ask(settings, flow, waiting)
+            else:
+                self._forget(flow.name)
+            self._store(flow.name, found)
+
+    def _store(self, flow: str, found: SourceSnapshots) -> None:
+        with self._lock:
+            self._looks[flow] = found
+            self._looked_s[flow] = self._clock.now_s()
+
+    def _drop_gone(self, there: Set[str]) -> None:
+        """Of flows that are no more nothing is told."""
+        with self._lock:
+            self._looks = {name: looks for name, looks in self._looks.items() if name in there}
+            self._looked_s = {name: at for name, at in self._looked_s.items() if name in there}
+        self._troubled &= there
+        for name in self._sources.keys() - there:
+            self._forget(name)
+
+    def _waiting(
+        self, status: FlowStatus, *, target_lost: bool
+    ) -> dict[TopicPartition, PartitionStatus]:
+        """What lags, is paused or stopped, or has not moved for a while; what of the flow is
+        elsewhere is looked at there."""
+        wall_ms, found = self._clock.wall_ms(), {}
+        for each in status.partitions:
+            state = topic_rows.find_partition_state(
+                each, paused=status.holds.pauses(each.partition.topic)
+            )
+            age_s = each.lag_s(wall_ms)
+            late = age_s is not None and age_s >= LAG_THRESHOLD_S
+            known = state == status_document.COPYING_STATE and age_s is not None
+            paused = state == topic_rows.PAUSED_STATE
+            if (
+                late
+                or paused
+                or each.stopped
+                or (not known and (target_lost or self._stays(status.flow, each, wall_ms)))
+            ):
+                found[each.partition] = each
+        return found
+
+    def _stays(self, flow: str, each: PartitionStatus, wall_ms: int) -> bool:
+        """At a start everything waits, and soon moves."""
+        since_ms = self._history.since_ms(flow, each.partition)
+        return since_ms is not None and wall_ms - since_ms >= UNMOVED_THRESHOLD_MS
+
+    def _ask(
+        self,
+        settings: Mm2Settings,
+        flow: Flow,
+        waiting: Mapping[TopicPartition, PartitionStatus],
+    ) -> SourceSnapshots:
+        try:
+            found = self._source(settings, flow).look(waiting)
+        except ConnectError as error:
+            if flow.name not in self._troubled:
+                self._troubled.add(flow.name)
+                _log.warning(
+                    "%s: how long %s keeps what is not copied yet cannot be told: %s; it is tried "
+                    "again",
+                    *(flow.name, flow.source, error),
+                )
+            return {}
+        self._troubled.discard(flow.name)
+        return found
+
+    def _source(self, settings: Mm2Settings, flow: Flow) -> SourceRetentionReader:
+        known = self._sources.get(flow.name)
+        if known is not None and known[0] is settings:
+            return known[1]
+        self._forget(flow.name)
+        made = self._open(settings, flow)
+        self._sources[flow.name] = (settings, made)
+        return made
+
+    def _forget(self, flow: str) -> None:
+        known = self._sources.pop(flow, None)
+        if known is not None:
+            known[1].close()

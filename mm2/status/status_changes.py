@@ -1,0 +1,143 @@
+"""One log line for each change between two status snapshots of the running flows.
+
+Tasks and copies log their own events. This module logs what only the whole picture shows:
+states of flows, missing Spark slots, topics that cannot be copied with the present
+configuration, partitions that are replicated again after a halt.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from connect_runtime.base import plurals
+from connect_runtime.base.ids import TopicPartition
+from mm2 import operator_commands
+from mm2.connectors import status_registry
+from mm2.connectors.status_registry import FlowState, FlowStatus
+from mm2.status import topic_rows
+from mm2.status.topic_rows import FlowRow, FlowsOverview
+
+SLOT_SHORTAGE_GRACE_S = 3.0
+"""A shorter shortage is how every start looks from outside."""
+
+_FlowPartition = tuple[str, TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class StatusLogLine:
+    """`level` is one of `logging`'s; `fields` are what it is about, by names of `log_context`."""
+
+    level: int
+    text: str
+    fields: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class StatusChangeLog:
+    """A fold over snapshots. Invariant: saying the same again says nothing."""
+
+    _states: dict[str, str] = field(default_factory=dict)
+    _short_since_s: dict[str, float] = field(default_factory=dict)
+    _missing: dict[str, int] = field(default_factory=dict)
+    _empty: set[str] = field(default_factory=set)
+    _unfenced: set[str] = field(default_factory=set)
+    _refused: set[tuple[str, str, str]] = field(default_factory=set)
+    _standing: frozenset[_FlowPartition] = frozenset()
+
+    def observe(
+        self, seen: FlowsOverview, statuses: Iterable[FlowStatus], now_s: float
+    ) -> list[StatusLogLine]:
+        """`seen` was made of `statuses`."""
+        lines: list[StatusLogLine] = []
+        for row in seen.flows:
+            found = (*self._flow(row), *self._slots(row, now_s))
+            lines.extend(replace(each, fields={"flow": row.flow}) for each in found)
+        lines.extend(self._standstills(seen))
+        lines.extend(self._moving_again(seen, statuses))
+        return lines
+
+    def _flow(self, row: FlowRow) -> Iterable[StatusLogLine]:
+        before, now = self._states.get(row.flow), _describe_state(row)
+        self._states[row.flow] = now
+        if now != before:
+            yield _make_state_line(row)
+        running = row.state is FlowState.RUNNING
+        if running and row.empty and row.flow not in self._empty:
+            self._empty.add(row.flow)
+            yield StatusLogLine(logging.WARNING, f"{row.flow}: {topic_rows.NO_MATCHING_TOPIC}")
+        if row.fencing and row.flow not in self._unfenced:
+            self._unfenced.add(row.flow)
+            yield StatusLogLine(
+                logging.WARNING,
+                f"{row.flow}: its principal is not authorized for its transactional ids, so zombie "
+                f"writers cannot be fenced: {plurals.format_count(row.unfenced, 'partition')} "
+                "replicated at least once. The remedy grants the right and restarts the tasks, "
+                "which then replicate exactly once. "
+                f"{operator_commands.format_remedy(row.fencing)}",
+            )
+
+    def _slots(self, row: FlowRow, now_s: float) -> Iterable[StatusLogLine]:
+        told = self._missing.get(row.flow, 0)
+        if not row.slots_missing:
+            self._short_since_s.pop(row.flow, None)
+            self._missing[row.flow] = 0
+            if told:
+                yield StatusLogLine(logging.INFO, f"{row.flow}: every task has its Spark slot")
+            return
+        since_s = self._short_since_s.setdefault(row.flow, now_s)
+        if row.slots_missing != told and now_s - since_s >= SLOT_SHORTAGE_GRACE_S:
+            self._missing[row.flow] = row.slots_missing
+            yield StatusLogLine(
+                logging.WARNING,
+                f"{row.flow}: needs {plurals.format_count(row.slots_missing, 'more Spark slot')}; "
+                "until then its waiting tasks copy nothing. "
+                "Give the cluster more cores or lower tasks.max",
+            )
+
+    def _standstills(self, seen: FlowsOverview) -> Iterable[StatusLogLine]:
+        for each in seen.standstills:
+            key = (each.flow, each.partition.topic, each.reason)
+            if not each.has_copy and key not in self._refused:
+                self._refused.add(key)
+                yield StatusLogLine(
+                    logging.ERROR, each.told, _make_log_fields(each.flow, each.partition)
+                )
+
+    def _moving_again(
+        self, seen: FlowsOverview, statuses: Iterable[FlowStatus]
+    ) -> Iterable[StatusLogLine]:
+        """What is only on its way, as its task starts again, may stand still as before."""
+        standing = frozenset((each.flow, each.partition) for each in seen.standstills)
+        gone = self._standing - standing
+        phases = {
+            (status.flow, each.partition): each.phase
+            for status in (statuses if gone else ())
+            for each in status.partitions
+            if (status.flow, each.partition) in gone
+        }
+        for flow, partition in sorted(phases):
+            if phases[flow, partition] in status_registry.COPYING_PHASES:
+                del phases[flow, partition]
+                text = f"{flow}: {partition} is no longer halted"
+                yield StatusLogLine(logging.INFO, text, _make_log_fields(flow, partition))
+        self._standing = standing | phases.keys()
+
+
+def _describe_state(row: FlowRow) -> str:
+    """As `mm2 status` names it."""
+    paused = row.paused and row.state is FlowState.RUNNING
+    return "PAUSED" if paused else row.state.value
+
+
+def _make_state_line(row: FlowRow) -> StatusLogLine:
+    reason = f": {row.reason}" if row.reason else ""
+    failed = row.state is FlowState.FAILED
+    return StatusLogLine(
+        logging.ERROR if failed else logging.INFO, f"{row.flow} is {_describe_state(row)}{reason}"
+    )
+
+
+def _make_log_fields(flow: str, partition: TopicPartition) -> Mapping[str, object]:
+    return {"flow": flow, "topic": partition.topic, "partition": partition.partition}

@@ -1,0 +1,335 @@
+"""The status of a flow as both of its clusters show it, for flows that no process runs here.
+
+The offset map on the target tells how far each partition is copied; the topics of the flow's
+Connect group tell which workers run it. Only the process that copies a partition knows why it
+is halted, but problems of its logs are visible here, too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from connect_runtime.base import plurals
+from connect_runtime.base.errors import ConnectError, RetriableError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.base.timing import Clock, Deadline
+from connect_runtime.storage.cluster_config_state import ClusterConfigState, TargetState
+from connect_runtime.storage.config_records import ConfigRecordKind
+from connect_runtime.storage.status_records import RunState, StatusSubject
+from mm2.clusters import connect_group, mirror_state
+from mm2.clusters.connect_group import ConnectGroupSnapshot
+from mm2.clusters.flow_pair import FlowPair, FlowSide
+from mm2.clusters.mirror_state import MirrorState
+from mm2.clusters.pair_snapshot import MirroredPartition
+from mm2.config import flow_plan, operator_overrides
+from mm2.config.flow_plan import FlowPlan
+from mm2.config.mm2_settings import Mm2Settings
+from mm2.config.operator_overrides import OperatorOverrides, OverrideKind
+from mm2.reachability import ClusterSide, UnreachableCluster
+from mm2.status import flow_state, retention_risk, status_document, status_from_process, topic_rows
+from mm2.status.retention_risk import (
+    RetentionRisk,
+    RetentionRiskEstimator,
+    RetentionSample,
+    RiskKind,
+    TopicRetention,
+)
+from mm2.status.status_document import (
+    FlowProblem,
+    FlowReport,
+    PartitionReport,
+    ReportedFlowState,
+    TaskReport,
+)
+from mm2.topics.flow_config import Flow
+
+_ReportState = ReportedFlowState
+_ConnectStatus = RunState
+_GROUP_HAS_NO_MEMBERS = "no process, on whichever machine, is in its group {group}"
+_NEVER_STARTED = "it was never started: {topic} tells of no connector"
+
+TopicRetentions = Mapping[str, TopicRetention | None]
+
+
+def collect_report(
+    settings: Mm2Settings,
+    flow: Flow,
+    plan: FlowPlan,
+    *,
+    clock: Clock,
+    timeout_s: float,
+    lost: Mapping[ClusterSide, str] = MappingProxyType({}),
+) -> FlowReport:
+    """Whatever the clusters answer: what keeps them from it is told in the report. `lost`: why a
+    cluster is not asked at all."""
+    if lost.get(ClusterSide.TARGET):
+        return _report_unanswered(flow, lost, at_ms=clock.wall_ms())
+    end = Deadline.after(timeout_s, now_s=clock.now_s())
+    with FlowPair(settings, flow, purpose="status", clock=clock) as both:
+        try:
+            group = connect_group.read_connect_group(
+                both.target, plan.worker_props, clock=clock, timeout_s=end.left_s(clock.now_s())
+            )
+            found = mirror_state.collect_mirror_state(
+                both,
+                clock=clock,
+                timeout_s=end.left_s(clock.now_s()),
+                lost=lost.get(ClusterSide.SOURCE, ""),
+            )
+        except RetriableError as error:
+            silent = {**lost, ClusterSide.TARGET: str(error)}
+            return _report_unanswered(flow, silent, at_ms=clock.wall_ms())
+        except ConnectError as error:
+            return FlowReport(
+                flow=flow.name,
+                seen_by=(status_document.REPORTED_BY_CLUSTERS,),
+                at_ms=clock.wall_ms(),
+                state=_ReportState.UNKNOWN,
+                reason=str(error),
+            )
+        retentions = _read_retentions(both.source, found, timeout_s=end.left_s(clock.now_s()))
+    return make_report(flow, plan, group, found=found, retentions=retentions, at_ms=clock.wall_ms())
+
+
+def _report_unanswered(flow: Flow, lost: Mapping[ClusterSide, str], *, at_ms: int) -> FlowReport:
+    """Of a flow whose target does not answer, and perhaps its source neither."""
+    aliases = {ClusterSide.SOURCE: flow.source, ClusterSide.TARGET: flow.target}
+    found = tuple(
+        _make_unreachable(side, alias, lost[side])
+        for side, alias in aliases.items()
+        if lost.get(side)
+    )
+    return FlowReport(
+        flow=flow.name,
+        seen_by=(status_document.REPORTED_BY_CLUSTERS,),
+        at_ms=at_ms,
+        state=_ReportState.UNKNOWN,
+        reason="; ".join(each.describe() for each in found),
+        unreachable=found,
+    )
+
+
+def make_report(
+    flow: Flow,
+    plan: FlowPlan,
+    group: ConnectGroupSnapshot,
+    *,
+    found: MirrorState,
+    retentions: TopicRetentions,
+    at_ms: int,
+) -> FlowReport:
+    """Of what was seen, at `at_ms`."""
+    state, reason = _find_state(plan, group)
+    holds = _read_overrides(group.config)
+    partitions = tuple(
+        _report_partition(each, holds, at_ms=at_ms, retention=retentions.get(each.partition.topic))
+        for each in found.mirrored
+    )
+    tasks = tuple(_report_tasks(group))
+    return FlowReport(
+        flow=flow.name,
+        seen_by=(status_document.REPORTED_BY_CLUSTERS,),
+        at_ms=at_ms,
+        state=state,
+        reason=reason,
+        since_ms=_find_state_start_ms(group, state),
+        nodes=tuple(sorted({each.node for each in tasks} - {""})),
+        tasks=tasks,
+        partitions=partitions,
+        troubles=tuple(_list_problems(group)),
+        warnings=tuple(_list_warnings(plan, group, found, holds=holds, partitions=partitions)),
+        unreachable=(_make_unreachable(ClusterSide.SOURCE, flow.source, found.silent),)
+        if found.silent
+        else (),
+    )
+
+
+def _make_unreachable(side: ClusterSide, alias: str, reason: str) -> UnreachableCluster:
+    """Since when it does not answer, who has just asked it cannot know."""
+    return UnreachableCluster(side=side, cluster=alias, reason=reason)
+
+
+def _read_retentions(source: FlowSide, found: MirrorState, *, timeout_s: float) -> TopicRetentions:
+    lagging = {each.partition.topic for each in found.mirrored if each.lag_records}
+    if not lagging:
+        return {}
+    try:
+        settings = source.admin.topic_configs(lagging, timeout_s).done
+    except ConnectError:
+        return {}
+    return {name: status_from_process.parse_topic_retention(settings.get(name)) for name in lagging}
+
+
+# The group
+
+
+def _find_state(plan: FlowPlan, group: ConnectGroupSnapshot) -> tuple[_ReportState, str]:
+    config = group.config
+    if not config.contains(flow_plan.SOURCE_CONNECTOR):
+        topic = plan.worker_props["config.storage.topic"]
+        return _ReportState.NOT_RUNNING, _NEVER_STARTED.format(topic=topic)
+    target = config.target_state(flow_plan.SOURCE_CONNECTOR)
+    if target is TargetState.STOPPED:
+        key = ConfigRecordKind.TARGET_STATE.value + flow_plan.SOURCE_CONNECTOR
+        at_ms = group.changed_ms.get(key, -1)
+        return _ReportState.STOPPED, flow_state.describe_stop(plan.resume, at_ms)
+    if group.hosts is not None and not group.hosts:
+        return _ReportState.NOT_RUNNING, _GROUP_HAS_NO_MEMBERS.format(
+            group=plan.worker_props["group.id"]
+        )
+    if target is TargetState.PAUSED:
+        return _ReportState.PAUSED, flow_state.describe_pause(plan.resume)
+    status = group.statuses.connector(flow_plan.SOURCE_CONNECTOR)
+    if status is None or status.state not in (_ConnectStatus.RUNNING, _ConnectStatus.FAILED):
+        word = "of no state yet" if status is None else status.state.value
+        return _ReportState.PLANNING, f"its connector is {word}"
+    if status.state is _ConnectStatus.FAILED:
+        return _ReportState.FAILED, flow_state.extract_error_message(status.trace)
+    failed = (each for each in _report_tasks(group) if each.state == status_document.TASK_FAILED)
+    return _ReportState.RUNNING, next((f"task {each.number}: {each.reason}" for each in failed), "")
+
+
+def _find_state_start_ms(group: ConnectGroupSnapshot, state: _ReportState) -> int | None:
+    """Of a process that is gone nobody wrote down when it went."""
+    asked = (_ReportState.PAUSED, _ReportState.STOPPED)
+    told = (_ReportState.RUNNING, _ReportState.FAILED, _ReportState.PLANNING)
+    if state in asked:
+        key = ConfigRecordKind.TARGET_STATE.value + flow_plan.SOURCE_CONNECTOR
+    elif state in told:
+        key = connect_group.build_status_key(flow_plan.SOURCE_CONNECTOR)
+    else:
+        return None
+    found = group.changed_ms.get(key, -1)
+    return found if found >= 0 else None
+
+
+def _report_tasks(group: ConnectGroupSnapshot) -> Iterator[TaskReport]:
+    """Where nobody is in the group, what tasks once said counts for nothing."""
+    runs = group.hosts is None or bool(group.hosts)
+    for task in group.config.tasks(flow_plan.SOURCE_CONNECTOR):
+        status = group.statuses.task(task)
+        if status is None or not runs:
+            yield TaskReport(number=task.task, state="")
+            continue
+        yield TaskReport(
+            number=task.task,
+            state=status.state.value,
+            node=status.worker_id,
+            reason=flow_state.extract_error_message(status.trace),
+        )
+
+
+def _list_problems(group: ConnectGroupSnapshot) -> Iterator[FlowProblem]:
+    """What failed last, of connectors and tasks, also of a process that is gone."""
+    config = group.config
+    subjects: list[StatusSubject] = list(config.connectors())
+    subjects += [task for name in config.connectors() for task in config.tasks(name)]
+    found = []
+    for each in subjects:
+        status = group.statuses.get(each)
+        if status is not None and status.state is _ConnectStatus.FAILED:
+            at_ms = group.changed_ms.get(connect_group.build_status_key(each), -1)
+            found.append((at_ms, f"{each}: {flow_state.extract_error_message(status.trace)}"))
+    for at_ms, text in sorted(found, reverse=True):
+        yield FlowProblem(text=text, at_ms=at_ms if at_ms >= 0 else None)
+
+
+def _read_overrides(config: ClusterConfigState) -> OperatorOverrides:
+    """What an operator wishes, as far as it is written down in plain words."""
+    stored = config.config(flow_plan.SOURCE_CONNECTOR) or {}
+    how = flow_state.find_override(config, flow_plan.SOURCE_CONNECTOR)
+    at_rest = how is OverrideKind.PAUSED
+    try:
+        texts = {key: value for key, value in stored.items() if value is not None}
+        found = operator_overrides.parse_overrides(texts, is_paused=at_rest)
+    except ConnectError:
+        found = OperatorOverrides(paused=at_rest)
+    stopped = how is OverrideKind.STOPPED
+    return dataclasses.replace(
+        found, stopped=stopped, beside=flow_state.find_connector_overrides(config)
+    )
+
+
+# Partitions
+
+
+def _report_partition(
+    each: MirroredPartition,
+    holds: OperatorOverrides,
+    *,
+    at_ms: int,
+    retention: TopicRetention | None,
+) -> PartitionReport:
+    where: TopicPartition = each.partition
+    outlook = _estimate_risk(each, at_ms=at_ms, retention=retention)
+    return PartitionReport(
+        topic=where.topic,
+        partition=where.partition,
+        mirror=each.mirror.topic,
+        state=topic_rows.PAUSED_STATE
+        if holds.pauses(where.topic)
+        else status_document.UNREPORTED_STATE,
+        reason=_describe_problem(each, outlook),
+        copied_to=each.copied_to,
+        start=None if each.here is None else each.here.start,
+        end=None if each.here is None else each.here.end,
+        waiting_since_ms=each.waiting_since_ms,
+        outlook=outlook,
+    )
+
+
+def _estimate_risk(
+    each: MirroredPartition, *, at_ms: int, retention: TopicRetention | None
+) -> RetentionRisk:
+    """One look knows no speeds: what it says rests on settings alone."""
+    if each.here is None:
+        return status_document.UNKNOWN_RISK
+    fold = RetentionRiskEstimator()
+    fold.look(
+        RetentionSample(
+            at_ms=at_ms,
+            start=each.here.start,
+            end=each.here.end,
+            copied_to=each.here.start if each.copied_to is None else each.copied_to,
+            waiting_since_ms=each.waiting_since_ms,
+        )
+    )
+    return fold.outlook(retention)
+
+
+def _describe_problem(each: MirroredPartition, outlook: RetentionRisk) -> str:
+    if each.stopped:
+        return each.stopped
+    if each.here is not None and each.copied_to is not None and each.copied_to > each.here.end:
+        return (
+            f"it was copied up to offset {each.copied_to}, and the source's log ends at "
+            f"{each.here.end}: it was cut short, or its topic deleted and made again"
+        )
+    if each.copied_to is not None and each.there is None:
+        return f"its mirror {each.mirror} was deleted"
+    return retention_risk.describe_loss(outlook) if outlook.kind is RiskKind.GONE else ""
+
+
+def _list_warnings(
+    plan: FlowPlan,
+    group: ConnectGroupSnapshot,
+    found: MirrorState,
+    *,
+    holds: OperatorOverrides,
+    partitions: tuple[PartitionReport, ...],
+) -> Iterator[str]:
+    if group.hosts is None:
+        yield "whether anybody is in its group may not be asked (DESCRIBE on the group)"
+    if not partitions and not found.silent:
+        yield topic_rows.NO_MATCHING_TOPIC
+    yield from flow_state.describe_overrides(holds, resume=plan.resume)
+    if found.losses:
+        told = plurals.format_count(found.losses, "receipt", "say")
+        yield f"{told} that records were lost; mm2 receipts lists them"
+    wrong = [each for each in partitions if each.reason]
+    for each in wrong[:3]:
+        yield f"{each.topic}-{each.partition}: {each.reason}"
+    if len(wrong) > 3:
+        yield f"… and {plurals.format_count(len(wrong) - 3, 'more partition')}; mm2 lag lists them"

@@ -1,0 +1,143 @@
+"""Collects the status of flows: asks the processes that run the file here, then the clusters.
+
+The clusters are asked only about flows of which the processes do not know all partitions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mm2 import exit_codes
+from mm2.reachability import ClusterSide, UnreachableCluster
+from mm2.status import process_socket, status_document
+from mm2.status.process_socket import ProcessSocketError, StatusRequest
+from mm2.status.status_document import FlowReport, PartitionReport, ReportedFlowState, TaskReport
+from mm2.topics.flow_config import Flow
+
+_UNKNOWN = ReportedFlowState.UNKNOWN
+ReportFromClusters = Callable[[Flow], FlowReport]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusQueryResult:
+    """`notes` say why a process that runs here was not asked, or gave no answer. `within_s`: the
+    file's `health.replicating.within.seconds`."""
+
+    flows: tuple[FlowReport, ...]
+    notes: tuple[str, ...] = ()
+    within_s: float
+
+
+def collect_status(
+    file: pathlib.Path,
+    wanted: Sequence[Flow],
+    *,
+    clusters: ReportFromClusters,
+    processes: bool = True,
+    where: pathlib.Path,
+    timeout_s: float,
+    within_s: float,
+) -> StatusQueryResult:
+    """Of the `wanted` flows of `file`, in their order; `processes` False: only the clusters are
+    asked."""
+    told: list[FlowReport] = []
+    notes: list[str] = []
+    if processes:
+        told, notes = _query_processes(file, where=where, timeout_s=timeout_s)
+    found = []
+    for flow in wanted:
+        mine = [each for each in told if each.flow == flow.name]
+        if mine and is_complete(mine):
+            found.append(merge_reports(mine))
+        else:
+            found.append(merge_reports([*mine, clusters(flow)]))
+    return StatusQueryResult(flows=tuple(found), notes=tuple(notes), within_s=within_s)
+
+
+def _query_processes(
+    file: pathlib.Path, *, where: pathlib.Path, timeout_s: float
+) -> tuple[list[FlowReport], list[str]]:
+    try:
+        answers = process_socket.query_processes(
+            file, StatusRequest(), where=where, timeout_s=timeout_s
+        )
+    except ProcessSocketError as error:
+        return [], [str(error).partition(":")[0]]
+    found: list[FlowReport] = []
+    notes: list[str] = []
+    for process, answer in answers.items():
+        if answer.code != exit_codes.DONE:
+            notes.append(f"process {process}: {'; '.join(answer.lines)}")
+            continue
+        try:
+            if answer.detail["version"] != status_document.STATUS_JSON_VERSION:
+                raise ValueError(f"version {answer.detail['version']}")  # noqa: TRY301 - one way out
+            found += [status_document.parse_report(each) for each in answer.detail["flows"]]
+        except (KeyError, TypeError, ValueError) as error:
+            notes.append(f"process {process} is of another release: {error}")
+    return found, notes
+
+
+def is_complete(reports: Sequence[FlowReport]) -> bool:
+    """Do these processes know all partitions of their flow, or as much as there is to know while
+    its target does not answer?"""
+    if any(each.lost_cluster(ClusterSide.TARGET) for each in reports):
+        return True
+    known = {(each.topic, each.partition) for one in reports for each in one.partitions}
+    if not known and all(each.state is not ReportedFlowState.RUNNING for each in reports):
+        return False  # a flow that is stopped, or has not started, hands out no partitions
+    return any(len(each.partitions) + each.elsewhere <= len(known) for each in reports)
+
+
+def merge_reports(reports: Sequence[FlowReport]) -> FlowReport:
+    """Of one flow, seen by several: who runs it knows best, and then who comes first."""
+    first = next((each for each in reports if each.state is ReportedFlowState.RUNNING), reports[0])
+    if len(reports) == 1:
+        return first
+    partitions: dict[tuple[str, int], PartitionReport] = {}
+    tasks: dict[int, TaskReport] = {}
+    for one in reports:
+        for each in one.partitions:
+            partitions.setdefault((each.topic, each.partition), each)
+        for task in one.tasks:
+            known = tasks.get(task.number)
+            if known is None or known.restarts is None:
+                tasks[task.number] = task
+    troubles = sorted(
+        (each for one in reports for each in one.troubles),
+        key=lambda each: -(each.at_ms or 0),
+    )
+    return dataclasses.replace(
+        first,
+        seen_by=tuple(dict.fromkeys(each for one in reports for each in one.seen_by)),
+        nodes=tuple(sorted({each for one in reports for each in one.nodes})),
+        tasks=tuple(tasks[number] for number in sorted(tasks)),
+        partitions=tuple(partitions[place] for place in sorted(partitions)),
+        elsewhere=max(0, first.elsewhere - len(partitions) + len(first.partitions)),
+        unseen=next((each.reason for each in reports if each.state is _UNKNOWN), ""),
+        troubles=tuple(dict.fromkeys(troubles)),
+        warnings=tuple(dict.fromkeys(each for one in reports for each in one.warnings)),
+        unreachable=_merge_unreachable(reports),
+        crossed=max(
+            (one.crossed for one in reports if one.crossed is not None),
+            key=lambda each: each.at_ms,
+            default=None,
+        ),
+    )
+
+
+def _merge_unreachable(
+    reports: Sequence[FlowReport],
+) -> tuple[UnreachableCluster, ...]:
+    """Each cluster and broker once, as whoever misses it longest says it."""
+    found = sorted(
+        (each for one in reports for each in one.unreachable),
+        key=lambda each: float("inf") if each.since_ms is None else each.since_ms,
+    )
+    first: dict[tuple[object, ...], UnreachableCluster] = {}
+    for each in found:
+        first.setdefault((each.side, each.cluster, each.broker), each)
+    return tuple(first.values())

@@ -1,0 +1,368 @@
+"""A row per topic and a row per flow of the running process, with lag and copy rates.
+
+Made from immutable status snapshots. The live table, the log and the metrics all use these
+rows. Rates are means over a sliding window.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from connect_runtime.base.ids import TopicPartition
+from mm2 import text_format
+from mm2.connectors import status_registry
+from mm2.connectors.status_registry import FlowState, FlowStatus, PartitionStatus, TaskState
+
+RATE_WINDOW_S = 5.0
+"""Rates are means over about this long: less jumps, more hides."""
+
+TopicKey = tuple[str, str]
+"""Flow and source topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyRate:
+    """Per second; of records, and of bytes as they are in the logs (compressed)."""
+
+    records_s: float
+    bytes_s: float
+
+
+ZERO_RATE = CopyRate(0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _RateSample:
+    at_s: float
+    totals: Mapping[TopicKey, tuple[int, int]]
+
+
+@dataclass(slots=True)
+class CopyRates:
+    """Invariant: samples are in order of time, and all but the newest two lie within the window."""
+
+    _samples: deque[_RateSample] = field(default_factory=deque)
+
+    def observe(self, statuses: Sequence[FlowStatus], now_s: float) -> None:
+        if self._samples and now_s <= self._samples[-1].at_s:
+            return
+        totals: dict[TopicKey, tuple[int, int]] = {}
+        for status in statuses:
+            for each in status.partitions:
+                key = (status.flow, each.partition.topic)
+                records, size = totals.get(key, (0, 0))
+                totals[key] = (records + each.records, size + each.bytes)
+        self._samples.append(_RateSample(now_s, totals))
+        while len(self._samples) > 2 and now_s - self._samples[0].at_s > RATE_WINDOW_S:
+            self._samples.popleft()
+
+    def of(self, flow: str, topic: str) -> CopyRate:
+        """Zero until there are two samples."""
+        if len(self._samples) < 2:
+            return ZERO_RATE
+        first, last = self._samples[0], self._samples[-1]
+        passed_s = last.at_s - first.at_s
+        records, size = last.totals.get((flow, topic), (0, 0))
+        records_before, size_before = first.totals.get((flow, topic), (0, 0))
+        return CopyRate(
+            max(0, records - records_before) / passed_s, max(0, size - size_before) / passed_s
+        )
+
+    def check_invariants(self) -> None:
+        times = [sample.at_s for sample in self._samples]
+        assert times == sorted(set(times)), times
+        assert all(times[-1] - each <= RATE_WINDOW_S for each in times[1:-1]), times
+
+
+NO_MATCHING_TOPIC = "no topic of the source matches; see topics and topics.exclude of the flow"
+NOTHING_TO_COPY = f"it has nothing to copy: {NO_MATCHING_TOPIC}"
+
+PAUSED_STATE = "paused"
+_ALL_REACHABLE: Mapping[str, str] = {}
+_WORST_STATE_FIRST = ("fenced", "stopped", "waiting", "taking", PAUSED_STATE, "closed", "copying")
+_TASK_STATE_REASONS = {
+    TaskState.STARTING.value: "its copy starts",
+    TaskState.WAITING_FOR_SLOT.value: "its copy waits for a Spark slot",
+    TaskState.RESTARTING.value: "its copy is started again",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagTotal:
+    """`records` and `seconds` over those partitions where they are known, None where none is.
+
+    Sum and maximum; `complete` says whether all are known, else they are lower bounds.
+    """
+
+    records: int | None
+    seconds: float | None
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRow:
+    """One topic of one flow. `state` is its worst partition's phase, `in_state` how many have it.
+
+    `transactional` partitions are copied in transactions; `opened` counts those whose batches are
+    opened, by why; the others pass through; `unfenced` are copied at least once. `records` and
+    `bytes` were copied since the start. `throttle`: bytes per second at most, 0 for no limit of its
+    own.
+    """
+
+    flow: str
+    topic: str
+    partitions: int
+    records: int
+    bytes: int
+    rate: CopyRate
+    lag: LagTotal
+    transactional: int
+    opened: Mapping[str, int]
+    unfenced: int
+    state: str
+    in_state: int
+    reason: str
+    throttle: int = 0
+
+    @property
+    def badness(self) -> tuple[int, int, float, str, str]:
+        """Sorts the worst first: what stands still, what does not move yet, what lags most."""
+        return (
+            _WORST_STATE_FIRST.index(self.state),
+            -(self.lag.records or 0).bit_length(),
+            -self.rate.bytes_s,
+            self.flow,
+            self.topic,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowRow:
+    """One flow. `tasks` counts its tasks by state; `slots_missing` is 0 until Spark is up;
+    `unfenced` partitions are copied at least once, which `fencing` would change, a command.
+    `elsewhere` as in `FlowStatus`. `paused`, and `throttle` in bytes per second or 0,
+    are of the whole flow. `unreachable`: which of its clusters does not answer, "" while both do.
+    """
+
+    flow: str
+    state: FlowState
+    reason: str
+    tasks: dict[TaskState, int]
+    slots_missing: int
+    engine_ready: bool
+    topics: int
+    partitions: int
+    stopped: int
+    records: int
+    bytes: int
+    rate: CopyRate
+    lag: LagTotal
+    unfenced: int
+    fencing: str
+    elsewhere: int
+    paused: bool = False
+    throttle: int = 0
+    unreachable: str = ""
+
+    @property
+    def empty(self) -> bool:
+        """Has it nothing to copy, on any node?"""
+        return not self.partitions and not self.elsewhere
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HaltedPartition:
+    """A partition that does not move until somebody acts, or until it is tried again.
+
+    `has_copy`: its copy found that out, else it was given to none.
+    """
+
+    flow: str
+    partition: TopicPartition
+    has_copy: bool
+    cause: str
+    reason: str
+
+    @property
+    def told(self) -> str:
+        """A line that says which partition and why; most reasons name it themselves."""
+        name = str(self.partition)
+        named = re.search(rf"(?<![\w.-]){re.escape(name)}(?!\d)", self.reason) is not None
+        return f"{self.flow}: {'' if named else name + ': '}{self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowsOverview:
+    """Flows in order of the settings, topics and standstills by flow and name."""
+
+    flows: tuple[FlowRow, ...]
+    topics: tuple[TopicRow, ...]
+    standstills: tuple[HaltedPartition, ...]
+
+
+def make_overview(
+    statuses: Sequence[FlowStatus],
+    rates: CopyRates,
+    *,
+    wall_ms: int,
+    engine_ready: bool,
+    unreachable: Mapping[str, str] = _ALL_REACHABLE,
+) -> FlowsOverview:
+    """`wall_ms` is now; lags in seconds are ages. `unreachable` by flow, as in `FlowRow`."""
+    flow_rows: list[FlowRow] = []
+    topic_rows: list[TopicRow] = []
+    for status in statuses:
+        rows = [
+            _make_topic_row(status, name, partitions, rates=rates, wall_ms=wall_ms)
+            for name, partitions in _group_by_topic(status.partitions)
+        ]
+        topic_rows.extend(rows)
+        flow_rows.append(
+            _make_flow_row(
+                status,
+                rows,
+                engine_ready=engine_ready,
+                unreachable=unreachable.get(status.flow, ""),
+            )
+        )
+    return FlowsOverview(
+        flows=tuple(flow_rows),
+        topics=tuple(topic_rows),
+        standstills=list_halted_partitions(statuses),
+    )
+
+
+def list_halted_partitions(statuses: Iterable[FlowStatus]) -> tuple[HaltedPartition, ...]:
+    """Every partition that has stopped, flow by flow, in order."""
+    return tuple(
+        HaltedPartition(
+            flow=status.flow,
+            partition=each.partition,
+            has_copy=each.task >= 0,
+            cause=each.cause,
+            reason=each.reason,
+        )
+        for status in statuses
+        for each in sorted(status.partitions, key=_get_partition)
+        if each.stopped
+    )
+
+
+def describe_reason(reason: str) -> str:
+    """Reasons of partitions are sentences, but for those that are their task's state."""
+    return _TASK_STATE_REASONS.get(reason, reason)
+
+
+def describe_throttle(bytes_s: int) -> list[str]:
+    """`throttled to 5.0 MB/s`; nothing where there is no limit."""
+    return [f"throttled to {text_format.format_size(bytes_s)}/s"] if bytes_s else []
+
+
+def _get_partition(each: PartitionStatus) -> TopicPartition:
+    return each.partition
+
+
+def _group_by_topic(
+    partitions: Iterable[PartitionStatus],
+) -> list[tuple[str, list[PartitionStatus]]]:
+    found: dict[str, list[PartitionStatus]] = {}
+    for each in partitions:
+        found.setdefault(each.partition.topic, []).append(each)
+    return sorted(found.items())
+
+
+def _make_topic_row(
+    status: FlowStatus,
+    topic: str,
+    partitions: list[PartitionStatus],
+    *,
+    rates: CopyRates,
+    wall_ms: int,
+) -> TopicRow:
+    paused = status.holds.pauses(topic)
+    found = [(find_partition_state(each, paused=paused), each) for each in partitions]
+    states = Counter(state for state, _ in found)
+    state = min(states, key=_WORST_STATE_FIRST.index)
+    worst = min((each for its, each in found if its == state), key=_get_partition)
+    return TopicRow(
+        flow=status.flow,
+        topic=topic,
+        partitions=len(partitions),
+        records=sum(each.records for each in partitions),
+        bytes=sum(each.bytes for each in partitions),
+        rate=rates.of(status.flow, topic),
+        lag=_sum_lag(partitions, wall_ms=wall_ms, paused=paused),
+        transactional=sum(each.transactional for each in partitions),
+        opened=Counter(each.opened for each in partitions if each.opened),
+        unfenced=sum(not each.fenced for each in partitions),
+        state=state,
+        in_state=states[state],
+        reason="" if state == PAUSED_STATE else describe_reason(worst.reason),
+        throttle=status.holds.budgets.of_topic(topic) or 0,
+    )
+
+
+def find_partition_state(partition: PartitionStatus, *, paused: bool) -> str:
+    """What stands still does so whether it is paused or not."""
+    if paused and not partition.stopped:
+        return PAUSED_STATE
+    return "copying" if partition.phase in status_registry.COPYING_PHASES else partition.phase
+
+
+def _sum_lag(partitions: list[PartitionStatus], *, wall_ms: int, paused: bool) -> LagTotal:
+    records: list[int] = []
+    seconds: list[float] = []
+    for each in partitions:
+        behind, age_s = each.lag_records, each.lag_s(wall_ms)
+        # That nothing was missing when it last moved says nothing about now.
+        stale = paused or each.phase not in status_registry.COPYING_PHASES
+        if behind is not None and not (stale and behind == 0):
+            records.append(behind)
+        if age_s is not None and not (stale and age_s == 0):
+            seconds.append(age_s)
+    return LagTotal(
+        records=sum(records) if records else None,
+        seconds=max(seconds, default=None),
+        complete=len(records) == len(partitions) == len(seconds),
+    )
+
+
+def _make_flow_row(
+    status: FlowStatus,
+    rows: list[TopicRow],
+    *,
+    engine_ready: bool,
+    unreachable: str,
+) -> FlowRow:
+    known_records = [each.lag.records for each in rows if each.lag.records is not None]
+    known_seconds = [each.lag.seconds for each in rows if each.lag.seconds is not None]
+    return FlowRow(
+        flow=status.flow,
+        state=status.state,
+        reason=status.reason,
+        tasks=dict(Counter(task.state for task in status.tasks)),
+        slots_missing=status.slots_missing if engine_ready else 0,
+        engine_ready=engine_ready,
+        topics=len(rows),
+        partitions=len(status.partitions),
+        stopped=sum(each.stopped for each in status.partitions),
+        records=sum(each.records for each in rows),
+        bytes=sum(each.bytes for each in rows),
+        rate=CopyRate(
+            sum(each.rate.records_s for each in rows), sum(each.rate.bytes_s for each in rows)
+        ),
+        lag=LagTotal(
+            records=sum(known_records) if known_records else None,
+            seconds=max(known_seconds, default=None),
+            complete=all(each.lag.complete for each in rows),
+        ),
+        unfenced=sum(each.unfenced for each in rows),
+        fencing=status.fencing,
+        elsewhere=status.elsewhere,
+        paused=status.holds.paused,
+        throttle=status.holds.budgets.flow,
+        unreachable=unreachable,
+    )

@@ -1,0 +1,201 @@
+"""Reads a `WorkerSnapshot` of one flow from its Connect worker and the status registry.
+
+Snapshots are taken several times a second, so each stored configuration is parsed only once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+from connect_runtime.app.multi_worker import FleetMember
+from connect_runtime.base.errors import ConnectError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.storage.cluster_config_state import ClusterConfigState, RawConfig
+from connect_runtime.storage.status_records import RunStatus
+from mm2.config import flow_plan, operator_overrides
+from mm2.config.flow_plan import FlowPlan
+from mm2.config.operator_overrides import OperatorOverrides, OverrideKind
+from mm2.connectors.status_registry import ConnectorSnapshot, RegistrySnapshot, TaskSnapshot
+from mm2.status import flow_state
+from mm2.status.flow_state import FlowWorkerState, GroupStatus, WorkerSnapshot
+from mm2.topics import assignment
+
+_NO_TASK_SNAPSHOTS: Mapping[int, TaskSnapshot] = {}
+
+
+ConfigPredicate = Callable[[Mapping[str, str], FlowPlan], bool]
+
+
+class _CachedPredicate:
+    """Questions about somebody's configuration and a plan, asked again only of others."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, tuple[Mapping[str, str], FlowPlan, bool]] = {}
+
+    def ask(
+        self,
+        question: ConfigPredicate,
+        props: Mapping[str, str],
+        plan: FlowPlan,
+        *,
+        of: object,
+    ) -> bool:
+        known = self._known.get(of)
+        if known is None or known[0] is not props or known[1] is not plan:
+            known = self._known[of] = (props, plan, question(props, plan))
+        return known[2]
+
+
+class WorkerSnapshotReader:
+    """Reads a configuration once, since it is looked at several times a second."""
+
+    def __init__(self) -> None:
+        self._config: ClusterConfigState | None = None
+        self._configured: Mapping[int, frozenset[TopicPartition]] = {}
+        self._changed_at = -1
+        self._as_planned = False
+        self._taken_up = False
+        self._holds = operator_overrides.NO_OVERRIDES
+        self._plan: FlowPlan | None = None
+        self._asked = _CachedPredicate()
+
+    def see(
+        self,
+        member: FleetMember | None,
+        snapshot: RegistrySnapshot,
+        *,
+        life: FlowWorkerState,
+        reason: str,
+        given_up: str,
+        refused: str,
+        plan: FlowPlan,
+        unreachable: str = "",
+    ) -> WorkerSnapshot:
+        """The flow as this node sees it; `member` is its worker here, None before it has begun."""
+        shown = snapshot.connectors.get(plan.name)
+        tasks_shown = snapshot.tasks.get(plan.name, _NO_TASK_SNAPSHOTS)
+        if member is None:
+            return WorkerSnapshot(
+                flow=plan.name,
+                life=life,
+                reason=reason,
+                given_up=given_up,
+                unreachable=unreachable,
+                shown=shown,
+                tasks_shown=tasks_shown,
+            )
+        herder = member.herder
+        config, statuses = herder.config(), herder.statuses()
+        mine, configured = set(member.assigned.items), self._read(config, plan)
+        return WorkerSnapshot(
+            flow=plan.name,
+            life=life,
+            reason=reason,
+            met=herder.ready(),
+            given_up=given_up,
+            unreachable=unreachable,
+            stopped_ms=config.target_state_ms(flow_plan.SOURCE_CONNECTOR),
+            resume=plan.resume,
+            refused=refused,
+            connector=_make_group_status(
+                statuses.connector(flow_plan.SOURCE_CONNECTOR),
+                here=flow_plan.SOURCE_CONNECTOR in mine,
+            ),
+            tasks={
+                task.task: _make_group_status(statuses.task(task), here=task in mine)
+                for task in config.tasks(flow_plan.SOURCE_CONNECTOR)
+            },
+            configured=configured,
+            current=(self._as_planned or not member.leads) and self._taken_up,
+            planned_anew=not member.leads or self._is_of(shown, plan),
+            taken_up=all(
+                self._asked.ask(_task_matches_plan, each.props, plan, of=task)
+                for task, each in tasks_shown.items()
+            ),
+            handed_out=member.assigned_offset >= self._changed_at,
+            holds=self._holds,
+            shown=shown,
+            checkpoint_tasks=sum(
+                not isinstance(each, str) and each.connector == flow_plan.CHECKPOINT_CONNECTOR
+                for each in mine
+            ),
+            tasks_shown=tasks_shown,
+        )
+
+    def _read(
+        self, config: ClusterConfigState, plan: FlowPlan
+    ) -> Mapping[int, frozenset[TopicPartition]]:
+        """The partitions in the configuration of each task."""
+        if config is not self._config or plan is not self._plan:
+            self._holds, self._plan = _read_overrides(config, plan), plan
+            tasks = config.tasks(flow_plan.SOURCE_CONNECTOR)
+            found = {each.task: _parse_partitions(config.task_config(each)) for each in tasks}
+            if found != self._configured:
+                self._configured, self._changed_at = found, config.offset
+            stored = config.config(flow_plan.SOURCE_CONNECTOR)
+            self._as_planned = (
+                operator_overrides.strip_overrides(_config_texts(stored))
+                == plan.connectors[flow_plan.SOURCE_CONNECTOR]
+            )
+            self._taken_up = (
+                not tasks or config.applied_config(flow_plan.SOURCE_CONNECTOR) == stored
+            )
+            self._config = config  # last: several threads look
+        return self._configured
+
+    def _is_of(self, shown: ConnectorSnapshot | None, plan: FlowPlan) -> bool:
+        """Has the connector that is shown the configuration of this plan?"""
+        return shown is not None and self._asked.ask(
+            _matches_plan, shown.props, plan, of="connector"
+        )
+
+
+def _parse_partitions(config: RawConfig | None) -> frozenset[TopicPartition]:
+    try:
+        return frozenset(assignment.parse_partitions(_config_texts(config)))
+    except ConnectError:
+        return frozenset()
+
+
+def _read_overrides(config: ClusterConfigState, plan: FlowPlan) -> OperatorOverrides:
+    """As the group's configuration says: an operator's wishes, and the leader's file."""
+    stored, ours = (
+        _config_texts(config.config(flow_plan.SOURCE_CONNECTOR)),
+        plan.connectors[flow_plan.SOURCE_CONNECTOR],
+    )
+    known = {key: plan.source[key] for key in ours if stored.get(key) == ours[key]}
+    how = flow_state.find_override(config, flow_plan.SOURCE_CONNECTOR)
+    try:
+        found = operator_overrides.parse_overrides({**stored, **known}, is_paused=how is not None)
+    except ConnectError:  # another's file, with values that this node cannot fill in
+        found = OperatorOverrides(paused=how is not None)
+    stopped = how is OverrideKind.STOPPED
+    return dataclasses.replace(
+        found, stopped=stopped, beside=flow_state.find_connector_overrides(config)
+    )
+
+
+def _matches_plan(props: Mapping[str, str], plan: FlowPlan) -> bool:
+    """Of a connector: nothing but what operators have set is another's."""
+    return operator_overrides.strip_overrides(props) == plan.source
+
+
+def _task_matches_plan(props: Mapping[str, str], plan: FlowPlan) -> bool:
+    """Of a task: its configuration is its connector's, and more."""
+    return all(props.get(key) == value for key, value in plan.source.items())
+
+
+def _config_texts(config: RawConfig | None) -> dict[str, str]:
+    return {key: value for key, value in (config or {}).items() if value is not None}
+
+
+def _make_group_status(found: RunStatus | None, *, here: bool) -> GroupStatus:
+    if found is None:
+        return GroupStatus(here=here)
+    return GroupStatus(
+        state=found.state.value,
+        here=here,
+        reason=flow_state.extract_error_message(found.trace),
+        node=found.worker_id,
+    )

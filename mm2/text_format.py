@@ -1,0 +1,75 @@
+"""Formats numbers, sizes, durations and columns for people.
+
+Sizes and rates use decimal units. Columns are left-aligned, two spaces apart and never cut,
+as Kafka's own tools print them, so that `grep` and `awk` work on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from connect_runtime.base import terminal_escape
+
+UNKNOWN_NUMBER = "-"
+
+_SIZE_UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+_DURATION_UNITS = (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0))
+
+
+def format_count(number: float | None) -> str:
+    """`1,234,567`; small fractions keep a digit."""
+    if number is None:
+        return UNKNOWN_NUMBER
+    if 0 < number < 9.95 and number != int(number):
+        return f"{number:.1f}"
+    return f"{number:,.0f}"
+
+
+def format_megabytes(size: float | None) -> str:
+    """In units of 10^6 bytes, without the unit: for columns."""
+    if size is None:
+        return UNKNOWN_NUMBER
+    value = size / 1e6
+    if value >= 99.95:
+        return f"{value:,.0f}"
+    return f"{value:.1f}"
+
+
+def format_size(number: float) -> str:
+    """`1.2 GB`, decimal units."""
+    for unit, factor in _SIZE_UNITS:
+        if number >= factor * 0.9995:
+            return f"{number / factor:.1f} {unit}"
+    return f"{number:.0f} B"
+
+
+def format_rate(bytes_s: float) -> str:
+    """`1 MB/s`, `1.5 MB/s`, decimal units."""
+    for unit, factor in _SIZE_UNITS:
+        if bytes_s >= factor:
+            return f"{bytes_s / factor:g} {unit}/s"
+    return f"{bytes_s:g} B/s"
+
+
+def format_duration(seconds: float | None) -> str:
+    """`0.3 s`, `45 s`, `12.5 min`, `3.4 h`."""
+    if seconds is None:
+        return UNKNOWN_NUMBER
+    if seconds < 9.95:
+        return f"{seconds:.1f} s" if seconds >= 0.05 else "0 s"
+    if seconds < 119.5:
+        return f"{seconds:.0f} s"
+    for unit, factor in _DURATION_UNITS:
+        if seconds >= 2 * factor or unit == "min":
+            return f"{seconds / factor:.1f} {unit}"
+    raise AssertionError(seconds)
+
+
+def format_columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The names first. Nothing is cut: lines are for `grep` and `awk`, too."""
+    rows = [[terminal_escape.escape(cell) for cell in row] for row in rows]
+    widths = [max(map(len, cells)) for cells in zip(names, *rows, strict=True)]
+    for row in (names, *rows):
+        yield "  ".join(
+            f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)
+        ).rstrip()

@@ -1,0 +1,255 @@
+"""Replication policies: how topics are named on the target, and what a name says about its origin.
+
+`DefaultReplicationPolicy` and `IdentityReplicationPolicy` behave like MirrorMaker 2's,
+including Java's `String.split`, so both products agree on every topic name that either has
+created.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+HEARTBEATS_TOPIC = "heartbeats"
+MAX_TOPIC_NAME_LENGTH = 249
+
+
+class ReplicationPolicy(Protocol):
+    """A mapping between topic names of two clusters (`ReplicationPolicy` of MirrorMaker 2)."""
+
+    @property
+    def renames_topics(self) -> bool:
+        """Does an ordinary topic get another name on the target?"""
+        ...
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        """Name on the target of `topic` of the cluster `source_alias`."""
+        ...
+
+    def topic_source(self, topic: str) -> str | None:
+        """Alias of the cluster that `topic` was mirrored from; None: it was not mirrored."""
+        ...
+
+    def upstream_topic(self, topic: str) -> str | None:
+        """Name of `topic` one hop closer to its origin; None: it was not mirrored."""
+        ...
+
+    def offset_syncs_topic(self, alias: str) -> str:
+        """Name of the offset-syncs topic; `alias` is the cluster that the topic is not on."""
+        ...
+
+    def checkpoints_topic(self, source_alias: str) -> str:
+        """Name on the target of the checkpoints topic."""
+        ...
+
+    def is_checkpoints_topic(self, topic: str) -> bool: ...
+
+    def is_mm2_internal_topic(self, topic: str) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefaultReplicationPolicy:
+    """Remote topics are `<source alias><separator><topic>`.
+
+    `internal_separator` is the separator of internal topics: the same one, or "." when
+    `replication.policy.internal.topic.separator.enabled` is false (KIP-949).
+    """
+
+    separator: str = "."
+    internal_separator: str = "."
+
+    @property
+    def renames_topics(self) -> bool:
+        return True
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        return f"{source_alias}{self.separator}{topic}"
+
+    def topic_source(self, topic: str) -> str | None:
+        parts = _split_like_java(topic, self.separator)
+        return parts[0] if len(parts) >= 2 else None
+
+    def upstream_topic(self, topic: str) -> str | None:
+        source = self.topic_source(topic)
+        return None if source is None else topic[len(source) + len(self.separator) :]
+
+    def offset_syncs_topic(self, alias: str) -> str:
+        return f"mm2-offset-syncs{self.internal_separator}{alias}{self._internal_suffix}"
+
+    def checkpoints_topic(self, source_alias: str) -> str:
+        return f"{source_alias}{self._checkpoints_suffix}"
+
+    def is_checkpoints_topic(self, topic: str) -> bool:
+        return topic.endswith(self._checkpoints_suffix)
+
+    def is_mm2_internal_topic(self, topic: str) -> bool:
+        """Ours end in ".internal" whatever the separator is, as Connect's own do."""
+        ours = topic.startswith("mm2") and topic.endswith((self._internal_suffix, ".internal"))
+        return ours or self.is_checkpoints_topic(topic)
+
+    @property
+    def _internal_suffix(self) -> str:
+        return f"{self.internal_separator}internal"
+
+    @property
+    def _checkpoints_suffix(self) -> str:
+        return f"{self.internal_separator}checkpoints{self._internal_suffix}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdentityReplicationPolicy:
+    """Topics keep their names; only what ends in "heartbeats" is renamed as by `defaults`.
+
+    Every ordinary topic therefore seems to come from `source_alias`, and a cycle of ordinary
+    topics cannot be seen in their names. `source_alias` None: no topic has a known source.
+    """
+
+    source_alias: str | None
+    defaults: DefaultReplicationPolicy = DefaultReplicationPolicy()
+
+    @property
+    def renames_topics(self) -> bool:
+        return False
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        if _has_heartbeats_name(topic):
+            return self.defaults.format_remote_topic(source_alias, topic)
+        return topic
+
+    def topic_source(self, topic: str) -> str | None:
+        if _has_heartbeats_name(topic):
+            return self.defaults.topic_source(topic)
+        return self.source_alias
+
+    def upstream_topic(self, topic: str) -> str | None:
+        if _has_heartbeats_name(topic):
+            return self.defaults.upstream_topic(topic)
+        return topic
+
+    def offset_syncs_topic(self, alias: str) -> str:
+        return self.defaults.offset_syncs_topic(alias)
+
+    def checkpoints_topic(self, source_alias: str) -> str:
+        return self.defaults.checkpoints_topic(source_alias)
+
+    def is_checkpoints_topic(self, topic: str) -> bool:
+        return self.defaults.is_checkpoints_topic(topic)
+
+    def is_mm2_internal_topic(self, topic: str) -> bool:
+        return self.defaults.is_mm2_internal_topic(topic)
+
+
+@dataclass(frozen=True, slots=True)
+class CustomReplicationPolicy:
+    """A policy of the user's; `class_name` is its class, by which two are told apart."""
+
+    class_name: str
+    made: ReplicationPolicy = field(repr=False, compare=False)
+
+    @property
+    def renames_topics(self) -> bool:
+        return bool(self.made.renames_topics)
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        return self.made.format_remote_topic(source_alias, topic)
+
+    def topic_source(self, topic: str) -> str | None:
+        return self.made.topic_source(topic)
+
+    def upstream_topic(self, topic: str) -> str | None:
+        return self.made.upstream_topic(topic)
+
+    def offset_syncs_topic(self, alias: str) -> str:
+        return self.made.offset_syncs_topic(alias)
+
+    def checkpoints_topic(self, source_alias: str) -> str:
+        return self.made.checkpoints_topic(source_alias)
+
+    def is_checkpoints_topic(self, topic: str) -> bool:
+        return bool(self.made.is_checkpoints_topic(topic))
+
+    def is_mm2_internal_topic(self, topic: str) -> bool:
+        return bool(self.made.is_mm2_internal_topic(topic))
+
+
+def offset_map_topic(source_alias: str) -> str:
+    """On the target: eras, ids and the offset map of the flow from `source_alias`.
+
+    Like Connect's own topics, this and `incidents_topic` ignore custom separators.
+    """
+    return f"mm2-offset-map.{source_alias}.internal"
+
+
+def incidents_topic(source_alias: str) -> str:
+    """On the target: records of what was lost, skipped or repaired."""
+    return f"mm2-receipts.{source_alias}.internal"
+
+
+def topic_on_target(
+    policy: ReplicationPolicy, topic: str, *, source_alias: str, target_alias: str
+) -> str:
+    """The topic on the target that holds what the source's `topic` holds.
+
+    A topic that came from the target goes by its name there, one hop back; Java strips all hops,
+    which is another topic where there were several.
+    """
+    if policy.topic_source(topic) == target_alias:
+        upstream = policy.upstream_topic(topic)
+        assert upstream is not None, topic
+        return upstream
+    return policy.format_remote_topic(source_alias, topic)
+
+
+def topic_on_source(
+    policy: ReplicationPolicy, topic: str, *, source_alias: str, target_alias: str
+) -> str:
+    """The way back of `topic_on_target`, which is the same way seen from the other side."""
+    return topic_on_target(policy, topic, source_alias=target_alias, target_alias=source_alias)
+
+
+def original_topic(policy: ReplicationPolicy, topic: str) -> str:
+    """Name of `topic` on the cluster where it was born: every hop stripped."""
+    while True:
+        upstream = policy.upstream_topic(topic)
+        if upstream is None or upstream == topic:
+            return topic
+        topic = upstream
+
+
+def is_heartbeats_topic(policy: ReplicationPolicy, topic: str) -> bool:
+    """Is this `heartbeats`, here or mirrored over any number of hops?"""
+    return original_topic(policy, topic) == HEARTBEATS_TOPIC
+
+
+def is_internal_topic(policy: ReplicationPolicy, topic: str) -> bool:
+    """Does `topic` belong to Kafka or MirrorMaker itself (never mirrored)?
+
+    As in Kafka 4.3: names that only end in "internal" are ordinary ones.
+    """
+    return policy.is_mm2_internal_topic(topic) or topic.startswith(("__", "."))
+
+
+def is_cycle(policy: ReplicationPolicy, topic: str, *, target_alias: str) -> bool:
+    """Has `topic` passed through the target already (so that mirroring it would go in circles)?"""
+    while True:
+        source = policy.topic_source(topic)
+        if source is None:
+            return False
+        if source == target_alias:
+            return True
+        upstream = policy.upstream_topic(topic)
+        if upstream is None or upstream == topic:
+            return False
+        topic = upstream
+
+
+def _has_heartbeats_name(topic: str) -> bool:
+    return topic.endswith(HEARTBEATS_TOPIC)
+
+
+def _split_like_java(text: str, separator: str) -> list[str]:
+    """Java's split by a literal: trailing empty parts are dropped, "" parts every character."""
+    parts = text.split(separator) if separator else list(text)
+    while parts and parts[-1] == "":
+        parts.pop()
+    return parts

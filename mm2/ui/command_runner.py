@@ -1,0 +1,320 @@
+"""Runs mm2 commands for the status page: `mm2 receipts` and the dry run of `mm2 failover`.
+
+Each runs as a child process, so what it reads and how long that takes does not affect the
+copies, and it can be ended at any time. One command runs at a time. A result is kept until
+somebody who looks needs a newer one; the JSON output is cut down to what the page shows.
+Children end with this process and after a timeout; their temporary files are removed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import os
+import pathlib
+import shlex
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from connect_runtime.base.errors import RetriableError
+from connect_runtime.base.timing import Clock
+from connect_runtime.system import clock, processes
+from connect_runtime.system.processes import ProcessStartError
+from connect_runtime.system.threads import ThreadPool, ThreadPoolFull
+from mm2 import exit_codes
+from mm2.failover.plan_findings import PlanSeverity, PlanVerdict
+from mm2.formats.incident_records import IncidentKind
+from mm2.topics.flow_config import Flow
+from mm2.ui.json_documents import Badge
+
+LISTED_INCIDENTS_MAX = 100
+OPERATOR_ACTION_KIND = IncidentKind.OPERATOR_ACTION.value
+LISTED_FINDINGS_MAX = 30
+
+JsonObject = dict[str, Any]
+
+_VERDICT_BADGES = {
+    "go": (PlanVerdict.GO, Badge.GOOD),
+    "go-at-a-cost": (PlanVerdict.GO_AT_A_COST, Badge.WAIT),
+    "no-go": (PlanVerdict.NO_GO, Badge.BAD),
+}
+_WEIGHT_BADGES = {
+    PlanSeverity.FORBIDS.value: Badge.BAD,
+    PlanSeverity.COSTS.value: Badge.WAIT,
+    PlanSeverity.NOTE.value: Badge.OFF,
+}
+_WORST_WEIGHT_FIRST = [each.value for each in PlanSeverity]
+
+
+class UnsupportedOutputVersionError(ValueError):
+    """Another release than ours has answered."""
+
+
+def parse_incidents(told: Mapping[str, Any]) -> JsonObject:
+    """Newest first; what operators did is apart, for it says nothing of losses or duplicates.
+    Raises `UnsupportedOutputVersionError`, `KeyError` and `TypeError` for what is none."""
+    _check_output_version(told)
+    found = sorted(told["receipts"], key=lambda each: -each["at_ms"])
+    stated = [each for each in found if each["kind"] != OPERATOR_ACTION_KIND]
+    actions = [each for each in found if each["kind"] == OPERATOR_ACTION_KIND]
+    return {
+        "receipt_count": len(stated),
+        "kinds": dict(sorted(Counter(each["kind"] for each in stated).items())),
+        "receipts": [_make_incident(each) for each in stated[:LISTED_INCIDENTS_MAX]],
+        "actions": [_make_incident(each) for each in actions[:LISTED_INCIDENTS_MAX]],
+    }
+
+
+def _make_incident(each: Mapping[str, Any]) -> JsonObject:
+    names = ("id", "at_ms", "topic", "partition", "kind", "source", "target", "detail")
+    return {name: each[name] for name in names}
+
+
+def parse_failover_plan(told: Mapping[str, Any]) -> JsonObject:
+    """The gravest findings first. Raises as `parse_incidents`."""
+    _check_output_version(told)
+    verdict, tone = _VERDICT_BADGES[told["verdict"]]
+    findings = sorted(told["findings"], key=lambda each: _WORST_WEIGHT_FIRST.index(each["weight"]))
+    return {
+        "verdict": verdict.value,
+        "tone": tone.value,
+        "plan_ms": told["at_ms"],
+        "silent": told["silent"],
+        "lag_records": told["lag_records"],
+        "lag_ms": told["lag_ms"],
+        "newest_ms": told["newest_ms"],
+        "group_count": len(told["groups"]),
+        "read_again": told["read_again"],
+        "unmoved_groups": [each["group"] for each in told["unmoved_groups"]],
+        "findings": [
+            {
+                "weight": each["weight"],
+                "tone": _WEIGHT_BADGES[each["weight"]].value,
+                "code": each["code"],
+                "text": each["text"],
+            }
+            for each in findings[:LISTED_FINDINGS_MAX]
+        ],
+        "findings_hidden": max(0, len(findings) - LISTED_FINDINGS_MAX),
+    }
+
+
+def _check_output_version(told: Mapping[str, Any]) -> None:
+    if told["version"] != 1:
+        raise UnsupportedOutputVersionError(f"the answer is of version {told['version']}, not 1")
+
+
+INCIDENTS_INTERVAL_S = 60.0
+PLAN_INTERVAL_S = 30.0
+"""So long after a try the same is not asked again, however many want it."""
+INCIDENTS_TIMEOUT_S, PLAN_TIMEOUT_S = 30.0, 90.0
+"""So long a command may take before it is ended."""
+QUEUED_COMMANDS_MAX = 16
+_RUNNER_STOP_TIMEOUT_S = 0.5
+_PLAN_READ_TIMEOUT_S = "60"
+
+_log = logging.getLogger(__name__)
+
+ParseOutput = Callable[[Mapping[str, Any]], JsonObject]
+
+
+class CommandFailedError(RetriableError):
+    """A command gave no answer; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageCommand:
+    """`words` are the command without `mm2`; `read` cuts its answer down."""
+
+    words: tuple[str, ...]
+    timeout_s: float
+    every_s: float
+    read: ParseOutput
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandResult:
+    """What is known of a question. `found` is of `at_ms`, None before; `error` says why the last
+    try has found nothing, "" where it has. `took_s` of the last try, which ended at `tried_s`."""
+
+    found: JsonObject | None = None
+    at_ms: int | None = None
+    took_s: float | None = None
+    error: str = ""
+    running: bool = False
+    tried_s: float = float("-inf")
+
+
+RunCommand = Callable[[Sequence[str], float, Callable[[], bool]], bytes]
+"""Runs `mm2` with these words, for so many seconds at most or until nobody waits for it any more,
+and returns what it printed. Raises `CommandFailedError`."""
+
+
+def make_incidents_command(flow: Flow, file: str) -> PageCommand:
+    """As `mm2 receipts` lists them."""
+    return PageCommand(
+        words=("receipts", file, "--flow", flow.name, "--json"),
+        timeout_s=INCIDENTS_TIMEOUT_S,
+        every_s=INCIDENTS_INTERVAL_S,
+        read=parse_incidents,
+    )
+
+
+def make_plan_command(flow: Flow, file: str) -> PageCommand:
+    """The dry run of `mm2 failover`."""
+    ends = ("--from", flow.source, "--to", flow.target)
+    return PageCommand(
+        words=("failover", *ends, "--config", file, "--look", _PLAN_READ_TIMEOUT_S, "--json"),
+        timeout_s=PLAN_TIMEOUT_S,
+        every_s=PLAN_INTERVAL_S,
+        read=parse_failover_plan,
+    )
+
+
+class CommandRunner:
+    """Any thread may ask; nobody waits. Bounded by the flows that the file has had."""
+
+    def __init__(self, run: RunCommand, *, clock: Clock) -> None:
+        self._run = run
+        self._clock = clock
+        self._pool = ThreadPool(
+            "status page questions", threads_max=1, waiting_max=QUEUED_COMMANDS_MAX
+        )
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._answers: dict[tuple[str, ...], CommandResult] = {}
+
+    def known(self, question: PageCommand) -> CommandResult:
+        """Without asking."""
+        with self._lock:
+            return self._answers.get(question.words, CommandResult())
+
+    def ask(self, question: PageCommand) -> CommandResult:
+        """What is known; it is asked again, for who comes later, unless that was done just now."""
+        with self._lock:
+            known = self._answers.get(question.words, CommandResult())
+            due = self._clock.now_s() - known.tried_s >= question.every_s
+            if known.running or not due:
+                return known
+            known = dataclasses.replace(known, running=True)
+            self._answers[question.words] = known
+        try:
+            self._pool.submit(lambda: self._find(question))
+        except ThreadPoolFull as error:
+            refused = dataclasses.replace(known, running=False, error=str(error))
+            return self._note(question, dataclasses.replace(refused, tried_s=self._clock.now_s()))
+        return known
+
+    def stop(self) -> None:
+        """Ask nobody any more, and end what runs."""
+        self._stopping.set()
+        self._pool.stop(_RUNNER_STOP_TIMEOUT_S)
+
+    def _find(self, question: PageCommand) -> None:
+        """However the try ends, that is noted."""
+        began_s = self._clock.now_s()
+        before = self.known(question)
+        error, found = "it broke off", before.found
+        try:
+            error, found = self._try(question, before.found)
+        finally:
+            now_s = self._clock.now_s()
+            self._note(
+                question,
+                CommandResult(
+                    found=found,
+                    at_ms=before.at_ms if error else self._clock.wall_ms(),
+                    took_s=now_s - began_s,
+                    error=error,
+                    tried_s=now_s,
+                ),
+            )
+
+    def _try(
+        self, question: PageCommand, before: JsonObject | None
+    ) -> tuple[str, JsonObject | None]:
+        """Why nothing was found, "" where it was, and what is known then."""
+        try:
+            printed = self._run(question.words, question.timeout_s, self._stopping.is_set)
+            return "", question.read(json.loads(printed))
+        except CommandFailedError as raised:
+            return str(raised), before
+        except Exception as raised:  # noqa: BLE001 - who looks at the page is told
+            return f"mm2 {shlex.join(question.words)}: no usable answer: {raised!r}", before
+
+    def _note(self, question: PageCommand, answer: CommandResult) -> CommandResult:
+        if answer.error:
+            _log.debug("for the status page: %s", answer.error)
+        with self._lock:
+            self._answers[question.words] = answer
+        return answer
+
+
+def result_to_json(answer: CommandResult) -> JsonObject:
+    """`found` beside when, and whether it is being asked again."""
+    return {
+        "found": answer.found,
+        "found_ms": answer.at_ms,
+        "took_s": None if answer.took_s is None else round(answer.took_s, 1),
+        "error": answer.error,
+        "running": answer.running,
+    }
+
+
+_CHILD_POLL_INTERVAL_S = 0.05
+_CLI_MODULE = "mm2.cli.main"
+_OUTPUT_BYTES_MAX = 64 * 1024 * 1024
+_ERROR_CHARS_MAX = 500
+_ANSWER_EXIT_CODES = (exit_codes.DONE, exit_codes.FAILED)
+"""A plan that says no-go is an answer, too."""
+
+
+def run_command(words: Sequence[str], timeout_s: float, gone: Callable[[], bool]) -> bytes:
+    """As `RunCommand`."""
+    line = shlex.join(["mm2", *words])
+    try:
+        with tempfile.TemporaryDirectory(prefix="mm2-page-", ignore_cleanup_errors=True) as name:
+            return _run_child(words, pathlib.Path(name), line=line, timeout_s=timeout_s, gone=gone)
+    except (OSError, ProcessStartError) as error:
+        raise CommandFailedError(f"{line}: {error}") from error
+
+
+def _run_child(
+    words: Sequence[str],
+    folder: pathlib.Path,
+    *,
+    line: str,
+    timeout_s: float,
+    gone: Callable[[], bool],
+) -> bytes:
+    answer, complaints = folder / "answer", folder / "complaints"
+    with answer.open("wb") as output, complaints.open("wb") as errors:
+        child = processes.start_process(
+            [sys.executable, "-m", _CLI_MODULE, *words],
+            output=output,
+            complaints=errors,
+            env={**os.environ, "TMPDIR": str(folder)},
+        )
+        clock.wait_until(
+            lambda: child.poll() is not None or gone(),
+            timeout_s=timeout_s,
+            interval_s=_CHILD_POLL_INTERVAL_S,
+        )
+        status = child.poll()
+        if status is None:
+            child.kill()
+            why = "nobody waits for it" if gone() else f"no answer within {timeout_s:g} s"
+            raise CommandFailedError(f"{line} was ended: {why}")
+    size = answer.stat().st_size
+    if status in _ANSWER_EXIT_CODES and 0 < size <= _OUTPUT_BYTES_MAX:
+        return answer.read_bytes()
+    said = complaints.read_text(errors="replace").strip().rpartition("\n")[2]
+    raise CommandFailedError(
+        f"{line} ended with {status}: {said[:_ERROR_CHARS_MAX] or 'it said nothing'}"
+    )

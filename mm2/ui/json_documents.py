@@ -1,0 +1,544 @@
+"""The JSON documents of the status page: flows, topics, consumer groups, failover estimate.
+
+Made from what the process that runs the flows knows; no cluster is asked. Documents are bounded
+however many partitions there are: the worst come first, the others are counted.
+
+Each state gets a `Badge`, one of five. Only what is known to be healthy is `GOOD`; what is
+unknown is `UNKNOWN`, whatever it was before. A `FailoverEstimate` is no plan: this process knows
+nothing of consumer groups and of partitions that other nodes copy. `mm2 failover` makes the
+plan from both clusters.
+"""
+
+from __future__ import annotations
+
+import enum
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from connect_runtime.base import plurals
+from connect_runtime.base.ids import TopicPartition
+from mm2 import operator_commands, text_format
+from mm2.config import flow_plan
+from mm2.connectors.status_registry import CheckpointGroupsSnapshot, FlowStatus
+from mm2.formats.mm2_records import Checkpoint
+from mm2.status import replication_health, retention_risk, status_document, topic_rows
+from mm2.status.replication_health import FlowHealth, FlowHealthResult
+from mm2.status.status_document import (
+    FlowReport,
+    PartitionReport,
+    ReportedFlowState,
+    ReportedLag,
+    TaskReport,
+)
+from mm2.status.topic_rows import CopyRates
+from mm2.topics.flow_config import Flow
+from mm2.ui import timeline
+from mm2.ui.timeline import TimelinePoint
+
+
+class Badge(enum.Enum):
+    GOOD = "good"
+    WAIT = "wait"
+    """It is on its way, or held back by somebody; or well, with something to know."""
+    BAD = "bad"
+    """It does not move until somebody acts."""
+    OFF = "off"
+    """Somebody has stopped it; or it is no matter of this process."""
+    UNKNOWN = "unknown"
+
+
+_WORST_BADGE_FIRST = (Badge.BAD, Badge.UNKNOWN, Badge.WAIT, Badge.OFF, Badge.GOOD)
+_TASK_BADGES = {
+    "RUNNING": Badge.GOOD,
+    "FAILED": Badge.BAD,
+    "PAUSED": Badge.WAIT,
+    "STOPPED": Badge.OFF,
+    "STOPPING": Badge.WAIT,
+    "STARTING": Badge.WAIT,
+    "RESTARTING": Badge.WAIT,
+    "WAITING_FOR_SLOT": Badge.WAIT,
+    "UNASSIGNED": Badge.WAIT,
+}
+_PARTITION_BADGES = {
+    "waiting": Badge.WAIT,
+    "taking": Badge.WAIT,
+    topic_rows.PAUSED_STATE: Badge.WAIT,
+    "closed": Badge.OFF,
+}
+
+
+def find_worst_badge(tones: Sequence[Badge]) -> Badge:
+    """Of several that belong together; of none nothing is known."""
+    return min(tones, key=_WORST_BADGE_FIRST.index, default=Badge.UNKNOWN)
+
+
+def choose_partition_badge(each: PartitionReport, now_ms: int) -> Badge:
+    """One that copies is well only where its lag is known, and no record waits for long."""
+    if each.state in status_document.HALTED_STATES or each.outlook.is_short:
+        return Badge.BAD
+    if each.state == status_document.COPYING_STATE:
+        lag_ms = each.lag_ms(now_ms)
+        if each.lag_records is None or lag_ms is None:
+            return Badge.UNKNOWN
+        return Badge.GOOD if lag_ms < replication_health.LAG_NOTE_THRESHOLD_MS else Badge.WAIT
+    if each.state == status_document.UNREPORTED_STATE and each.reason:
+        return Badge.BAD
+    return _PARTITION_BADGES.get(each.state, Badge.UNKNOWN)
+
+
+def choose_task_badge(each: TaskReport) -> Badge:
+    return _TASK_BADGES.get(each.state, Badge.UNKNOWN)
+
+
+_HEALTH_BADGES = {
+    FlowHealth.HEALTHY: Badge.GOOD,
+    FlowHealth.PENDING: Badge.WAIT,
+    FlowHealth.UNKNOWN: Badge.UNKNOWN,
+    FlowHealth.UNHEALTHY: Badge.BAD,
+}
+
+
+def choose_flow_badge(report: FlowReport, verdict: FlowHealthResult) -> Badge:
+    """That of its verdict; a healthy flow with something to know, or to look at, waits."""
+    if verdict.health is FlowHealth.SUSPENDED:
+        return Badge.OFF if report.state is ReportedFlowState.STOPPED else Badge.WAIT
+    tone = _HEALTH_BADGES[verdict.health]
+    if tone is not Badge.GOOD:
+        return tone
+    if not report.partitions:
+        return Badge.OFF
+    notes = len(verdict.notes) - bool(report.elsewhere)
+    parts = [choose_partition_badge(each, report.at_ms) for each in report.partitions]
+    tasks = [choose_task_badge(each) for each in report.tasks]
+    return find_worst_badge([Badge.WAIT if notes else Badge.GOOD, *parts, *tasks])
+
+
+def describe_flow_state(report: FlowReport, verdict: FlowHealthResult) -> str:
+    """A flow's state for people: one that runs, and is not healthy, says so, and one of which other
+    nodes replicate all or a part."""
+    word = report.state.value.lower().replace("_", " ")
+    if report.state is not ReportedFlowState.RUNNING:
+        return word
+    if verdict.is_healthy:
+        if not report.elsewhere:
+            return word
+        return f"{word} here" if report.partitions else f"{word} elsewhere"
+    stopped = sum(each.state in status_document.HALTED_STATES for each in report.partitions)
+    return f"{word}, {stopped} halted" if stopped else f"{word}, {verdict.health.value}"
+
+
+class EstimateKind(enum.Enum):
+    """What is unknown decides before what costs."""
+
+    UNKNOWN = "cannot be told"
+    COSTS = "at a cost"
+    NOTHING_KNOWN = "nothing known against it"
+
+
+_ESTIMATE_BADGES = {
+    EstimateKind.UNKNOWN: Badge.UNKNOWN,
+    EstimateKind.COSTS: Badge.WAIT,
+    EstimateKind.NOTHING_KNOWN: Badge.GOOD,
+}
+_WORST_ESTIMATE_FIRST = (EstimateKind.UNKNOWN, EstimateKind.COSTS, EstimateKind.NOTHING_KNOWN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailoverEstimate:
+    """`findings` say why; `command` makes the plan."""
+
+    kind: EstimateKind
+    findings: tuple[str, ...]
+    command: str
+
+
+def estimate_failover(
+    report: FlowReport, flow: Flow, *, verdict: FlowHealthResult
+) -> FailoverEstimate:
+    """Of a flow as its process sees it; why it is not healthy comes first."""
+    found = [(EstimateKind.UNKNOWN, each) for each in verdict.reasons]
+    found += [each for each in _find_costs(report, flow) if each[1] not in verdict.reasons]
+    kinds = [kind for kind, _ in found]
+    return FailoverEstimate(
+        kind=min(kinds, key=_WORST_ESTIMATE_FIRST.index, default=EstimateKind.NOTHING_KNOWN),
+        findings=tuple(text for _, text in found),
+        command=shlex.join(["mm2", "failover", "--from", flow.source, "--to", flow.target]),
+    )
+
+
+def estimate_to_json(found: FailoverEstimate) -> dict[str, Any]:
+    return {
+        "verdict": found.kind.value,
+        "tone": _ESTIMATE_BADGES[found.kind].value,
+        "findings": list(found.findings),
+        "command": found.command,
+    }
+
+
+def _find_costs(report: FlowReport, flow: Flow) -> Iterator[tuple[EstimateKind, str]]:
+    source, target, parts = flow.source, flow.target, report.partitions
+    if report.state is not ReportedFlowState.RUNNING:
+        yield (
+            EstimateKind.UNKNOWN,
+            f"the flow is {report.state.value}: what comes to {source} is not seen",
+        )
+    standing = [each for each in parts if each.state in status_document.HALTED_STATES]
+    if standing:
+        yield (
+            EstimateKind.COSTS,
+            f"{plurals.format_count(len(standing), 'partition')} halted: what comes there does not "
+            f"reach {target}",
+        )
+    lost = status_document.find_soonest_loss(parts)
+    if lost is not None:
+        yield EstimateKind.COSTS, retention_risk.describe_loss(lost)
+    if report.elsewhere:
+        yield (
+            EstimateKind.UNKNOWN,
+            f"{plurals.format_count(report.elsewhere, 'partition', 'are')} copied by other "
+            "processes, "
+            "whose pages tell",
+        )
+    if not parts:
+        running = report.state is ReportedFlowState.RUNNING
+        empty = running and not report.elsewhere
+        yield (
+            EstimateKind.UNKNOWN,
+            topic_rows.NOTHING_TO_COPY if empty else "no partition is copied here",
+        )
+        return
+    lag = status_document.sum_lag(parts, report.at_ms)
+    if not lag.complete:
+        yield EstimateKind.UNKNOWN, "of some partitions nobody knows how far they are copied"
+    if lag.records:
+        age = "" if lag.ms is None else f", {text_format.format_duration(lag.ms / 1000)}"
+        missing = plurals.format_count(lag.records, "record")
+        yield EstimateKind.COSTS, f"up to {missing} of {source} are not on {target} yet{age}"
+
+
+DOCUMENT_VERSION = 1
+"""Of every document below `/ui/api/`."""
+LISTED_TOPICS_MAX = 100
+LISTED_HALTS_MAX = 20
+LISTED_PROBLEMS_MAX = 10
+NAMED_PARTITIONS_MAX = 5
+"""So many partitions that stand for one reason are named."""
+
+JsonObject = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeInfo:
+    """The process. `engine` is what copies, and whether it is up; `file` as it was named."""
+
+    release: str
+    pid: int
+    host: str
+    file: str
+    engine: str
+    engine_ready: bool
+    started_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowPageSnapshot:
+    """One flow at one moment: its part of the file, what it counts, how it stands. `topic_rows`
+    None: they are not known yet."""
+
+    flow: Flow
+    status: FlowStatus
+    report: FlowReport
+    verdict: FlowHealthResult
+    rates: CopyRates | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageSnapshot:
+    """All of them, in the file's order, as of `at_ms`."""
+
+    at_ms: int
+    node: NodeInfo
+    flows: tuple[FlowPageSnapshot, ...]
+
+    def find(self, flow: str) -> FlowPageSnapshot | None:
+        return next((each for each in self.flows if each.flow.name == flow), None)
+
+
+def make_overview_document(seen: PageSnapshot) -> JsonObject:
+    """All flows in short, and what somebody should look at."""
+    aliases = dict.fromkeys(
+        alias for each in seen.flows for alias in (each.flow.source, each.flow.target)
+    )
+    standing = [
+        {"flow": each.flow.name, **one} for each in seen.flows for one in _make_halts(each.report)
+    ]
+    return {
+        **make_document_head(seen),
+        "clusters": [{"alias": alias} for alias in aliases],
+        "flows": [_make_flow_summary(each) for each in seen.flows],
+        "standing": standing[:LISTED_HALTS_MAX],
+        "standing_hidden": max(0, len(standing) - LISTED_HALTS_MAX),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowDetail:
+    """One flow with all that is shown of it, whatever topics are looked for: made once a look.
+    `topics` are all of them, the gravest first."""
+
+    about: JsonObject
+    topics: Sequence[JsonObject]
+
+
+def make_flow_detail(
+    seen: PageSnapshot, one: FlowPageSnapshot, past: Sequence[TimelinePoint]
+) -> FlowDetail:
+    report, holds = one.report, one.status.holds
+    rows = [
+        _make_topic(one, name, parts)
+        for name, parts in status_document.group_by_topic(report.partitions).items()
+    ]
+    rows.sort(key=lambda row: (_BADGE_RANK[row["tone"]], -(row["lag_records"] or 0), row["topic"]))
+    about = {
+        **make_document_head(seen),
+        **_make_flow_summary(one),
+        "tasks": [_make_task(each) for each in report.tasks],
+        "standing": list(_make_halts(report))[:LISTED_HALTS_MAX],
+        "warnings": list(one.verdict.notes),
+        "troubles": [
+            {"text": each.text, "at_ms": each.at_ms, "resolved_ms": each.resolved_ms}
+            for each in status_document.list_past_problems(report)[:LISTED_PROBLEMS_MAX]
+        ],
+        "holds": {
+            "paused": holds.paused,
+            "paused_topics": sorted(holds.paused_topics)[:LISTED_TOPICS_MAX],
+            "throttle_bytes_s": holds.budgets.flow or None,
+        },
+        "estimate": estimate_to_json(estimate_failover(report, one.flow, verdict=one.verdict)),
+        "timeline": timeline.timeline_to_json(past),
+    }
+    return FlowDetail(about=about, topics=rows)
+
+
+def make_flow_document(found: FlowDetail, *, topic: str = "") -> JsonObject:
+    """Of its topics those whose name has `topic` in it."""
+    rows = [row for row in found.topics if topic in row["topic"]]
+    return {**found.about, "topics": rows[:LISTED_TOPICS_MAX], "topics_found": len(rows)}
+
+
+_BADGE_RANK = {
+    tone.value: rank
+    for rank, tone in enumerate(
+        (
+            Badge.BAD,
+            Badge.UNKNOWN,
+            Badge.WAIT,
+            Badge.OFF,
+            Badge.GOOD,
+        )
+    )
+}
+
+
+def make_document_head(seen: PageSnapshot) -> JsonObject:
+    """What every document begins with."""
+    node = seen.node
+    return {
+        "version": DOCUMENT_VERSION,
+        "at_ms": seen.at_ms,
+        "node": {
+            "release": node.release,
+            "pid": node.pid,
+            "host": node.host,
+            "file": node.file,
+            "engine": node.engine,
+            "engine_ready": node.engine_ready,
+            "started_ms": node.started_ms,
+        },
+    }
+
+
+def _make_flow_summary(one: FlowPageSnapshot) -> JsonObject:
+    report, parts = one.report, one.report.partitions
+    topics = {each.topic for each in parts}
+    soonest = status_document.find_soonest_loss(parts)
+    return {
+        "flow": one.flow.name,
+        "source": one.flow.source,
+        "target": one.flow.target,
+        "state": report.state.value,
+        "tone": choose_flow_badge(report, one.verdict).value,
+        "state_words": describe_flow_state(report, one.verdict),
+        "health": one.verdict.health.value,
+        "reasons": list(one.verdict.reasons),
+        "reason": report.reason,
+        "since_ms": report.since_ms,
+        "nodes": list(report.nodes),
+        "elsewhere": report.elsewhere,
+        "topic_count": len(topics),
+        "partition_count": len(parts),
+        "partition_states": dict(sorted(Counter(each.state for each in parts).items())),
+        "standing_count": sum(each.state in status_document.HALTED_STATES for each in parts),
+        "task_states": dict(sorted(Counter(each.state for each in report.tasks).items())),
+        "warning_count": len(one.verdict.notes),
+        "slots_missing": one.status.slots_missing,
+        "copied_records": sum(each.records for each in one.status.partitions),
+        "copied_bytes": sum(each.bytes for each in one.status.partitions),
+        "loss": "" if soonest is None else retention_risk.describe_loss(soonest),
+        **_make_lag(parts, report.at_ms),
+        **_make_rate(one, topics),
+    }
+
+
+def _make_lag(parts: Sequence[PartitionReport], at_ms: int) -> JsonObject:
+    """Of no partitions no lag is known, rather than none."""
+    return status_document.lag_to_json(
+        status_document.sum_lag(parts, at_ms)
+        if parts
+        else ReportedLag(records=None, ms=None, complete=False, dated=False)
+    )
+
+
+def _make_rate(one: FlowPageSnapshot, topics: set[str]) -> JsonObject:
+    found = None
+    if one.rates is not None:
+        found = [one.rates.of(one.flow.name, topic) for topic in topics]
+    return {
+        "records_s": None if found is None else round(sum(each.records_s for each in found), 1),
+        "bytes_s": None if found is None else round(sum(each.bytes_s for each in found), 1),
+    }
+
+
+def _make_topic(one: FlowPageSnapshot, name: str, parts: Sequence[PartitionReport]) -> JsonObject:
+    soonest = status_document.find_soonest_loss(parts)
+    states = Counter(each.state for each in parts)
+    return {
+        "topic": name,
+        "mirror": parts[0].mirror,
+        "tone": find_worst_badge(
+            [choose_partition_badge(each, one.report.at_ms) for each in parts]
+        ).value,
+        "partition_count": len(parts),
+        "states": dict(sorted(states.items())),
+        "reason": next(
+            (_split_remedy(each.reason)["reason"] for each in parts if _has_wait_reason(each)), ""
+        ),
+        "loss": "" if soonest is None else retention_risk.describe_loss(soonest),
+        "throttle_bytes_s": one.status.holds.budgets.of_topic(name),
+        **_make_lag(parts, one.report.at_ms),
+        **_make_rate(one, {name}),
+    }
+
+
+def _has_wait_reason(each: PartitionReport) -> bool:
+    """What stands still is told of on its own."""
+    return bool(each.reason) and each.state not in status_document.HALTED_STATES
+
+
+def _make_task(each: TaskReport) -> JsonObject:
+    return {
+        "number": each.number,
+        "state": each.state,
+        "tone": choose_task_badge(each).value,
+        "node": each.node,
+        "reason": each.reason,
+        "restarts": each.restarts,
+    }
+
+
+def _make_halts(report: FlowReport) -> Iterator[JsonObject]:
+    """Partitions that are stopped, together where they are for the same reason."""
+    for each in status_document.group_halts(report.partitions):
+        yield {
+            "topic": each.topic,
+            "state": each.state,
+            "partitions": list(each.partitions[:NAMED_PARTITIONS_MAX]),
+            "partition_count": len(each.partitions),
+            "since_ms": each.since_ms,
+            **_split_remedy(each.reason),
+        }
+
+
+def _split_remedy(reason: str) -> JsonObject:
+    """A reason without the way on that it ends with, and that as a command; "" where none is."""
+    text, _, _ = reason.partition(operator_commands.REMEDY_PREFIX)
+    return {
+        "reason": topic_rows.describe_reason(text.strip()).rstrip("."),
+        "command": operator_commands.extract_remedy(reason),
+    }
+
+
+LISTED_GROUPS_MAX = 50
+GROUP_PARTITIONS_MAX = 50
+"""Of one group."""
+
+
+def make_groups_document(
+    seen: PageSnapshot,
+    one: FlowPageSnapshot,
+    told: Sequence[CheckpointGroupsSnapshot],
+    *,
+    text: str,
+) -> dict[str, Any]:
+    """Of the groups whose name has `text` in it the first, by name."""
+    found = [each.find(text, LISTED_GROUPS_MAX) for each in told]
+    groups = {name: points for each in found for name, points in each.groups.items()}
+    mirrors = {TopicPartition(each.mirror, each.partition): each for each in one.report.partitions}
+    rounds = [each.round_ms for each in told]
+    known = [each for each in rounds if each is not None]
+    how = one.status.holds.beside.get(flow_plan.CHECKPOINT_CONNECTOR)
+    return {
+        **make_document_head(seen),
+        "flow": one.flow.name,
+        "tasks_here": len(told),
+        "held": None if how is None else how.value,
+        "round_ms": min(known) if known and len(known) == len(rounds) else None,
+        "group_count": sum(each.known for each in found),
+        "groups_found": sum(each.matching for each in found),
+        "groups": [
+            _make_group(name, groups[name], mirrors) for name in sorted(groups)[:LISTED_GROUPS_MAX]
+        ],
+    }
+
+
+def _make_group(
+    name: str,
+    points: Sequence[Checkpoint],
+    mirrors: Mapping[TopicPartition, PartitionReport],
+) -> dict[str, Any]:
+    shown = sorted(points, key=lambda each: each.partition)
+    unread = [_count_unread(each, mirrors.get(each.partition)) for each in shown]
+    counted = [each for each in unread if each is not None]
+    return {
+        "group": name,
+        "partition_count": len(shown),
+        "unread_records": sum(counted) if counted else None,
+        "unread_known": len(counted) == len(shown),
+        "partitions": [
+            _make_group_partition(each, mirrors.get(each.partition), left)
+            for each, left in zip(shown[:GROUP_PARTITIONS_MAX], unread, strict=False)
+        ],
+    }
+
+
+def _make_group_partition(
+    each: Checkpoint, copied: PartitionReport | None, unread: int | None
+) -> dict[str, Any]:
+    return {
+        "topic": None if copied is None else copied.topic,
+        "mirror": each.partition.topic,
+        "partition": each.partition.partition,
+        "source_offset": each.upstream,
+        "mirror_offset": each.downstream,
+        "unread_records": unread,
+    }
+
+
+def _count_unread(each: Checkpoint, copied: PartitionReport | None) -> int | None:
+    """By offsets of the source: an upper bound where its log has gaps."""
+    if copied is None or copied.end is None:
+        return None
+    return max(0, copied.end - each.upstream)

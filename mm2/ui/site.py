@@ -1,0 +1,254 @@
+"""The routes of the status page: the page, its static files, and JSON below `/ui/api/`.
+
+Everything is read only. The content security policy allows no external resource.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+import pathlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from importlib.resources import abc
+from typing import Any, Protocol, TypeVar
+
+from connect_runtime.base.errors import RetriableError
+from connect_runtime.rest.mounted_pages import PageRenderer, PageRequest, PageResponse
+from connect_runtime.rest.rest_settings import WorkerIdentity
+from mm2.connectors.status_registry import StatusRegistry
+from mm2.ui import command_runner, json_documents
+from mm2.ui.command_runner import CommandResult, PageCommand
+from mm2.ui.json_documents import FlowPageSnapshot, PageSnapshot
+from mm2.ui.timeline import TimelinePoint
+
+PAGE_PATH = "/ui"
+API_PATH = f"{PAGE_PATH}/api"
+SEARCH_CHARS_MAX = 249
+"""No longer text is looked for in names: so long a topic's may be."""
+SEARCHES_MAX = 16
+"""So many different names of groups are looked for in one look at all flows."""
+_STATIC_FILES = importlib.resources.files("mm2.ui") / "static"
+_HTML = "text/html; charset=utf-8"
+_CSS = "text/css; charset=utf-8"
+_JS = "text/javascript; charset=utf-8"
+_CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": _CONTENT_SECURITY_POLICY,
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+T = TypeVar("T")
+JsonObject = dict[str, Any]
+_FlowOnPage = FlowPageSnapshot
+_MakeFlowPage = Callable[[PageRequest, PageSnapshot, _FlowOnPage], PageResponse]
+
+
+class SnapshotSource(Protocol):
+    """What there is to see: `watch.Watch`."""
+
+    def seen(self) -> PageSnapshot: ...
+
+    def past(self, flow: str) -> Sequence[TimelinePoint]: ...
+
+
+class CommandResults(Protocol):
+    """Who asks the clusters: `CommandRunner`."""
+
+    def ask(self, question: PageCommand) -> CommandResult: ...
+
+    def known(self, question: PageCommand) -> CommandResult: ...
+
+
+class TooManySearchesError(RetriableError):
+    """More different names are looked for at once than people look for."""
+
+
+class _DocumentCache:
+    """What was made of one look, each once and one at a time, however many want it. Any thread may
+    ask."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._of: PageSnapshot | None = None
+        self._made: dict[tuple[str, ...], Any] = {}
+        self._texts = 0
+
+    def get(
+        self,
+        seen: PageSnapshot,
+        name: tuple[str, ...],
+        make: Callable[[], T],
+        *,
+        text: str = "",
+    ) -> T:
+        """`text`: what is looked for in it. Raises `TooManySearchesError`."""
+        with self._lock:
+            if self._of is not seen:
+                self._of, self._made, self._texts = seen, {}, 0
+            key = (*name, text)
+            if key not in self._made:
+                self._texts += bool(text)
+                if self._texts > SEARCHES_MAX:
+                    raise TooManySearchesError(
+                        f"over {SEARCHES_MAX} names are looked for; try again"
+                    )
+                self._made[key] = make()
+            found: T = self._made[key]
+            return found
+
+
+class StatusSite:
+    """`served` are its pages. Any thread may ask."""
+
+    def __init__(self, seen: SnapshotSource, on: StatusRegistry, asked: CommandResults) -> None:
+        self._seen = seen
+        self._board = on
+        self._asked = asked
+        self._made = _DocumentCache()
+
+    def served(self) -> dict[str, PageRenderer]:
+        """By path. None is of a cluster that is called `ui`: `/ui/<target>/connectors` is its."""
+        of_flows: Mapping[str, _MakeFlowPage] = {
+            "flow": self._flow,
+            "groups": self._groups,
+            "receipts": self._receipts,
+            "plan": self._plan,
+        }
+        return {
+            "/": redirect_to_page,
+            PAGE_PATH: _make_static_page(_STATIC_FILES / "index.html", _HTML),
+            f"{PAGE_PATH}/": _redirect_to_slash,
+            **_make_static_pages(),
+            f"{API_PATH}/overview": self._overview,
+            **{f"{API_PATH}/{name}": self._of_flow(make) for name, make in of_flows.items()},
+        }
+
+    def _overview(self, _: PageRequest) -> PageResponse:
+        seen = self._seen.seen()
+        return self._made.get(
+            seen,
+            ("overview",),
+            lambda: _make_json_page(json_documents.make_overview_document(seen)),
+        )
+
+    def _flow(self, asked: PageRequest, seen: PageSnapshot, one: _FlowOnPage) -> PageResponse:
+        """A text picks from what is made already."""
+        name, topic = one.flow.name, asked.query.get("topic", "")[:SEARCH_CHARS_MAX]
+        found = self._made.get(
+            seen,
+            ("detail", name),
+            lambda: json_documents.make_flow_detail(seen, one, self._seen.past(name)),
+        )
+        if topic:
+            return _make_json_page(json_documents.make_flow_document(found, topic=topic))
+        return self._made.get(
+            seen, ("flow", name), lambda: _make_json_page(json_documents.make_flow_document(found))
+        )
+
+    def _groups(self, asked: PageRequest, seen: PageSnapshot, one: _FlowOnPage) -> PageResponse:
+        """Groups are looked for where the tasks that follow them keep theirs."""
+        name, text = one.flow.name, asked.query.get("group", "")[:SEARCH_CHARS_MAX]
+
+        def make() -> PageResponse:
+            told = self._board.seen().groups.get(name, {})
+            return _make_json_page(
+                json_documents.make_groups_document(seen, one, [*told.values()], text=text)
+            )
+
+        try:
+            return self._made.get(seen, ("groups", name), make, text=text)
+        except TooManySearchesError as error:
+            busy = {**json_documents.make_document_head(seen), "error": str(error)}
+            return _make_json_page(busy, status=HTTPStatus.SERVICE_UNAVAILABLE)
+
+    def _receipts(self, asked: PageRequest, seen: PageSnapshot, one: _FlowOnPage) -> PageResponse:
+        return self._answer(
+            asked, seen, command_runner.make_incidents_command(one.flow, seen.node.file)
+        )
+
+    def _plan(self, asked: PageRequest, seen: PageSnapshot, one: _FlowOnPage) -> PageResponse:
+        return self._answer(asked, seen, command_runner.make_plan_command(one.flow, seen.node.file))
+
+    def _answer(
+        self, asked: PageRequest, seen: PageSnapshot, question: PageCommand
+    ) -> PageResponse:
+        """It costs the clusters something to be asked: that is done for who wants it, and surely
+        not for pages from elsewhere, which a browser of somebody who may come here is shown."""
+        wanted = asked.query.get("look") == "1"
+        if wanted and not asked.requested_with:
+            told = "with look=1 the header X-Requested-With is needed; any value will do"
+            return _make_json_page(
+                {**json_documents.make_document_head(seen), "error": told},
+                status=HTTPStatus.FORBIDDEN,
+            )
+        answer = self._asked.ask(question) if wanted else self._asked.known(question)
+        return _make_json_page(
+            {**json_documents.make_document_head(seen), **command_runner.result_to_json(answer)}
+        )
+
+    def _of_flow(self, make: _MakeFlowPage) -> PageRenderer:
+        """Of the flow that is named."""
+
+        def made(asked: PageRequest) -> PageResponse:
+            seen = self._seen.seen()
+            one = seen.find(asked.query.get("flow", ""))
+            return _make_flow_not_found(seen) if one is None else make(asked, seen, one)
+
+        return made
+
+
+def redirect_to_page(asked: PageRequest) -> PageResponse:
+    """Of `/`: who wants to read HTML is led on, and programs get Connect's own JSON. Which cluster
+    it is of is told below each flow's path."""
+    if "text/html" in asked.accept:
+        return PageResponse(
+            status=HTTPStatus.SEE_OTHER, body=b"", headers={**_HEADERS, "Location": PAGE_PATH}
+        )
+    told = WorkerIdentity()
+    return _make_json_page(
+        {"version": told.version, "commit": told.commit, "kafka_cluster_id": None}
+    )
+
+
+def _redirect_to_slash(_: PageRequest) -> PageResponse:
+    """Links of the page hold below `/ui` alone."""
+    headers = {**_HEADERS, "Location": PAGE_PATH}
+    return PageResponse(status=HTTPStatus.SEE_OTHER, body=b"", headers=headers)
+
+
+def _make_static_pages() -> dict[str, PageRenderer]:
+    """What the page loads: its style, and its script's modules."""
+    kinds = {".css": _CSS, ".js": _JS}
+    return {
+        f"{PAGE_PATH}/{each.name}": _make_static_page(each, kinds[suffix])
+        for each in _STATIC_FILES.iterdir()
+        if (suffix := pathlib.PurePath(each.name).suffix) in kinds
+    }
+
+
+def _make_static_page(file: abc.Traversable, content_type: str) -> PageRenderer:
+    page = PageResponse(body=file.read_bytes(), content_type=content_type, headers=_HEADERS)
+    return lambda _: page
+
+
+def _make_flow_not_found(seen: PageSnapshot) -> PageResponse:
+    names = [each.flow.name for each in seen.flows]
+    told = {
+        **json_documents.make_document_head(seen),
+        "error": "there is no such flow",
+        "flows": names,
+    }
+    return _make_json_page(told, status=HTTPStatus.NOT_FOUND)
+
+
+def _make_json_page(found: Mapping[str, Any], *, status: int = HTTPStatus.OK) -> PageResponse:
+    """What no UTF-8 can hold is shown as a question mark."""
+    text = json.dumps(found, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return PageResponse(body=text.encode("utf-8", "replace"), status=status, headers=_HEADERS)

@@ -1,0 +1,187 @@
+"""The status page of a running process: takes snapshots of its flows and hosts the site.
+
+Snapshots are taken on a thread of its own when somebody looks, and at intervals for the charts
+of the last hour. However many clients look, and however many partitions there are, this uses a
+small share of one core. A failure is logged and does not affect the copies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from connect_runtime.base.timing import Clock
+from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from mm2 import version
+from mm2.config.mm2_settings import Mm2Settings
+from mm2.connectors import status_registry
+from mm2.status import replication_health
+from mm2.status.health_endpoints import HealthSource
+from mm2.status.status_document import FlowReport
+from mm2.status.topic_rows import CopyRates
+from mm2.ui import command_runner, timeline
+from mm2.ui.command_runner import CommandRunner
+from mm2.ui.json_documents import FlowPageSnapshot, NodeInfo, PageSnapshot
+from mm2.ui.site import StatusSite
+from mm2.ui.timeline import Timeline, TimelinePoint
+
+SNAPSHOT_MAX_AGE_S = 1.0
+"""So old what is shown may be, at least."""
+SNAPSHOT_CPU_SHARE = 0.02
+"""Of a core: thousands of partitions are looked at less often."""
+IDLE_SNAPSHOT_INTERVAL_S = 15.0
+
+
+class PageNode(HealthSource, Protocol):
+    """What runs the flows: `mm2.node.node.Mm2Node`."""
+
+    @property
+    def settings(self) -> Mm2Settings: ...
+
+
+class ReportSource(Protocol):
+    """Who knows how flows stand: `mm2.status.retention_watch.RetentionWatch`."""
+
+    def reports(self) -> Sequence[FlowReport]: ...
+
+
+class SnapshotWatch:
+    """`run` is its thread's body; the rest may be used by any."""
+
+    def __init__(
+        self,
+        running: PageNode,
+        reports: ReportSource,
+        *,
+        release: str,
+        host: str,
+        pid: int,
+        clock: Clock,
+    ) -> None:
+        self._running = running
+        self._reports = reports
+        self._clock = clock
+        self._release, self._host, self._pid = release, host, pid
+        self._started_ms = clock.wall_ms()
+        self._lock = threading.Lock()
+        self._timeline = Timeline()
+        self._rates = CopyRates()
+        self._looks = 0
+        self._seen: PageSnapshot | None = None
+        self._fresh_until_s = float("-inf")
+
+    def run(self, stop: threading.Event) -> None:
+        """A point of the timeline every `STEP_S`, or more rarely where looking takes long."""
+        pause_s = 0.0
+        while not stop.wait(pause_s):
+            began_s = self._clock.now_s()
+            self.note()
+            pause_s = max(
+                timeline.POINT_INTERVAL_S, (self._clock.now_s() - began_s) / SNAPSHOT_CPU_SHARE
+            )
+
+    def note(self) -> None:
+        """One more point of each flow."""
+        with self._lock:
+            seen = self._look()
+            self._timeline.observe(
+                [each.status for each in seen.flows],
+                [each.report for each in seen.flows],
+                now_s=self._clock.now_s(),
+                wall_ms=seen.at_ms,
+            )
+
+    def seen(self) -> PageSnapshot:
+        """All flows, as of a moment ago."""
+        with self._lock:
+            if self._seen is not None and self._clock.now_s() < self._fresh_until_s:
+                return self._seen
+            return self._look()
+
+    def past(self, flow: str) -> Sequence[TimelinePoint]:
+        """Of the last hour, oldest first."""
+        with self._lock:
+            return self._timeline.of(flow)
+
+    def _look(self) -> PageSnapshot:
+        began_s = self._clock.now_s()
+        settings = self._running.settings
+        statuses = {each.flow: each for each in self._running.statuses()}
+        reports = {each.flow: each for each in self._reports.reports()}
+        self._rates.observe(list(statuses.values()), began_s)
+        self._looks += 1
+        self._seen = PageSnapshot(
+            at_ms=self._clock.wall_ms(),
+            node=self._node(settings),
+            flows=tuple(
+                FlowPageSnapshot(
+                    flow=flow,
+                    status=statuses[flow.name],
+                    report=reports[flow.name],
+                    rates=self._rates if self._looks > 1 else None,
+                    verdict=replication_health.evaluate_flow(
+                        reports[flow.name], within_s=settings.watch.replicating_within_s
+                    ),
+                )
+                for flow in settings.flows
+                if flow.name in statuses and flow.name in reports
+            ),
+        )
+        ended_s = self._clock.now_s()
+        pause_s = max(SNAPSHOT_MAX_AGE_S, (ended_s - began_s) / SNAPSHOT_CPU_SHARE)
+        self._fresh_until_s = ended_s + min(IDLE_SNAPSHOT_INTERVAL_S, pause_s)
+        return self._seen
+
+    def _node(self, settings: Mm2Settings) -> NodeInfo:
+        return NodeInfo(
+            release=self._release,
+            pid=self._pid,
+            host=self._host,
+            file=settings.file,
+            engine=settings.spark.engine,
+            engine_ready=self._running.engine_ready,
+            started_ms=self._started_ms,
+        )
+
+
+_WATCH_STOP_TIMEOUT_S = 0.2
+
+_log = logging.getLogger(__name__)
+
+
+class StatusPage:
+    """`served` are its pages, by path."""
+
+    def __init__(self, running: PageNode, reports: ReportSource) -> None:
+        now = SystemClock()
+        self._watch = SnapshotWatch(
+            running,
+            reports,
+            release=version.VERSION,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            clock=now,
+        )
+        self._questions = CommandRunner(command_runner.run_command, clock=now)
+        self.served = StatusSite(self._watch, status_registry.REGISTRY, self._questions).served()
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """While entered the pictures of the last hour go on."""
+        owned = ThreadGroup(on_unasked_end=_log_unexpected_end)
+        owned.start("status page", self._watch.run)
+        try:
+            yield
+        finally:
+            self._questions.stop()
+            owned.stop_all(_WATCH_STOP_TIMEOUT_S)
+
+
+def _log_unexpected_end(end: ThreadDied) -> None:
+    _log.error("the status page has no picture of the last hour any more: %r", end.error)

@@ -1,0 +1,141 @@
+"""Lag and throughput of the last hour: what the status page draws.
+
+A fold over snapshots of all flows, held in memory: after a restart the charts are empty. An
+unknown value is a gap in the chart, not zero.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from connect_runtime.base.ids import TopicPartition
+from mm2.connectors.status_registry import FlowStatus
+from mm2.status import status_document
+from mm2.status.status_document import FlowReport
+
+POINT_INTERVAL_S = 10.0
+TIMELINE_LENGTH_S = 3_600.0
+TIMELINE_POINTS_MAX = int(TIMELINE_LENGTH_S / POINT_INTERVAL_S)
+"""Of one flow."""
+
+CopiedCounts = tuple[int, int]
+"""Records and bytes of a partition, since whoever copies it began to count."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelinePoint:
+    """One flow at one moment. Lags as DESIGN has them, None unless they are known of every
+    partition; rates are means since the look before, None where there was none."""
+
+    at_ms: int
+    lag_records: int | None
+    lag_ms: int | None
+    records_s: float | None
+    bytes_s: float | None
+
+
+@dataclass(slots=True)
+class _FlowTimeline:
+    """`counted` None: nobody has looked yet."""
+
+    points: deque[TimelinePoint] = field(default_factory=lambda: deque(maxlen=TIMELINE_POINTS_MAX))
+    at_s: float = 0.0
+    counted: Mapping[TopicPartition, CopiedCounts] | None = None
+
+
+@dataclass(slots=True)
+class Timeline:
+    """Invariants: of each flow at most `TIMELINE_POINTS_MAX` points, in order of time; none of
+    flows that are no more."""
+
+    _flows: dict[str, _FlowTimeline] = field(default_factory=dict)
+
+    def observe(
+        self,
+        statuses: Sequence[FlowStatus],
+        reports: Sequence[FlowReport],
+        *,
+        now_s: float,
+        wall_ms: int,
+    ) -> None:
+        """A look at all flows: what was copied, by `statuses`, and how they stand."""
+        by_name = {each.flow: each for each in reports}
+        self._flows = {
+            each.flow: self._flows.get(each.flow, _FlowTimeline())
+            for each in statuses
+            if each.flow in by_name
+        }
+        for status in statuses:
+            if status.flow in by_name:
+                self._note(status, by_name[status.flow], now_s=now_s, wall_ms=wall_ms)
+
+    def of(self, flow: str) -> Sequence[TimelinePoint]:
+        """Oldest first."""
+        found = self._flows.get(flow)
+        return () if found is None else tuple(found.points)
+
+    def _note(
+        self,
+        status: FlowStatus,
+        report: FlowReport,
+        *,
+        now_s: float,
+        wall_ms: int,
+    ) -> None:
+        known = self._flows[status.flow]
+        passed_s = now_s - known.at_s
+        counted = {each.partition: (each.records, each.bytes) for each in status.partitions}
+        records = size = None
+        if known.counted is not None and passed_s > 0:
+            records, size = _count_copied_since(known.counted, counted)
+        lag = status_document.sum_lag(report.partitions, report.at_ms)
+        told = bool(report.partitions)
+        known.points.append(
+            TimelinePoint(
+                at_ms=wall_ms,
+                lag_records=lag.records if told and lag.complete else None,
+                lag_ms=lag.ms if told and lag.dated else None,
+                records_s=None if records is None else records / passed_s,
+                bytes_s=None if size is None else size / passed_s,
+            )
+        )
+        known.at_s, known.counted = now_s, counted
+
+    def check_invariants(self) -> None:
+        for each in self._flows.values():
+            times = [point.at_ms for point in each.points]
+            assert len(times) <= TIMELINE_POINTS_MAX, len(times)
+            assert times == sorted(times), times
+
+
+def _count_copied_since(
+    before: Mapping[TopicPartition, CopiedCounts], now: Mapping[TopicPartition, CopiedCounts]
+) -> CopiedCounts:
+    """Whoever counts less than before has begun anew; what is no longer here counts nothing."""
+    records = size = 0
+    for place, (records_now, bytes_now) in now.items():
+        records_then, bytes_then = before.get(place, (0, 0))
+        anew = records_now < records_then
+        records += records_now if anew else records_now - records_then
+        size += bytes_now if anew else max(0, bytes_now - bytes_then)
+    return records, size
+
+
+def timeline_to_json(points: Sequence[TimelinePoint]) -> dict[str, Any]:
+    """By columns: short, for it is asked for every few seconds."""
+    return {
+        "step_ms": int(POINT_INTERVAL_S * 1000),
+        "kept_ms": int(TIMELINE_LENGTH_S * 1000),
+        "at_ms": [each.at_ms for each in points],
+        "lag_records": [each.lag_records for each in points],
+        "lag_ms": [each.lag_ms for each in points],
+        "records_s": [_round_rate(each.records_s) for each in points],
+        "bytes_s": [_round_rate(each.bytes_s) for each in points],
+    }
+
+
+def _round_rate(rate: float | None) -> float | None:
+    return None if rate is None else round(rate, 1)

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.config import config_errors
+from connect_runtime.config.config_errors import ConfigProblem, SettingsError
+
+
+def test_a_problem_is_one_line_that_editors_understand():
+    problem = ConfigProblem(
+        line=12,
+        key="flows[0].tasks.max",
+        text="is not allowed",
+        given="x",
+        allowed="a number",
+        nearest="tasks.min",
+    )
+    assert problem.describe("c.yaml") == (
+        "c.yaml:12: flows[0].tasks.max: is not allowed; given: 'x'; allowed: a number; "
+        "did you mean 'tasks.min'?"
+    )
+
+
+def test_the_file_as_a_whole_has_neither_line_nor_key():
+    problem = ConfigProblem(line=0, key="", text="cannot be read")
+    assert problem.describe("c.yaml") == "c.yaml: cannot be read"
+
+
+def test_backslashes_are_shown_once_and_control_characters_escaped():
+    shown = ConfigProblem(line=1, key="a", text="x", given=r"\p{L}").describe("f")
+    assert r"given: '\p{L}'" in shown
+    shown = ConfigProblem(line=1, key="a", text="x", given="a\x1b[2J").describe("f")
+    assert "\x1b" not in shown
+    shown = ConfigProblem(line=1, key="a", text="x", given=config_errors.HIDDEN_VALUE).describe("f")
+    assert "given: [hidden]" in shown
+
+
+def test_the_error_tells_all_problems_in_the_order_of_the_file():
+    error = SettingsError(
+        "c.yaml",
+        [
+            ConfigProblem(line=9, key="b", text="is wrong"),
+            ConfigProblem(line=2, key="a", text="is wrong"),
+        ],
+    )
+    assert str(error).splitlines() == [
+        "c.yaml:2: a: is wrong",
+        "c.yaml:9: b: is wrong",
+        "2 problems in c.yaml",
+    ]
+    with (
+        pytest.raises(SettingsError) as raised,
+        config_errors.add_consequence("nothing was started"),
+    ):
+        raise error
+    assert str(raised.value).endswith("\n2 problems in c.yaml: nothing was started")
+    assert "1 problem in" in str(SettingsError("c.yaml", error.problems[:1]))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("topics.exlude", "topics.exclude"),
+        ("Topics", "topics"),
+        ("bananas", None),
+        ("", None),
+    ],
+)
+def test_the_nearest_known_name(name, expected):
+    assert config_errors.find_nearest_name(name, ["topics", "topics.exclude", "groups"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("sasl.jaas.config", True),
+        ("ssl.key.password", True),
+        ("ssl.keystore.key", True),
+        ("ssl.keystore.location", False),
+        ("sasl.oauthbearer.client.credentials.client.secret", True),
+        ("bootstrap.servers", False),
+        ("sasl.mechanism", False),
+        ("producer.sasl.jaas.config", True),
+        ("listeners.https.ssl.keystore.key", True),
+    ],
+)
+def test_secrets_are_known_by_name(name, expected):
+    assert config_errors.is_sensitive(name) is expected

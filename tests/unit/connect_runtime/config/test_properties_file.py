@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from connect_runtime.config import properties_file
+from connect_runtime.config.config_errors import SettingsError
+from connect_runtime.config.properties_file import ErrorCollector
+
+PROVIDERS = """config.providers=env,file
+config.providers.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider
+config.providers.file.class=org.apache.kafka.common.config.provider.FileConfigProvider
+"""
+
+
+def parse(content: str, folder: pathlib.Path = pathlib.Path("/"), **environment: str):
+    return properties_file.parse_file(
+        content, file="w.properties", folder=folder, environment=environment
+    )
+
+
+def test_placeholders_of_declared_providers_are_filled(tmp_path):
+    (tmp_path / "secrets.properties").write_text("password=hush\n")
+    given = parse(
+        PROVIDERS + "a=x${env:NAME}\nb=${file:secrets.properties:password}\nc=${vault:a:b}\n",
+        tmp_path,
+        NAME="y",
+    )
+    assert (given.values["a"], given.values["b"], given.values["c"]) == (
+        "xy",
+        "hush",
+        "${vault:a:b}",
+    )
+    assert given.filled == {"a", "b"}
+    assert given.unfilled == frozenset()
+    assert "hush" not in repr(given)
+    (told,) = given.warned
+    assert told.describe("w") == "w:6: c: is taken as it stands: config.providers has no 'vault'"
+
+
+def test_what_cannot_be_filled_is_refused_with_its_line():
+    given = parse(PROVIDERS + "a=${env:GONE}\nconfig.providers.env.param.allowlist.pattern=[\n")
+    assert given.unfilled == {"a"}
+    assert "a" not in given.values
+    assert [each.describe("w").partition(": ")[0] for each in given.refused] == ["w:5", "w:4"]
+    assert "no variable 'GONE'" in given.refused[1].text
+
+
+def test_nothing_is_filled_without_providers():
+    given = parse("a=${env:HOME}\n", HOME="/h")
+    assert given.values == {"a": "${env:HOME}"}
+
+
+def test_the_last_of_equal_keys_counts_and_the_first_is_told_of():
+    given = parse("a=1\nb=2\na=3\n")
+    assert given.values == {"a": "3", "b": "2"}
+    assert [(each.line, each.key) for each in given.warned] == [(1, "a")]
+    assert "again in line 3" in given.warned[0].text
+
+
+def test_more_than_ascii_is_told_of():
+    given = parse("# ü\na=ü\n")
+    assert [each.line for each in given.warned] == [2]
+
+
+def test_a_broken_escape_is_refused():
+    with pytest.raises(SettingsError, match=r"w.properties:2: \\u needs four"):
+        parse("a=1\nb=\\u12\n")
+
+
+def test_files_are_read_as_kafka_does(tmp_path):
+    file = tmp_path / "w.properties"
+    file.write_bytes(b"a=\xfc\n")
+    assert properties_file.read_text(file) == "a=ü\n"
+    with pytest.raises(SettingsError, match="cannot be read: No such file"):
+        properties_file.read_text(tmp_path / "gone")
+    with pytest.raises(SettingsError, match="cannot be read"):
+        properties_file.read_text(tmp_path)
+
+
+CONTENT = """config.providers=env
+config.providers.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider
+session.timeout.ms=soon
+sasl.jaas.config=hunter2
+group.id=${env:GROUP}
+listeners=${env:LISTENERS}
+topic=${env:GONE}
+"""
+
+
+@pytest.fixture
+def made() -> ErrorCollector:
+    given = properties_file.parse_file(
+        CONTENT,
+        file="w",
+        folder=pathlib.Path("/"),
+        environment={"GROUP": "g", "LISTENERS": "http://:1,ftp://x"},
+    )
+    return ErrorCollector(given)
+
+
+def told(made: ErrorCollector) -> list[str]:
+    with pytest.raises(SettingsError) as raised:
+        made.finish()
+    return str(raised.value).splitlines()
+
+
+def test_every_problem_is_told_with_line_and_value(made):
+    made.refuse(
+        "session.timeout.ms",
+        "Invalid value soon for configuration session.timeout.ms: Not a number of type INT",
+    )
+    made.refuse("offsets", 'Missing required configuration "offsets" which has no default value.')
+    assert told(made) == [
+        "w: offsets: is missing: add offsets=… to the file",
+        "w:3: session.timeout.ms: Not a number of type INT; given: 'soon'",
+        "w:7: topic: cannot be filled in: the environment has no variable 'GONE'",
+        "3 problems in w",
+    ]
+
+
+def test_the_first_problem_of_a_key_counts(made):
+    made.refuse("session.timeout.ms", "first")
+    made.refuse("session.timeout.ms", "second")
+    made.refuse("topic", "is missing")
+    text = "\n".join(told(made))
+    assert "first" in text
+    assert "second" not in text
+    assert "is missing" not in text
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("sasl.jaas.config", "'hunter2' is no JAAS"),
+        ("group.id", "'g' is taken"),
+        ("listeners", "'ftp://x' has the protocol 'ftp'"),
+        ("session.timeout.ms", "differs from HUNTER2"),
+    ],
+)
+def test_secrets_are_not_shown(made, key, text):
+    made.refuse(key, text, allowed=text)
+    made.warn(key, text)
+    line = next(each for each in told(made) if f" {key}: " in each)
+    assert text not in line
+    assert "what it says is not allowed, and is not shown" in line
+    assert "hunter2" not in line
+
+
+def test_what_a_provider_filled_in_is_shown_as_it_stands(made):
+    made.refuse("listeners", "needs one at least", allowed="http://:8083")
+    assert "w:6: listeners: needs one at least; given: '${env:LISTENERS}'; allowed: " in "\n".join(
+        told(made)
+    )
+
+
+def test_warnings_come_in_the_order_of_the_file():
+    given = properties_file.parse_file(
+        "a=1\nb=2\n", file="w", folder=pathlib.Path("/"), environment={}
+    )
+    made = ErrorCollector(given)
+    made.warn("b", "has no effect", nearest="bb")
+    made.warn("a", "has no effect")
+    made.warn("a", "has no effect")
+    assert made.finish() == (
+        "w:1: a: has no effect",
+        "w:2: b: has no effect; did you mean 'bb'?",
+    )

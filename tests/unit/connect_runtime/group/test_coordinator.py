@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from connect_runtime.group import coordinator
+from connect_runtime.group.coordinator import (
+    CoordinatorErrorAction,
+    CoordinatorLookup,
+    GroupMembershipError,
+)
+from connect_runtime.group.member_state import GroupRebalanceConfig
+
+
+@pytest.fixture
+def made() -> CoordinatorLookup:
+    return CoordinatorLookup(settings=GroupRebalanceConfig(group_id="g"), rng=random.Random(1))
+
+
+def test_an_unknown_coordinator_is_asked_for_at_once(made):
+    assert made.due_s() == -math.inf
+    made.asked = 5
+    assert made.due_s() == math.inf
+    made.found(3)
+    assert (made.node, made.asked, made.due_s()) == (3, None, math.inf)
+    made.check_invariants()
+
+
+def test_a_question_that_failed_is_asked_again_later_each_time(made):
+    waits = []
+    for _ in range(8):
+        made.failed(100.0)
+        waits.append(made.due_s() - 100.0)
+    assert 0.05 < waits[0] < 0.2
+    assert max(waits) <= 1.0
+    assert waits[-1] > 0.5
+
+
+def test_a_lost_coordinator_is_asked_for_at_once_but_not_again_and_again(made):
+    made.found(3)
+    made.heard()
+    made.lost(100.0)
+    assert (made.node, made.silent_s, made.due_s()) == (None, 100.0, 100.0)
+    made.found(3)
+    made.lost(101.0)
+    assert made.silent_s == 100.0, "nobody has answered since"
+    assert made.silence_end_s == 103.0, "a heartbeat's time"
+    assert made.due_s() > 101.0
+
+
+def test_silence_ends_when_one_answers(made):
+    made.lost(100.0)
+    made.found(4)
+    assert made.silent_s == 100.0
+    made.heard()
+    assert (made.silent_s, made.due_s()) == (None, math.inf)
+    assert made.silence_end_s == math.inf
+    made.lost(200.0)
+    assert [made.silent_s, made.due_s()] == [200.0, 200.0]
+
+
+def test_older_brokers_are_asked_for_one_group(made):
+    assert (made.message().low, made.message().high) == (4, 6)
+    made.asked = 1
+    made.old_broker()
+    assert made.asks_old_way
+    assert made.asked is None
+    assert (made.message().low, made.message().high) == (1, 3)
+
+
+FINE, AGAIN, LATER, MOVED, MEMBER_GONE, GENERATION_GONE, ID_GIVEN, FATAL = CoordinatorErrorAction
+TABLE = [
+    # code: find, join, sync, heartbeat
+    (0, FINE, FINE, FINE, FINE),
+    (-1, LATER, FATAL, FATAL, LATER),
+    (14, LATER, LATER, LATER, LATER),
+    (15, LATER, MOVED, MOVED, MOVED),
+    (16, LATER, MOVED, MOVED, MOVED),
+    (22, FATAL, FATAL, GENERATION_GONE, GENERATION_GONE),
+    (23, FATAL, FATAL, FATAL, LATER),
+    (24, FATAL, FATAL, FATAL, LATER),
+    (25, FATAL, MEMBER_GONE, MEMBER_GONE, MEMBER_GONE),
+    (26, FATAL, FATAL, FATAL, LATER),
+    (27, FATAL, AGAIN, AGAIN, AGAIN),
+    (30, FATAL, FATAL, FATAL, FATAL),
+    (79, FATAL, ID_GIVEN, FATAL, LATER),
+    (81, FATAL, FATAL, FATAL, LATER),
+    (82, FATAL, FATAL, FATAL, FATAL),
+]
+
+
+@pytest.mark.parametrize(("code", "find", "join", "sync", "heartbeat"), TABLE)
+def test_codes_mean_what_they_mean_to_java(code, find, join, sync, heartbeat):
+    assert coordinator.classify_lookup_error(code) is find
+    assert coordinator.classify_join_error(code) is join
+    assert coordinator.classify_sync_error(code) is sync
+    assert coordinator.classify_heartbeat_error(code) is heartbeat
+
+
+def test_an_error_names_what_was_done_the_code_and_the_remedy():
+    error = GroupMembershipError("group g: joining the group", error_code=81)
+    assert error.error_code == 81
+    assert str(error) == (
+        "group g: joining the group: GROUP_MAX_SIZE_REACHED (81); "
+        "the group has as many members as the broker's group.max.size allows"
+    )

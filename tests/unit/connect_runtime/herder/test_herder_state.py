@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.group import connectors_and_tasks
+from connect_runtime.group.connect_protocol import ConnectAssignment, ConnectProtocol
+from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks
+from connect_runtime.herder import herder_state
+from connect_runtime.herder.herder_actions import (
+    ReadConfigTopic,
+    RejoinGroup,
+    RemoveConnectorConfig,
+    StartConnectorsAndTasks,
+    WriteConfigTopic,
+)
+from connect_runtime.herder.herder_events import (
+    ActionDone,
+    ActionFailed,
+    ActionTimedOut,
+    AssignmentReceived,
+    EventSnapshot,
+    WorkStarted,
+)
+from connect_runtime.herder.herder_state import HerderSettings, HerderState
+from connect_runtime.storage.cluster_config_state import ClusterConfigState
+from connect_runtime.storage.status_topic import StatusSnapshot
+from tests.fakes import herder_cluster
+
+TASK = herder_cluster.task("c", 0)
+WORK = ConnectorsAndTasks(connectors=("c",), tasks=(TASK,))
+SEEN = EventSnapshot(
+    now_s=1.0,
+    wall_ms=1,
+    config=ClusterConfigState(offset=8),
+    statuses=StatusSnapshot(),
+)
+
+
+@pytest.fixture
+def m():
+    return HerderState(settings=HerderSettings(), seen=SEEN)
+
+
+def run(script, *outcomes):
+    """What the script says, and what it returns."""
+    said, given = [], [None, *outcomes]
+    while True:
+        try:
+            said.append(script.send(given.pop(0) if given else None))
+        except StopIteration as ended:
+            return said, ended.value
+
+
+def test_work_is_remembered_from_its_start_to_its_stop(m):
+    assert run(herder_state.start_items(m, WORK), WorkStarted())[0] == [
+        StartConnectorsAndTasks(WORK)
+    ]
+    assert m.running == WORK
+    tasks = ConnectorsAndTasks(tasks=(TASK,))
+    run(herder_state.stop_items(m, tasks, for_good=False), ActionDone())
+    assert m.running == WORK
+    m.to_restart.add(TASK)
+    m.check_invariants()
+    run(herder_state.stop_items(m, tasks), ActionDone())
+    assert m.running == ConnectorsAndTasks(connectors=("c",))
+    assert m.to_restart == set()
+
+
+def test_nothing_is_asked_about_no_work(m):
+    assert run(herder_state.start_items(m, connectors_and_tasks.NO_WORK)) == ([], WorkStarted())
+    assert run(herder_state.stop_items(m, connectors_and_tasks.NO_WORK)) == ([], None)
+
+
+def test_reading_configs_takes_up_what_was_read(m):
+    said, ok = run(herder_state.read_config_topic(m), ActionDone())
+    assert (said, ok) == ([ReadConfigTopic(3.0)], True)
+    assert m.config.offset == 8
+    _, ok = run(herder_state.read_config_topic(m), ActionTimedOut())
+    assert (ok, m.can_read) == (False, False)
+
+
+def test_a_write_says_why_it_failed_and_whether_the_right_is_lost(m):
+    write = RemoveConnectorConfig("c")
+    assert run(herder_state.write_config(m, write), ActionDone()) == (
+        [WriteConfigTopic(write)],
+        None,
+    )
+    assert run(herder_state.write_config(m, write), ActionFailed(reason="slow"))[1] == "slow"
+    assert not m.write_lost
+    run(herder_state.write_config(m, write), ActionFailed(reason="fenced", fenced=True))
+    run(herder_state.write_config(m, write), ActionFailed(reason="slow"))
+    assert m.write_lost
+
+
+def test_asking_for_another_round_ends_this_one(m):
+    m.joined, m.left = True, True
+    assert run(herder_state.rejoin_group(m, "why"))[0] == [RejoinGroup("why")]
+    assert (m.joined, m.left) == (False, False)
+
+
+def test_outside_a_round_nobody_leads_and_nothing_is_assigned(m):
+    assert (m.leads, m.leader_url, m.assigned, m.eager, m.signs) == (
+        False,
+        None,
+        connectors_and_tasks.NO_WORK,
+        False,
+        False,
+    )
+    standing = m.standing()
+    assert (standing.owners, standing.rebalance_pending) == (None, False)
+
+
+def test_a_round_says_who_leads_and_how_they_speak(m):
+    assignment = ConnectAssignment(
+        leader="m", leader_url="http://m/", config_offset=8, assigned=WORK
+    )
+    m.round = AssignmentReceived(
+        generation=1,
+        speaks=ConnectProtocol.SESSIONED,
+        assignment=assignment,
+        stop=connectors_and_tasks.NO_WORK,
+        leads=True,
+    )
+    m.changes.rebalance = True
+    assert (m.leads, m.leader_url, m.assigned, m.signs) == (True, "http://m/", WORK, True)
+    assert m.standing().rebalance_pending
+    assert m.changes.any_configs()
+
+
+@pytest.mark.parametrize("broken", ["joined", "both", "restart"])
+def test_what_cannot_be_is_noticed(m, broken):
+    if broken == "restart":
+        m.to_restart.add(TASK)
+    else:
+        m.joined, m.left = True, broken == "both"
+    with pytest.raises(AssertionError):
+        m.check_invariants()

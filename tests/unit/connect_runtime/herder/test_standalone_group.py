@@ -1,0 +1,124 @@
+"""A group of one says at once what a group would, and wakes who listens."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.base.ids import ConnectorTaskId
+from connect_runtime.group import connectors_and_tasks
+from connect_runtime.group.connectors_and_tasks import ConfiguredWork, ConnectorsAndTasks
+from connect_runtime.herder.herder_actions import (
+    CloseGroup,
+    ConfirmJoinPrepared,
+    LeaveGroup,
+    RejoinGroup,
+    RevokeAssignment,
+    WriteLogLine,
+)
+from connect_runtime.herder.herder_events import AssignmentReceived, JoinRequested
+from connect_runtime.herder.standalone_group import StandaloneGroup, StandaloneGroupMachine
+from connect_runtime.storage import cluster_config_state
+from connect_runtime.storage.cluster_config_state import ClusterConfigState, ConnectorConfigEntry
+from tests.fakes.plugin_contexts import Clock
+
+NO_CONFIG = cluster_config_state.EMPTY_CONFIG_STATE
+
+
+@pytest.fixture
+def wakes():
+    return []
+
+
+@pytest.fixture
+def group(wakes):
+    made = StandaloneGroup("http://me/", lambda: NO_CONFIG, clock=Clock(5.0))
+    made.start(lambda: wakes.append(1), ConfiguredWork)
+    return made
+
+
+def test_asks_to_join_then_leads_alone(group, wakes):
+    assert group.take() == [JoinRequested(connectors_and_tasks.NO_WORK)]
+    assert group.take() == []
+    group.prepared()
+    (first,) = group.take()
+    assert (first.leads, first.generation, first.assignment.leader_url) == (True, 1, "http://me/")
+    group.rejoin("changed")
+    assert group.take() == [JoinRequested(connectors_and_tasks.NO_WORK)]
+
+
+def test_everything_new_wakes_the_herder(group, wakes):
+    for count, act in enumerate((group.ticked, group.prepared, group.give_up_work), 1):
+        act()
+        assert len(wakes) == min(count, 2), act
+    group.rejoin("changed")
+    assert len(wakes) == 3
+
+
+def test_nobody_is_ever_in_doubt_whether_it_is_still_a_member(group):
+    group.confirm_soon()
+    assert group.confirmed_at_s() == 5.0
+    assert group.session_timeout_s > 0
+
+
+def test_is_nothing_before_it_is_started_and_after_it_is_closed(group, wakes):
+    unborn = StandaloneGroup("http://me/", lambda: NO_CONFIG, clock=Clock())
+    unborn.rejoin("early")
+    assert unborn.take() == []
+    group.close(1.0)
+    group.rejoin("late")
+    assert group.take() == []
+    assert len(wakes) == 1
+
+
+T0, T1 = ConnectorTaskId("c", 0), ConnectorTaskId("c", 1)
+
+
+def view(offset, **tasks):
+    entries = {
+        name: ConnectorConfigEntry(
+            config={}, task_count=count, task_configs={number: {} for number in range(count)}
+        )
+        for name, count in tasks.items()
+    }
+    return ClusterConfigState(offset=offset, entries=entries)
+
+
+def completed(group, config):
+    [event] = group.obey(ConfirmJoinPrepared(), config)
+    assert isinstance(event, AssignmentReceived)
+    return event
+
+
+def test_everything_is_for_the_one_who_is_there():
+    group = StandaloneGroupMachine(url="http://me/")
+    assert group.begin() == [JoinRequested(connectors_and_tasks.NO_WORK)]
+    event = completed(group, view(5, c=2, d=0))
+    assert event.assignment.assigned == ConnectorsAndTasks(connectors=("c", "d"), tasks=(T0, T1))
+    assert event.assignment.config_offset == 5
+    assert (event.leads, event.generation, event.stop) == (True, 1, connectors_and_tasks.NO_WORK)
+    assert event.owners.url("c") == event.owners.url(T1) == "http://me/"
+
+
+def test_what_is_configured_no_more_is_to_stop():
+    group = StandaloneGroupMachine(url="http://me/")
+    completed(group, view(5, c=2, d=0))
+    assert group.obey(RejoinGroup("why"), view(9, c=1)) == [
+        JoinRequested(connectors_and_tasks.NO_WORK)
+    ]
+    event = completed(group, view(9, c=1))
+    assert event.stop == ConnectorsAndTasks(connectors=("d",), tasks=(T1,))
+    assert event.assignment.assigned == ConnectorsAndTasks(connectors=("c",), tasks=(T0,))
+
+
+def test_what_was_given_up_is_assigned_again():
+    group = StandaloneGroupMachine(url="http://me/")
+    completed(group, view(5, c=2))
+    assert group.obey(RevokeAssignment(), view(5)) == []
+    assert completed(group, view(5, c=0)).stop == connectors_and_tasks.NO_WORK
+
+
+def test_other_orders_are_not_for_a_group_and_after_the_end_nothing_is():
+    group = StandaloneGroupMachine(url="http://me/")
+    for order in (WriteLogLine("x"), LeaveGroup("x"), CloseGroup()):
+        assert group.obey(order, view(0)) == []
+    assert group.obey(ConfirmJoinPrepared(), view(0)) == []

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import errno
+import os
+import ssl
+
+import pytest
+
+from connect_runtime.network import kafka_connection
+from connect_runtime.network.transport import InvalidFrameSize
+from connect_runtime.protocol import request_errors
+from connect_runtime.protocol.request_errors import (
+    AuthenticationFailed,
+    ConnectionFailed,
+    FailureLayer,
+)
+from connect_runtime.protocol.security_settings import SecuritySettings
+
+PLAINTEXT = SecuritySettings()
+SSL = SecuritySettings(protocol="SSL")
+SASL_SSL = SecuritySettings(protocol="SASL_SSL")
+
+
+def tls_error(kind: type[ssl.SSLError], reason: str) -> ssl.SSLError:
+    error = kind(1, f"[SSL: {reason}] x")
+    error.reason = reason
+    return error
+
+
+def verification(message: str) -> ssl.SSLCertVerificationError:
+    error = ssl.SSLCertVerificationError(1, "x")
+    error.verify_message = message
+    return error
+
+
+def explain(error: Exception, *, stage="opening", security=PLAINTEXT, answered=False):
+    return kafka_connection.explain_failure(
+        error, address="b:1", stage=stage, security=security, answered=answered
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "options", "text"),
+    [
+        (
+            OSError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED)),
+            {"stage": "connecting"},
+            "connection to b:1: Connection refused while connecting",
+        ),
+        (
+            TimeoutError("no connection in time"),
+            {"stage": "connecting"},
+            "connection to b:1: no connection in time while connecting",
+        ),
+        (
+            EOFError(),
+            {},
+            "while opening (security.protocol is PLAINTEXT: does the listener want TLS?)",
+        ),
+        (
+            ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"),
+            {"security": SSL},
+            "Connection reset by peer while opening (security.protocol is SSL: does the listener "
+            "speak TLS?)",
+        ),
+        (
+            EOFError(),
+            {"stage": "waiting for 1 answers"},
+            "closed by the broker while waiting for 1 answers (security.protocol is PLAINTEXT: "
+            "does the listener want SASL?)",
+        ),
+        (
+            EOFError(),
+            {"stage": "waiting for 1 answers", "security": SASL_SSL},
+            "connection to b:1: closed by the broker while waiting for 1 answers",
+        ),
+        (
+            EOFError(),
+            {"stage": "idle", "answered": True},
+            "connection to b:1: closed by the broker while idle",
+        ),
+        (InvalidFrameSize(b"HTTP", 0x48545450), {}, "it answers 'HTTP'…, which is not Kafka's"),
+        (InvalidFrameSize(b"\xff\xff\xff\xff", -1), {}, "an answer of -1 bytes is not possible"),
+        (tls_error(ssl.SSLError, "INTERNAL_ERROR"), {"security": SSL}, "TLS: internal error"),
+    ],
+)
+def test_what_may_pass_is_retriable_and_hints_at_settings_only_before_the_first_answer(
+    error, options, text
+):
+    failure = explain(error, **options)
+    assert isinstance(failure, ConnectionFailed)
+    assert str(failure).endswith(text) or text in str(failure)
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (verification("self-signed certificate in chain"), "not accepted: self-signed certificate"),
+        (tls_error(ssl.SSLError, "WRONG_VERSION_NUMBER"), "the listener does not speak TLS"),
+        (
+            tls_error(ssl.SSLError, "TLSV13_ALERT_CERTIFICATE_REQUIRED"),
+            "refused by the broker: tlsv13 alert certificate required",
+        ),
+        (InvalidFrameSize(b"\x15\x03\x03\x00", 352518912), "the listener speaks TLS"),
+    ],
+)
+def test_what_only_settings_cure_is_fatal(error, text):
+    failure = explain(error)
+    assert isinstance(failure, AuthenticationFailed)
+    assert text in str(failure)
+
+
+@pytest.mark.parametrize(
+    ("error", "options", "layer"),
+    [
+        (OSError(errno.ECONNREFUSED, "x"), {"stage": "connecting"}, FailureLayer.NETWORK),
+        (EOFError(), {}, FailureLayer.LISTENER),
+        (EOFError(), {"answered": True}, FailureLayer.NETWORK),
+        (EOFError(), {"stage": "waiting for 1 answers"}, FailureLayer.LISTENER),
+        (ssl.SSLEOFError(8, "x"), {"security": SSL}, FailureLayer.LISTENER),
+        (ssl.SSLZeroReturnError(6, "x"), {"security": SSL}, FailureLayer.LISTENER),
+        (verification("certificate has expired"), {"security": SSL}, FailureLayer.TLS),
+        (
+            tls_error(ssl.SSLError, "WRONG_VERSION_NUMBER"),
+            {"security": SSL},
+            FailureLayer.LISTENER,
+        ),
+        (
+            tls_error(ssl.SSLError, "TLSV13_ALERT_CERTIFICATE_REQUIRED"),
+            {"security": SSL},
+            FailureLayer.TLS,
+        ),
+        (tls_error(ssl.SSLError, "UNSUPPORTED_PROTOCOL"), {"security": SSL}, FailureLayer.TLS),
+        (InvalidFrameSize(b"\x15\x03\x03\x00", 352518912), {}, FailureLayer.LISTENER),
+        (InvalidFrameSize(b"HTTP", 1213486160), {}, FailureLayer.LISTENER),
+    ],
+)
+def test_what_failed_on_the_way_is_known(error, options, layer):
+    assert request_errors.find_failure_layer(explain(error, **options)) is layer

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.base.errors import FatalError, RetriableError
+from connect_runtime.protocol import request_errors
+from connect_runtime.protocol.request_errors import (
+    AuthenticationFailed,
+    ConnectionFailed,
+    CoordinatorLookupRefused,
+    FailureLayer,
+    RequestTimedOut,
+    TruncatedResponse,
+    UnknownBroker,
+    UnsupportedVersion,
+)
+
+
+@pytest.mark.parametrize(
+    ("failure", "text"),
+    [
+        (
+            ConnectionFailed("b:1", "refused"),
+            "connection to b:1: refused",
+        ),
+        (
+            RequestTimedOut("fetch", waiting_for="the answer of b:1", after_s=1.5),
+            "fetch: no answer within 1.5 s, waiting for the answer of b:1",
+        ),
+        (
+            TruncatedResponse("fetch", 12, "3 bytes left over"),
+            "fetch response, version 12: 3 bytes left over",
+        ),
+        (UnknownBroker(4), "the cluster has no broker 4 at present"),
+    ],
+)
+def test_retriable_failures_say_what_happened(failure, text):
+    assert isinstance(failure, RetriableError)
+    assert str(failure) == text
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        AuthenticationFailed("b:1", "wrong"),
+        UnsupportedVersion("fetch", ours=(1, 2), theirs=None, address="b:1"),
+        CoordinatorLookupRefused("group g", error_code=30),
+    ],
+)
+def test_what_waiting_does_not_cure_is_fatal(failure):
+    assert isinstance(failure, FatalError)
+
+
+def test_error_codes_have_kafkas_names_as_far_as_they_are_known():
+    assert request_errors.format_error_code(16) == "NOT_COORDINATOR (16)"
+    assert request_errors.format_error_code(-1) == "UNKNOWN_SERVER_ERROR (-1)"
+    assert request_errors.format_error_code(9999) == "error 9999"
+
+
+@pytest.mark.parametrize(
+    ("failure", "layer"),
+    [
+        (ConnectionFailed("b:1", "refused"), FailureLayer.NETWORK),
+        (
+            ConnectionFailed("b:1", "no such name", layer=FailureLayer.DNS),
+            FailureLayer.DNS,
+        ),
+        (AuthenticationFailed("b:1", "wrong"), FailureLayer.AUTH),
+        (
+            AuthenticationFailed("b:1", "expired", layer=FailureLayer.TLS),
+            FailureLayer.TLS,
+        ),
+        (
+            UnsupportedVersion("fetch", ours=(1, 2), theirs=None, address="b:1"),
+            FailureLayer.PROTOCOL,
+        ),
+        (
+            RequestTimedOut("fetch", waiting_for="the answer of b:1", after_s=1.5),
+            FailureLayer.NETWORK,
+        ),
+    ],
+)
+def test_a_failure_says_what_failed_on_the_way(failure, layer):
+    assert request_errors.find_failure_layer(failure) is layer

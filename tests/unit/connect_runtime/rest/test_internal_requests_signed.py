@@ -1,0 +1,220 @@
+"""What a worker forwards for its users is heard where only workers may ask, if it is signed."""
+
+from __future__ import annotations
+
+import secrets
+
+import pytest
+
+from connect_runtime.herder import session_keys
+from connect_runtime.herder.herder_requests import PutConnector, RestartConnectorAndTasks
+from connect_runtime.herder.session_keys import SessionKeySettings, SignedUserRequest
+from connect_runtime.rest import http_request, internal_requests, rest_app
+from connect_runtime.rest.http_request import BodySlots
+from connect_runtime.rest.rest_settings import RestSettings
+from connect_runtime.storage.cluster_config_state import SessionKey
+from connect_runtime.system.clock import SystemClock
+from tests.fakes.rest_herder import FakeHerder
+from tests.support import rest
+from tests.support.rest import FakePeers
+
+KEY = SessionKey(key=b"k" * 32, algorithm="HmacSHA256", created_ms=1)
+OTHER = SessionKey(key=b"x" * 32, algorithm="HmacSHA256", created_ms=1)
+HERE, ELSEWHERE = "http://here:8083/", "http://elsewhere:8083/"
+ONE = "/connectors/c"
+BODY = b'{"connector.class":"FileStreamSource","name":"c","topic":"t"}'
+
+
+@pytest.fixture
+def herder() -> FakeHerder:
+    made = FakeHerder(signed=True, key=KEY)
+    made.make("c")
+    return made
+
+
+@pytest.fixture
+def served(herder):
+    return rest_app.build_internal_application(
+        rest.parts(herder),
+        RestSettings(),
+        SessionKeySettings(),
+        receiver=HERE,
+        must_be_signed=True,
+    )
+
+
+CLOCK = SystemClock()
+
+
+def signed(method, target, body=b"", *, key=KEY, signed_ms=None, nonce=None, receiver=HERE):
+    request = SignedUserRequest(
+        receiver=receiver,
+        method=method,
+        target=target,
+        digest=session_keys.compute_body_digest(body),
+        signed_ms=CLOCK.wall_ms() if signed_ms is None else signed_ms,
+        nonce=nonce or secrets.token_hex(16),
+    )
+    headers = request.headers(key, algorithm="HmacSHA256")
+    return {"content-type": "application/json", **headers}
+
+
+def test_what_is_signed_is_done(served, herder):
+    target = f"{ONE}/restart?forward=false&includeTasks=true&onlyFailed=false"
+    answer = rest.ask(served, "POST", target, headers=signed("POST", target))
+    assert answer.status_code == 202, answer.text
+    put = rest.ask(
+        served,
+        "PUT",
+        f"{ONE}/config",
+        content=BODY,
+        headers=signed("PUT", f"{ONE}/config", BODY),
+    )
+    assert put.status_code == 200, put.text
+    assert [type(each) for each in herder.submitted] == [
+        RestartConnectorAndTasks,
+        PutConnector,
+    ]
+
+
+def test_who_does_not_sign_finds_nothing_there(served, herder):
+    for method, path in (("GET", "/connectors"), ("POST", f"{ONE}/restart"), ("GET", "/")):
+        assert rest.ask(served, method, path).status_code == 404
+    assert herder.submitted == []
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: signed("POST", f"{ONE}/restart", key=OTHER),
+        lambda: signed("POST", f"{ONE}/restart", receiver=ELSEWHERE),
+        lambda: signed("GET", f"{ONE}/restart"),
+        lambda: signed("POST", f"{ONE}/pause"),
+        lambda: signed("POST", f"{ONE}/restart?includeTasks=true"),
+        lambda: signed("POST", f"{ONE}/restart", b"body"),
+        lambda: signed("POST", f"{ONE}/restart") | {"x-connect-request-timestamp": "1"},
+        lambda: signed("POST", f"{ONE}/restart") | {"x-connect-request-nonce": "0" * 32},
+    ],
+)
+def test_a_signature_is_for_one_request_alone(served, herder, made):
+    headers = made()
+    answer = rest.ask(served, "POST", f"{ONE}/restart", headers=headers)
+    assert answer.status_code == 403
+    assert herder.submitted == []
+
+
+def test_of_a_request_whose_head_is_not_signed_no_body_is_read(served, herder):
+    """Nobody but a worker of the group makes this one hold a body."""
+    read = []
+
+    async def body():
+        read.append(1)
+        yield b"x" * 1_000
+
+    for headers in (
+        signed("PUT", f"{ONE}/config", BODY, key=OTHER),
+        signed("PUT", f"{ONE}/config", BODY) | {session_keys.BODY_HEADER: "0" * 64},
+        {"content-type": "application/json", session_keys.SIGNATURE_HEADER: "AAAA"},
+    ):
+        answer = rest.ask(served, "PUT", f"{ONE}/config", content=body(), headers=headers)
+        assert answer.status_code in (400, 403), answer.text
+    assert (read, herder.submitted) == ([], [])
+
+
+def test_another_body_than_the_signed_one_is_refused(served, herder):
+    headers = signed("PUT", f"{ONE}/config", BODY)
+    answer = rest.ask(served, "PUT", f"{ONE}/config", content=b"{}", headers=headers)
+    assert (answer.status_code, herder.submitted) == (403, [])
+
+
+def test_a_request_is_taken_once(served, herder):
+    headers = signed("POST", f"{ONE}/restart")
+    assert rest.ask(served, "POST", f"{ONE}/restart", headers=headers).is_success
+    again = rest.ask(served, "POST", f"{ONE}/restart", headers=headers)
+    assert (again.status_code, again.json()["message"]) == (
+        403,
+        "Forwarded request was rejected as a replay: its nonce was already used",
+    )
+    assert len(herder.submitted) == 1
+
+
+@pytest.mark.parametrize("late_ms", [-61_500, 61_500, 3_600_000])
+def test_a_request_is_taken_within_a_minute_of_its_signature(served, herder, late_ms):
+    headers = signed("POST", f"{ONE}/restart", signed_ms=CLOCK.wall_ms() - late_ms)
+    answer = rest.ask(served, "POST", f"{ONE}/restart", headers=headers)
+    assert answer.status_code == 403
+    assert "synchronize all nodes with NTP" in answer.json()["message"]
+    assert herder.submitted == []
+
+
+@pytest.mark.parametrize("name", ["X-Connect-Request-Timestamp", "X-Connect-Request-Nonce"])
+@pytest.mark.parametrize("value", [None, "", "-1", "x", "9" * 40, "A" * 32])
+def test_time_and_nonce_are_needed(served, herder, name, value):
+    headers = {each: text for each, text in signed("POST", ONE).items() if each != name}
+    if value is not None:
+        headers[name] = value
+    assert rest.ask(served, "POST", ONE, headers=headers).status_code == 400
+
+
+def test_without_a_key_nobody_can_be_known(served, herder):
+    herder.key = None
+    headers = signed("POST", f"{ONE}/restart")
+    assert rest.ask(served, "POST", f"{ONE}/restart", headers=headers).status_code == 503
+
+
+TASKS, FENCE = ("POST", f"{ONE}/tasks", b"[]"), ("PUT", f"{ONE}/fence", b"")
+
+
+@pytest.mark.parametrize(("method", "path", "body"), [TASKS, FENCE], ids=["tasks", "fence"])
+def test_javas_two_requests_are_signed_whole_as_all_others(served, herder, method, path, body):
+    headers = signed(method, path, body)
+    assert rest.ask(served, method, path, content=body, headers=headers).status_code == 204
+    again = rest.ask(served, method, path, content=body, headers=headers)
+    assert (again.status_code, len(herder.submitted)) == (403, 1)
+
+
+@pytest.mark.parametrize(("method", "path", "body"), [TASKS, FENCE], ids=["tasks", "fence"])
+@pytest.mark.parametrize(
+    ("made", "status"),
+    [
+        (lambda method, path, body: {}, 400),
+        (lambda method, path, body: signed(method, "/connectors/d/fence", body), 403),
+        (lambda method, path, body: signed(method, path, body, receiver=ELSEWHERE), 403),
+        (lambda method, path, body: signed(method, path, body, signed_ms=1), 403),
+        (lambda method, path, body: signed(method, path, b"{}"), 403),
+    ],
+    ids=["unsigned", "other connector", "other worker", "long ago", "other body"],
+)
+def test_a_signature_of_anything_else_is_refused(
+    served, herder, *, method, path, body, made, status
+):
+    headers = {"content-type": "application/json", **made(method, path, body)}
+    answer = rest.ask(served, method, path, content=body, headers=headers)
+    assert (answer.status_code, herder.submitted) == (status, []), answer.text
+
+
+def test_a_recorded_request_is_not_forwarded_by_another_worker(herder):
+    """It would be signed anew on the way."""
+    herder.leads, herder.leader_url = False, HERE
+    others = FakePeers()
+    follower = rest_app.build_internal_application(
+        rest.parts(herder, among=others),
+        RestSettings(),
+        SessionKeySettings(),
+        receiver=ELSEWHERE,
+        must_be_signed=True,
+    )
+    target = f"{ONE}/restart?forward=true"
+    answer = rest.ask(follower, "POST", target, headers=signed("POST", target))
+    assert (answer.status_code, others.asked) == (403, [])
+
+
+def test_task_configs_with_a_signed_head_may_be_as_long_as_any_body_and_need_no_slot(served):
+    path, slots = f"{ONE}/tasks", BodySlots(total=0, wait_s=0.01)
+
+    async def with_slots(scope, receive, send):
+        await served({**scope, http_request.BODY_SLOTS_SCOPE_KEY: slots}, receive, send)
+
+    body = b"[" + b" " * (internal_requests.MAX_TASK_CONFIGS_BYTES + 1) + b"]"
+    headers = signed("POST", path, body)
+    assert rest.ask(with_slots, "POST", path, content=body, headers=headers).status_code == 204

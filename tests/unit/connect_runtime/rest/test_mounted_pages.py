@@ -1,0 +1,110 @@
+"""Lanes of pages: what holds one of them up is no matter of another's."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from connect_runtime.rest import mounted_pages
+from connect_runtime.rest.mounted_pages import (
+    MountedPage,
+    PageRequest,
+    PageResponse,
+    PageThreadPool,
+    PageThreadPools,
+)
+from connect_runtime.system.threads import ThreadPoolFull
+from tests.support import eventually
+
+SOON_S = 20.0
+POOLED = [each for each in PageThreadPool if each is not PageThreadPool.AT_ONCE]
+
+
+@pytest.fixture
+def lanes():
+    made = PageThreadPools("tested")
+    yield made
+    made.stop(1.0)
+
+
+def name() -> str:
+    return threading.current_thread().name
+
+
+@pytest.mark.parametrize("lane", POOLED)
+def test_a_lane_has_threads_of_its_own(lanes, lane):
+    assert asyncio.run(lanes.made(lane, name)).startswith(f"tested {lane.value}-")
+
+
+def test_what_is_made_at_once_is_made_where_it_is_asked(lanes):
+    assert asyncio.run(lanes.made(PageThreadPool.AT_ONCE, name)) == name()
+
+
+@pytest.mark.parametrize("lane", POOLED)
+def test_a_full_lane_turns_away_and_the_others_go_on(lanes, lane):
+    ending, begun = threading.Event(), []
+
+    def hang() -> str:
+        begun.append(1)
+        ending.wait(SOON_S)
+        return "late"
+
+    async def fill() -> None:
+        full = mounted_pages.THREADS_PER_POOL[lane] + mounted_pages.MAX_WAITING_PAGES
+        held = []
+        for _ in range(full):
+            held.append(asyncio.create_task(lanes.made(lane, hang)))
+            await asyncio.sleep(0)
+            if (
+                len(held) <= mounted_pages.THREADS_PER_POOL[lane]
+            ):  # none waits for a thread that just begins
+                await asyncio.to_thread(
+                    eventually.eventually, lambda: len(begun) == len(held), SOON_S
+                )
+        with pytest.raises(ThreadPoolFull):
+            await lanes.made(lane, name)
+        for other in set(PageThreadPool) - {lane}:
+            assert await lanes.made(other, name)
+        ending.set()
+        assert await asyncio.gather(*held) == ["late"] * full
+
+    asyncio.run(fill())
+
+
+def test_what_is_not_made_in_time_is_given_up(lanes, monkeypatch):
+    monkeypatch.setattr(mounted_pages, "PAGE_DEADLINE_S", 0.05)
+    ending = threading.Event()
+    with pytest.raises(TimeoutError):
+        asyncio.run(lanes.made(PageThreadPool.PEOPLE, lambda: ending.wait(SOON_S)))
+    ending.set()
+
+
+def test_what_goes_wrong_is_told(lanes):
+    def broken() -> str:
+        raise ValueError("why")
+
+    with pytest.raises(ValueError, match="why"):
+        asyncio.run(lanes.made(PageThreadPool.PEOPLE, broken))
+
+
+def test_once_stopped_no_page_is_made(lanes):
+    lanes.stop(1.0)
+    with pytest.raises(ThreadPoolFull, match="is stopping"):
+        asyncio.run(lanes.made(PageThreadPool.PEOPLE, name))
+
+
+def echo(asked: PageRequest) -> PageResponse:
+    return PageResponse(body=asked.path.encode())
+
+
+def test_a_page_is_for_people_unless_it_says_for_whom():
+    assert mounted_pages.get_thread_pool(echo) is PageThreadPool.PEOPLE
+
+
+@pytest.mark.parametrize("lane", list(PageThreadPool))
+def test_a_page_in_a_lane_is_still_that_page(lane):
+    made = MountedPage(lane, echo)
+    assert mounted_pages.get_thread_pool(made) is lane
+    assert made(PageRequest(path="/some")).body == b"/some"

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from connect_runtime.system import files
+from connect_runtime.system.files import ForeignFolderError
+
+
+def test_it_is_made_for_this_user_alone(tmp_path):
+    folder = tmp_path / "a" / "b"
+    assert files.ensure_private(folder) == folder
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert files.ensure_private(folder) == folder
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o770, 0o701])
+def test_one_that_others_can_enter_is_refused(tmp_path, mode):
+    tmp_path.chmod(mode)
+    with pytest.raises(ForeignFolderError, match=f"chmod 700 {tmp_path}"):
+        files.ensure_private(tmp_path)
+
+
+def test_one_of_another_user_is_refused_also_behind_a_link(tmp_path):
+    tmp_path.chmod(0o700)
+    with pytest.raises(ForeignFolderError, match="belongs to user id"):
+        files.check_private(tmp_path, uid=os.geteuid() + 1)
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path)
+    files.check_private(link, uid=os.geteuid())
+    if os.geteuid() == 0:  # nobody else may give a link away
+        os.chown(link, 4242, -1, follow_symlinks=False)
+        with pytest.raises(ForeignFolderError, match="belongs to user id 4242"):
+            files.check_private(link, uid=0)
+
+
+@pytest.mark.parametrize(
+    ("mode", "written"), [(0o700, False), (0o755, False), (0o757, True), (0o1777, True)]
+)
+def test_who_can_write(tmp_path, mode, written):
+    tmp_path.chmod(mode)
+    assert files.others_can_write(tmp_path) is written
+
+
+def test_a_group_counts_unless_it_is_the_users_own(tmp_path, monkeypatch):
+    tmp_path.chmod(0o775)
+    name = pwd.getpwuid(os.geteuid()).pw_name
+
+    class Group:
+        gr_name = name
+        gr_mem: list[str] = []  # noqa: RUF012 - as in `grp`
+
+    monkeypatch.setattr(grp, "getgrgid", lambda _: Group)
+    assert not files.others_can_write(tmp_path)
+    Group.gr_mem = ["another"]
+    assert files.others_can_write(tmp_path)
+    Group.gr_name, Group.gr_mem = "staff", []
+    assert files.others_can_write(tmp_path)
+
+
+def test_only_folders_of_this_user_and_root_are_trusted(tmp_path, monkeypatch):
+    tmp_path.chmod(0o755)
+    assert files.is_trusted(tmp_path)
+    tmp_path.chmod(0o757)
+    assert not files.is_trusted(tmp_path)
+    tmp_path.chmod(0o755)
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    assert files.is_trusted(tmp_path) is (tmp_path.stat().st_uid == 0)
+
+
+MB = 1 << 20
+
+
+def test_a_file_is_read_whole(tmp_path):
+    file = tmp_path / "file"
+    file.write_bytes(b"\xff" * MB)
+    assert files.read_bounded(file, most=MB) == b"\xff" * MB
+    assert files.read_bounded(file, most=MB, regular=True) == b"\xff" * MB
+
+
+@pytest.mark.parametrize("regular", [False, True])
+def test_what_is_too_large_is_not_read_to_its_end(tmp_path, regular):
+    file = tmp_path / "large"
+    with file.open("wb") as large:
+        large.truncate(1 << 40)
+    with pytest.raises(OSError, match="it is larger than 2 MB"):
+        files.read_bounded(file, most=2 * MB, regular=regular)
+
+
+@pytest.mark.parametrize("name", ["pipe", "/dev/zero", "."])
+def test_what_may_never_end_is_not_read_where_only_files_will_do(tmp_path, name):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="no regular file"):
+        files.read_bounded(tmp_path / name, most=MB, regular=True)
+
+
+def test_shells_hand_over_pipes_as_files(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    text = f"open({str(pipe)!r}, 'w').write('said')"
+    with subprocess.Popen([sys.executable, "-c", text]) as writer:
+        assert files.read_bounded(pipe, most=MB) == b"said"
+        assert writer.wait(10) == 0
+
+
+def test_a_folder_and_nothing_are_told_apart(tmp_path):
+    with pytest.raises(IsADirectoryError):
+        files.read_bounded(tmp_path, most=MB)
+    with pytest.raises(FileNotFoundError):
+        files.read_bounded(tmp_path / "nothing", most=MB)
+
+
+NAMELESS = 54_321
+"""No system has a name for it."""
+
+
+def test_the_folder_follows_the_environment():
+    assert files.find_user_cache({"MM2_CACHE": "/c", "XDG_CACHE_HOME": "/x"}) == Path("/c")
+    assert files.find_user_cache({"XDG_CACHE_HOME": "/x"}) == Path("/x/mm2")
+    assert files.find_user_cache({"MM2_CACHE": ""}) == Path.home() / ".cache" / "mm2"
+
+
+@pytest.fixture
+def home(monkeypatch, tmp_path):
+    """What a user without a home is given."""
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(os, "getuid", lambda: NAMELESS)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path / f"mm2-home-{os.geteuid()}"
+
+
+def test_a_user_without_a_home_has_a_folder_all_the_same(home):
+    assert files.find_user_cache({}) == home / ".cache" / "mm2"
+    assert home.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_home_that_others_can_enter_is_not_used(home):
+    home.mkdir(mode=0o777)
+    home.chmod(0o777)
+    with pytest.raises(ForeignFolderError, match="chmod 700"):
+        files.find_user_cache({})

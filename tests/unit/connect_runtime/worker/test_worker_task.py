@@ -1,0 +1,68 @@
+"""Several things are closed, whatever each of them raises."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from connect_runtime.base.errors import FatalError, RetriableError
+from connect_runtime.worker import worker_task
+from connect_runtime.worker.worker_task import CloseSteps
+
+LOG = logging.getLogger("traces")
+
+
+def test_what_went_wrong_comes_first():
+    error = ValueError("no topic in the configuration")
+    error.__cause__ = KeyError("topic")
+    told = worker_task.format_trace(error).splitlines()
+    assert told[0] == "ValueError: no topic in the configuration"
+    assert "KeyError: 'topic'" in told
+    assert told[-1] == told[0]
+
+
+@pytest.mark.parametrize(
+    ("error", "traced"), [(FatalError("wrong password"), False), (KeyError("topic"), True)]
+)
+def test_an_error_that_explains_itself_is_logged_in_a_line(caplog, error, traced):
+    with caplog.at_level(logging.INFO):
+        worker_task.log_failure(LOG, "task a-0", error)
+    (record,) = caplog.records
+    assert (record.levelname, record.exc_info is not None) == ("ERROR", traced)
+    assert "task a-0" in caplog.text
+    assert str(error) in caplog.text
+
+
+def test_where_it_failed_is_there_for_who_looks_closely(caplog):
+    with caplog.at_level(logging.DEBUG):
+        worker_task.log_failure(LOG, "task a-0", FatalError("wrong password"))
+    assert [each.levelname for each in caplog.records] == ["ERROR", "DEBUG"]
+    assert caplog.records[1].exc_info is not None
+
+
+def raising(error: Exception):
+    def step() -> None:
+        raise error
+
+    return step
+
+
+def test_each_step_is_taken_and_the_first_failure_is_raised():
+    steps, taken = CloseSteps("c"), []
+    steps.take("one", raising(ValueError("first")))
+    steps.take("two", raising(ValueError("second")), fails=False)
+    steps.take("three", lambda: taken.append(3))
+    with pytest.raises(ValueError, match="first"):
+        steps.raise_first()
+    assert taken == [3]
+
+
+def test_of_what_is_no_fault_of_ours_no_trace_is_told(caplog):
+    steps = CloseSteps("c")
+    steps.take("committing", raising(RetriableError("the cluster is away")))
+    steps.take("closing", raising(ValueError("a fault")))
+    known, unknown = caplog.records
+    assert known.getMessage() == "committing of c failed: the cluster is away"
+    assert not known.exc_info
+    assert unknown.exc_info

@@ -1,0 +1,62 @@
+"""How long a source is waited for, and which receipts count as losses."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.system.clock import SystemClock
+from mm2.clusters import mirror_state
+from mm2.formats import incident_records, mm2_records
+from mm2.formats.incident_records import Incident, IncidentKind
+from mm2.formats.mm2_records import OffsetSync
+from mm2.topics import naming
+from mm2.topics.flow_config import Flow
+from tests.fakes.one_side import FakeSide
+from tests.fakes.two_sides import FakeSides
+
+HERE, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
+TOPIC = "mm2-offset-syncs.west.internal"
+
+
+def sync(partition: TopicPartition, upstream: int) -> OffsetSync:
+    return OffsetSync(partition=partition, upstream=upstream, downstream=upstream + 5)
+
+
+def test_all_that_still_stands_is_read_in_order():
+    side = FakeSide("east")
+    told = [sync(HERE, 4), sync(OTHER, 7), sync(HERE, 9)]
+    records = [mm2_records.encode_offset_sync(each) for each in told]
+    side.topics.topics[TOPIC] = [*records, (b"key", None), (None, b"value"), (b"no", b"sync")]
+    found = mirror_state.read_offset_syncs(side, TOPIC, 5.0)
+    assert found == {HERE: (told[0], told[2]), OTHER: (told[1],)}
+
+
+def test_a_topic_that_is_not_there_is_not_waited_for():
+    """A consumer of a topic that is missing waits for it until time is up."""
+    side = FakeSide("east")
+
+    def read(*_: object, **__: object) -> list[object]:
+        raise AssertionError("it was read")
+
+    side.topics.read_topic = read  # type: ignore[assignment,method-assign]  # it is not to be
+    assert mirror_state.read_offset_syncs(side, TOPIC, 5.0) == {}
+
+
+@pytest.mark.parametrize(
+    ("timeout_s", "asked_s"), [(1.0, 1.0), (10.0, 10.0), (60.0, 10.0), (300.0, 50.0)]
+)
+def test_a_longer_look_asks_a_source_for_longer(timeout_s, asked_s):
+    assert mirror_state.compute_source_timeout_s(timeout_s) == asked_s
+
+
+@pytest.mark.parametrize("kind", IncidentKind)
+def test_only_what_was_lost_counts_as_a_loss(kind):
+    sides = FakeSides(Flow(source="east", target="west"))
+    stated = Incident(
+        topic="orders", partition=0, id="x", kind=kind, flow="east->west", at_ms=1, detail=""
+    )
+    sides.target.topics.topics[naming.incidents_topic("east")] = [incident_records.encode(stated)]
+    found = mirror_state.collect_mirror_state(sides, clock=SystemClock(), timeout_s=5.0)
+    lost = (IncidentKind.SOURCE_GONE, IncidentKind.NEW_ERA_REQUESTED)
+    assert found.losses == (1 if kind in lost else 0)

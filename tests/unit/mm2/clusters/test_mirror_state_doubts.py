@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from connect_runtime.base.ids import TopicPartition
+from mm2.clusters import mirror_state
+from mm2.clusters.pair_snapshot import MirroredPartition
+from mm2.formats.mm2_records import OffsetSync
+from mm2.offsets.offset_map import OffsetMap
+from tests.fakes import copied_map
+
+HERE, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+def sync(upstream: int, downstream: int) -> OffsetSync:
+    return OffsetSync(partition=HERE, upstream=upstream, downstream=downstream)
+
+
+@pytest.mark.parametrize(
+    ("syncs", "why"),
+    [
+        ({}, ""),
+        ({HERE: ()}, ""),
+        ({HERE: (sync(40, 45),)}, ""),
+        ({HERE: (sync(40, 99), sync(50, 55))}, ""),  # the newest counts
+        ({HERE: (sync(40, 45), sync(50, 56))}, mirror_state.SYNC_CONTRADICTS_MAP),
+        ({HERE: (sync(500, 505),)}, ""),  # the map says nothing of it
+    ],
+)
+def test_a_sync_that_says_other_than_the_map_is_of_somebody_else(syncs, why):
+    known = OffsetMap()
+    for key, value in copied_map.log(HERE, through=100, delta=5):
+        known.apply(key or b"", value)
+    mirrored = [MirroredPartition(partition=each, mirror=each) for each in (HERE, OTHER)]
+    found = mirror_state.mark_contradicted(mirrored, known, syncs)
+    assert [each.stopped for each in found] == [why, ""]
+
+
+def test_what_stands_still_for_another_reason_keeps_it():
+    known = OffsetMap()
+    for key, value in copied_map.log(HERE, through=100, delta=5):
+        known.apply(key or b"", value)
+    mirrored = [MirroredPartition(partition=HERE, mirror=HERE, stopped="it was made anew")]
+    (found,) = mirror_state.mark_contradicted(mirrored, known, {HERE: (sync(50, 56),)})
+    assert found.stopped == "it was made anew"
+
+
+ANEW = uuid.uuid4()
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "which"),
+    [
+        (None, None, ""),
+        (uuid.UUID(bytes=b"s" * 16), uuid.UUID(bytes=b"t" * 16), ""),
+        (ANEW, uuid.UUID(bytes=b"t" * 16), "the topic was made anew"),
+        (None, ANEW, "its mirror was made anew"),
+    ],
+)
+def test_a_map_is_of_the_topics_that_were_copied_last(source, target, which):
+    known = OffsetMap()
+    (key, era), *_ = copied_map.log(HERE, through=100, delta=5)
+    assert (
+        mirror_state.describe_recreation(known.partition(HERE), source=source, target=target) == ""
+    )
+    known.apply(key or b"", (era or b"").replace(bytes(32), b"s" * 16 + b"t" * 16))
+    found = mirror_state.describe_recreation(known.partition(HERE), source=source, target=target)
+    assert found.startswith(which)
+    assert bool(found) is bool(which)

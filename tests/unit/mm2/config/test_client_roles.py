@@ -1,0 +1,71 @@
+"""Which properties each client gets; against Java: tests/interop/test_mirror_configs.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from mm2.config import client_roles
+
+PROPS = {
+    "source.cluster.bootstrap.servers": "a:9092",
+    "source.cluster.consumer.x": "no",
+    "source.cluster.group.id": "no",
+    "target.cluster.bootstrap.servers": "b:9092",
+    "consumer.fetch.min.bytes": "1",
+    "source.consumer.fetch.min.bytes": "2",
+    "admin.retries": "3",
+    "target.admin.retries": "4",
+    "producer.linger.ms": "5",
+    "producer.override.acks": "all",
+}
+
+
+def test_a_cluster_hands_on_servers_and_security_alone():
+    found = client_roles.resolve_properties(PROPS, client_roles.SOURCE_PRODUCER)
+    assert found == {"bootstrap.servers": "a:9092", "linger.ms": "5", "override.acks": "all"}
+
+
+def test_the_sides_own_beats_the_roles_own():
+    assert (
+        client_roles.resolve_properties(PROPS, client_roles.SOURCE_CONSUMER)["fetch.min.bytes"]
+        == "2"
+    )
+    assert (
+        client_roles.resolve_properties(PROPS, client_roles.TARGET_CONSUMER)["fetch.min.bytes"]
+        == "1"
+    )
+    assert client_roles.resolve_properties(PROPS, client_roles.SOURCE_ADMIN)["retries"] == "3"
+    assert client_roles.resolve_properties(PROPS, client_roles.TARGET_ADMIN)["retries"] == "4"
+
+
+def test_consumers_never_commit_and_begin_at_the_earliest_unless_told():
+    given = {"consumer.enable.auto.commit": "true", "source.consumer.auto.offset.reset": "latest"}
+    assert client_roles.resolve_properties({}, client_roles.TARGET_CONSUMER) == {
+        "enable.auto.commit": "false",
+        "auto.offset.reset": "earliest",
+    }
+    assert client_roles.resolve_properties(given, client_roles.SOURCE_CONSUMER) == {
+        "enable.auto.commit": "false",
+        "auto.offset.reset": "latest",
+    }
+
+
+@pytest.mark.parametrize(
+    ("props", "task", "expected"),
+    [
+        ({}, None, "A->B|n|replication-source-admin"),
+        ({"admin.client.id": "me"}, None, "me|A->B|n|replication-source-admin"),
+        ({}, 0, "A->B|n-0|replication-source-admin"),
+        ({}, "?", "A->B|n-?|replication-source-admin"),
+    ],
+)
+def test_clients_are_called_as_in_java(props, task, expected):
+    label = client_roles.format_client_label("A", "B", "n", task=task)
+    found = client_roles.resolve_with_client_id(
+        props, client_roles.SOURCE_ADMIN, label=label, use="replication-source-admin"
+    )
+    assert found["client.id"] == expected
+
+
+def test_the_data_producer_has_keys_of_its_own():
+    assert client_roles.resolve_data_producer(PROPS) == {"acks": "all"}

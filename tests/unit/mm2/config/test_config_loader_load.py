@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect_runtime.config.config_errors import SettingsError
+from connect_runtime.system.certificates import CertificateAuthority
+from connect_runtime.system.clock import SystemClock
+from mm2.config import config_loader
+
+BASE = """
+clusters: {a: {bootstrap.servers: 'a:1'}, b: {bootstrap.servers: 'b:1'}}
+flows: [{from: a, to: b}]
+"""
+SAMPLE = pathlib.Path(__file__).parents[4] / "deploy" / "clusters.yaml"
+
+
+def failure(path: pathlib.Path) -> SettingsError:
+    with pytest.raises(SettingsError) as caught:
+        config_loader.load(path, environment={})
+    return caught.value
+
+
+def test_the_sample_loads():
+    found = config_loader.load(SAMPLE, environment={})
+    assert [flow.name for flow in found.flows] == ["east->west"]
+    assert sorted(found.clusters) == ["east", "west"]
+
+
+def test_what_the_sample_has_in_comments_is_right_too(tmp_path):
+    lines = []
+    for line in SAMPLE.read_text().splitlines():
+        # Switched on: what looks like YAML behind the comment sign, further comments kept.
+        match = re.fullmatch(r"(\s*)# (\s*(?:- )?[a-zA-Z][\w.]*:( .*)?|\s{4,}\S.*)", line)
+        lines.append(match.group(1) + match.group(2) if match else line)
+    text = "\n".join(lines) + "\n"
+    assert text.count("SCRAM-SHA-512") == 1
+    (tmp_path / "c.yaml").write_text(
+        text.replace("/etc/mm2/north-ca.pem", str(tmp_path / "ca.pem"))
+    )
+    authority = CertificateAuthority.create("ca", wall_ms=SystemClock().wall_ms())
+    (tmp_path / "ca.pem").write_bytes(authority.certificate_pem)
+    found = config_loader.load(
+        tmp_path / "c.yaml", environment={"NORTH_PASSWORD": "x", "SPARK_SECRET": "y"}
+    )
+    assert sorted(found.clusters) == ["east", "north", "west"]
+    assert found.clusters["north"].security.username == "mm2"
+    assert found.spark.conf["spark.cores.max"] == "8"
+    assert found.metrics.host == "0.0.0.0"
+    assert [flow.name for flow in found.flows] == ["east->west", "west->east"]
+
+
+def test_all_mistakes_of_all_sections_at_once(wrong):
+    found = wrong(
+        """
+clusters:
+  a: {bootstrap.servers: nope}
+  b: {bootstrap.servers: 'b:1', linger.ms: 1}
+  b: {}
+flows:
+- {from: a, to: c, tasks.max: x}
+spark: {master: nowhere}
+metrics: {port: x}
+rest: {listener: x}
+sparc: {}
+"""
+    )
+    assert [problem.line for problem in found] == [3, 4, 5, 7, 7, 8, 9, 10, 11]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "sections clusters and flows"),
+        ("hello", "sections clusters and flows"),
+        ("- a", "sections clusters and flows"),
+        ("{", "is not YAML"),
+        ("clusters:\nflows:\n", "has to be a list"),
+        ("clusters: {}\nflows: []\n", "no flow that is enabled"),
+        ("clusters: {}\n", "flows is missing"),
+        ("flows: []\n", "clusters is missing"),
+        ("clusters: []\nflows: []\n", "a section of keys, not a list"),
+        (BASE.replace("flows:", "flow:"), "is not a known section"),
+        (BASE + "defaults: x\n", "a section of keys, not a single value"),
+    ],
+)
+def test_garbage_is_told_plainly(wrong, text, words):
+    assert words in "\n".join(problem.text for problem in wrong(text))
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    assert "No such file" in str(failure(tmp_path / "nope.yaml"))
+    assert "directory" in str(failure(tmp_path))
+    (tmp_path / "binary").write_bytes(b"clusters:\n\xff\xfe")
+    assert f"{tmp_path}/binary:2: is not UTF-8" in str(failure(tmp_path / "binary"))
+    with (tmp_path / "huge").open("wb") as stream:
+        stream.truncate(5 * 1024 * 1024)
+    assert "larger than" in str(failure(tmp_path / "huge"))
+
+
+def test_placeholders_start_at_the_files_folder(tmp_path):
+    (tmp_path / "servers").write_text("a:1\n")
+    (tmp_path / "c.yaml").write_text(BASE.replace("'a:1'", "'${dir:.:servers}'"))
+    found = config_loader.load(tmp_path / "c.yaml", environment={})
+    assert found.clusters["a"].bootstrap_servers == ("a:1",)
+
+
+SNIPPETS = st.sampled_from(
+    [
+        *("clusters:", "flows:", "defaults:", "spark:", "metrics:", "rest:", "\n", "\n  ", "\n- "),
+        *(
+            "a: ",
+            "from: a",
+            "to: b",
+            "topics: ",
+            "{",
+            "}",
+            "[",
+            "]",
+            ",",
+            "'",
+            "${env:X}",
+            "x",
+            "~",
+        ),
+        *(
+            "bootstrap.servers: ",
+            "a:1",
+            "tasks.max: ",
+            "conf: ",
+            "&r ",
+            "*r",
+            "security.protocol: ",
+        ),
+    ]
+)
+
+
+@given(st.lists(SNIPPETS, max_size=30).map("".join) | st.text(max_size=60))
+def test_any_text_gives_settings_or_problems_never_a_crash(text):
+    with contextlib.suppress(SettingsError):
+        config_loader.parse(
+            text, file="c.yaml", folder=pathlib.Path("/nowhere"), environment={"X": "y"}
+        )
+
+
+def test_a_resource_of_strimzi_is_one_clear_mistake(wrong):
+    (found,) = wrong(
+        """apiVersion: kafka.strimzi.io/v1beta2
+kind: KafkaMirrorMaker2
+metadata: {name: mirror}
+spec:
+  version: 4.1.0
+  connectCluster: west
+  clusters: [{alias: east, bootstrapServers: 'e:9092'}]
+  mirrors: [{sourceCluster: east, targetCluster: west}]
+"""
+    )
+    assert (found.line, found.key) == (2, "kind")
+    assert "Strimzi" in found.text
+    assert "clusters.yaml" in found.text
+
+
+WITH_HOOKS = """
+clusters: {a: {bootstrap.servers: 'a:1'}, b: {bootstrap.servers: 'b:1'}}
+flows: [{from: a, to: b}]
+hooks: {stop-producers: {command: [/bin/true]}}
+"""
+
+
+def test_commands_of_a_file_that_others_can_write_are_refused(tmp_path):
+    path = tmp_path / "c.yaml"
+    path.write_text(WITH_HOOKS)
+    path.chmod(0o644)
+    assert config_loader.load(path, environment={}).warnings == ()
+    path.chmod(0o646)
+    with pytest.raises(SettingsError) as raised:
+        config_loader.load(path, environment={})
+    assert str(raised.value).splitlines()[0] == (
+        f"{path}: hooks: runs commands, but other users can write to this file; "
+        f"to allow hooks, run: chmod go-w {path}"
+    )
+
+
+def test_a_file_that_others_can_write_is_warned_of(tmp_path):
+    path = tmp_path / "c.yaml"
+    path.write_text(WITH_HOOKS.replace("hooks:", "#"))
+    path.chmod(0o666)
+    assert config_loader.load(path, environment={}).warning_lines() == [
+        f"{path}: other users can write to this file and so control mm2; to prevent it, run: "
+        f"chmod go-w {path}"
+    ]

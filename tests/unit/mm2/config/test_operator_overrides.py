@@ -1,0 +1,121 @@
+"""What holds a flow back by somebody's wish.
+
+What operators set lives in the connector's configuration, beside what the file says."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.api.errors import ConfigError
+from mm2.config import connector_checks, mirror_connector_config, operator_overrides
+from mm2.config.operator_overrides import OperatorOverrides, OverrideKind
+
+
+def test_a_paused_flow_pauses_all_its_topics():
+    assert OperatorOverrides(paused=True).pauses("t")
+    assert OperatorOverrides(paused_topics=frozenset({"t"})).pauses("t")
+    assert not OperatorOverrides(paused_topics=frozenset({"t"})).pauses("u")
+    assert not operator_overrides.NO_OVERRIDES.pauses("t")
+
+
+def test_a_flow_is_held_in_one_way():
+    assert operator_overrides.NO_OVERRIDES.by is None
+    assert OperatorOverrides(paused=True).by is OverrideKind.PAUSED
+    assert OperatorOverrides(paused=True, stopped=True).by is OverrideKind.STOPPED
+    assert OperatorOverrides(paused_topics=frozenset({"t"})).by is None
+
+
+def test_what_a_configuration_holds_back():
+    found = operator_overrides.parse_overrides(
+        {
+            "throttle": "20MB",
+            "throttle.topics": "o.*=2MB",
+            "live.throttle": "10MB",
+            "live.throttle.topic.orders": "1MB",
+            "live.throttle.topic.olds": "none",
+            "live.paused.topic.a": "true",
+            "live.paused.topic.b": "true",
+            "live.paused.topic.c": "false",
+            "topics": "x",
+        },
+        is_paused=False,
+    )
+    assert (found.paused, sorted(found.paused_topics)) == (False, ["a", "b"])
+    assert found.budgets.flow == 10_000_000
+    rates = [found.budgets.of_topic(each) for each in ("orders", "olds", "others", "x")]
+    assert rates == [1_000_000, None, 2_000_000, None]
+
+
+def test_a_configuration_that_says_nothing_holds_nothing_back():
+    assert (
+        operator_overrides.parse_overrides({}, is_paused=False) == operator_overrides.NO_OVERRIDES
+    )
+    with pytest.raises(ConfigError):
+        operator_overrides.parse_overrides({"throttle": "${file:/gone:x}"}, is_paused=False)
+    with pytest.raises(ConfigError, match=r"live\.throttle\.topic\.orders is fast"):
+        operator_overrides.parse_overrides({"live.throttle.topic.orders": "fast"}, is_paused=False)
+
+
+FILE = {"name": "n", "source.cluster.alias": "A", "throttle": "5MB"}
+
+
+def test_a_file_that_is_written_again_keeps_what_operators_set():
+    stored = operator_overrides.set_throttle(operator_overrides.pause_topic(FILE, "orders"), "1MB")
+    assert operator_overrides.merge_overrides({**FILE, "topics": "x"}, stored) == {
+        **stored,
+        "topics": "x",
+    }
+    assert operator_overrides.merge_overrides(FILE, None) == FILE
+    assert operator_overrides.strip_overrides(stored) == FILE
+
+
+def test_topics_are_paused_and_resumed_each_once():
+    both = operator_overrides.pause_topic(
+        operator_overrides.pause_topic(operator_overrides.pause_topic(FILE, "b"), "a"), "b"
+    )
+    assert operator_overrides.list_paused_topics(both) == ("a", "b")
+    assert mirror_connector_config.parse_source(both).paused == {"a", "b"}
+    assert operator_overrides.resume_topic(operator_overrides.resume_topic(both, "a"), "b") == FILE
+    assert operator_overrides.resume_topic(FILE, "c") == FILE
+
+
+@pytest.mark.parametrize("topic", [None, "orders"])
+def test_a_limit_is_set_changed_and_given_back_to_the_file(topic):
+    slow = operator_overrides.set_throttle(FILE, "1MB", topic=topic)
+    fast = operator_overrides.set_throttle(slow, "none", topic=topic)
+    budgets = [mirror_connector_config.parse_source(each).flow.budgets for each in (slow, fast)]
+    found = [each.flow if topic is None else each.of_topic(topic) for each in budgets]
+    assert found == [1_000_000, None if topic else 0]
+    assert operator_overrides.set_throttle(fast, None, topic=topic) == FILE
+
+
+def test_limits_of_other_topics_stay():
+    two = operator_overrides.set_throttle(
+        operator_overrides.set_throttle(FILE, "2MB", topic="b"), "1MB", topic="a"
+    )
+    assert operator_overrides.extract_overrides(two) == {
+        "live.throttle.topic.a": "1MB",
+        "live.throttle.topic.b": "2MB",
+    }
+    assert operator_overrides.extract_overrides(
+        operator_overrides.set_throttle(two, None, topic="a")
+    ) == {"live.throttle.topic.b": "2MB"}
+
+
+def test_a_limit_that_nobody_understands_is_a_mistake_at_its_key():
+    wrong = {**FILE, "live.throttle.topic.orders": "fast"}
+    with pytest.raises(ConfigError, match=r"live\.throttle\.topic\.orders is fast"):
+        mirror_connector_config.parse_source(wrong)
+    found = {
+        each.name: each.error_messages for each in mirror_connector_config.validate_source(wrong)
+    }
+    assert len(found["live.throttle.topic.orders"]) == 1
+
+
+def test_keys_of_operators_are_known_ones():
+    words = dict(
+        connector_checks.find_ignored_keys(
+            {"live.paused.topic.x": "true", "live.throttle.topic.x": "1MB"}
+        )
+    )
+    assert words == {}

@@ -1,0 +1,136 @@
+"""Places to begin, and rates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from connect_runtime.base.bounded_regex import PatternError
+from mm2.config import value_types
+from mm2.config.value_types import PatternListType, TextListType, ValueType
+from mm2.topics.flow_config import StartAt, StartPosition
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [("1000", 1000), ("500kB", 500_000), ("20MB/s", 20_000_000), ("1GiB", 2**30), ("1.5k", 1500)],
+)
+def test_rates(text, rate):
+    assert value_types.parse_byte_rate(text) == rate
+
+
+@pytest.mark.parametrize("text", ["", "999", "-1", "1 parsec", "MB", "1MB/h"])
+def test_what_is_no_rate(text):
+    with pytest.raises(ValueError, match=r".*"):
+        value_types.parse_byte_rate(text)
+
+
+def test_a_budget_of_topics_ends_at_its_last_equals_sign():
+    found = value_types.parse_topic_throttle("a=b.*=5MB")
+    assert found.bytes_per_s == 5_000_000
+    assert found.pattern.matches("a=bc")
+    with pytest.raises(ValueError, match=r".*"):
+        value_types.parse_topic_throttle("=5MB")
+
+
+def test_starts():
+    assert value_types.parse_start_position("Latest") == StartPosition(StartAt.LATEST)
+    found = value_types.parse_start_position("1970-01-01T01:00:00+01:00")
+    assert found == StartPosition(StartAt.TIMESTAMP, 0)
+
+
+@pytest.mark.parametrize("text", ["", "soon", "2026-01-31T08:00:00", "1969-12-31T00:00:00Z"])
+def test_what_is_no_start(text):
+    with pytest.raises(ValueError, match=r".*"):
+        value_types.parse_start_position(text)
+
+
+def refuses(kind: ValueType[Any], text: str) -> bool:
+    try:
+        kind.parse((text,))
+    except ValueError:
+        return True
+    return False
+
+
+def test_texts_are_trimmed_and_never_blank():
+    assert value_types.text().parse((" a ",)) == "a"
+    assert refuses(value_types.text(), "  ")
+
+
+def test_booleans_are_true_or_false_in_any_case():
+    assert value_types.boolean().parse((" TRUE ",)) is True
+    assert value_types.boolean().parse(("False",)) is False
+    for text in ("yes", "1", "on", ""):
+        assert refuses(value_types.boolean(), text)
+
+
+def test_a_list_may_hold_any_texts():
+    assert TextListType().parse(("a", "")) == ("a", "")
+    assert TextListType().is_list
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("1", 1), (" 10 ", 10), ("+5", 5), ("-1", -1)],
+)
+def test_whole_numbers_within_bounds(text, expected):
+    assert value_types.integer(1, 10, or_minus_one=True).parse((text,)) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "11", "-2", "1.0", "1e3", "", "\u0661", "9" * 5000, "0x1", "1_0"]
+)
+def test_other_numbers_are_refused(text):
+    assert refuses(value_types.integer(1, 10, or_minus_one=True), text)
+
+
+def test_minus_one_needs_a_meaning():
+    assert refuses(value_types.integer(0), "-1")
+    assert value_types.integer(0).allowed == "a whole number from 0 up"
+    assert (
+        value_types.integer(1, 2, or_minus_one=True).allowed == "a whole number from 1 to 2, or -1"
+    )
+
+
+def test_a_choice_is_spelled_as_declared():
+    assert value_types.choice("Default", "Identity").parse(("identity",)) == "Identity"
+    assert refuses(value_types.choice("a", "b"), "c")
+    assert value_types.choice("a", "b").allowed == "a or b"
+
+
+def test_text_that_matches_an_expression():
+    assert value_types.text_matching("[a-z]+", "letters").parse((" ab ",)) == "ab"
+    assert refuses(value_types.text_matching("[a-z]+", "letters"), "a b")
+
+
+def test_patterns_are_a_list():
+    assert PatternListType().is_list
+    assert PatternListType().parse(("a", "b.*")).matches("bc")
+    with pytest.raises(PatternError):
+        PatternListType().parse(("(",))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("earliest", StartPosition()),
+        ("LATEST", StartPosition(StartAt.LATEST)),
+        ("1970-01-01T00:00:00Z", StartPosition(StartAt.TIMESTAMP, 0)),
+        ("1970-01-01T01:00:00.5+01:00", StartPosition(StartAt.TIMESTAMP, 500)),
+        (
+            "2026-01-31T08:00:00Z",
+            StartPosition(StartAt.TIMESTAMP, 1_769_846_400_000),
+        ),
+    ],
+)
+def test_start_positions(text, expected):
+    assert value_types.start_position().parse((text,)) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-01-31", "2026-01-31T08:00:00", "1969-12-31T23:59:59Z", "now", "", "0"]
+)
+def test_a_start_needs_a_moment_with_a_zone(text):
+    assert refuses(value_types.start_position(), text)

@@ -1,0 +1,137 @@
+"""ACLs on their way to mirrors. Java: MirrorSourceConnectorTest.testAclFiltering and others."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from connect_runtime.base.errors import FatalError, RetriableError
+from connect_runtime.kafka.client_errors import NotAuthorizedError, UnreachableError
+from mm2 import operator_commands
+from mm2.connectors import acl_sync
+from mm2.connectors.acl_sync import AclSync
+from mm2.topics import acl_plan
+from mm2.topics.acl_plan import TopicAcl
+from mm2.topics.flow_config import Flow
+from tests.fakes.acls import FakeAclCluster, FakeAcls
+from tests.fakes.plugin_contexts import Clock
+
+REFUSED = NotAuthorizedError("CLUSTER_AUTHORIZATION_FAILED")
+
+
+def acl(
+    name: str, operation: str, *, permission: str = acl_plan.ALLOW, pattern: str = acl_plan.LITERAL
+) -> TopicAcl:
+    return TopicAcl(
+        name=name,
+        principal="User:alice",
+        host="*",
+        operation=operation,
+        permission=permission,
+        pattern=pattern,
+    )
+
+
+class Pair:
+    def __init__(self) -> None:
+        self.source, self.target = FakeAclCluster(), FakeAclCluster()
+        self.clock = Clock()
+        self.made = AclSync(
+            Flow(source="A", target="B"),
+            source=FakeAcls(self.source),
+            target=FakeAcls(self.target),
+            now=self.clock,
+        )
+
+
+@pytest.fixture
+def pair() -> Pair:
+    made = Pair()
+    made.source.bindings = {
+        acl("t", "WRITE"),
+        acl("t", "ALL"),
+        acl("t", "ALL", permission=acl_plan.DENY),
+        acl("t", "DESCRIBE"),
+        acl("t", "READ", pattern="PREFIXED"),
+        acl("mm2-offsets.B.internal", "READ"),
+    }
+    return made
+
+
+WANTED = {acl("A.t", "READ"), acl("A.t", "ALL", permission=acl_plan.DENY), acl("A.t", "DESCRIBE")}
+
+
+def test_what_the_mirror_should_have_is_created_once(pair, caplog):
+    with caplog.at_level(logging.INFO):
+        pair.made.sync(5.0)
+        pair.made.sync(5.0)
+    assert pair.target.bindings == WANTED
+    assert sorted(pair.target.created) == sorted(WANTED)
+    assert "ACL of a mirror topic: DENY User:alice from * to ALL A.t" in caplog.text
+
+
+def test_what_is_taken_away_from_the_source_stays_on_the_target_as_in_java(pair):
+    pair.made.sync(5.0)
+    pair.source.bindings.clear()
+    pair.made.sync(5.0)
+    assert pair.target.bindings == WANTED
+
+
+def test_who_may_not_read_the_targets_sends_all_each_time(pair):
+    pair.target.reading = REFUSED
+    pair.made.sync(5.0)
+    pair.made.sync(5.0)
+    assert sorted(pair.target.created) == sorted([*WANTED, *WANTED])
+
+
+def test_a_source_without_an_authorizer_is_logged_once_by_the_process(pair, caplog, monkeypatch):
+    monkeypatch.setattr(acl_sync, "_FLOWS_WITHOUT_AUTHORIZER", set())
+    pair.source.authorizer = False
+    pair.target.writing = FatalError("nobody should ask")
+    with caplog.at_level(logging.INFO):
+        assert [pair.made.sync(5.0) for _ in range(3)] == [None, None, None]
+        again = type(pair)()  # the connector was restarted
+        again.source.authorizer = False
+        assert again.made.sync(5.0) is None
+    assert caplog.text.count("A has no authorizer") == 1
+
+
+def test_a_target_without_an_authorizer_is_told_once(pair, caplog, monkeypatch):
+    monkeypatch.setattr(acl_sync, "_FLOWS_WITHOUT_AUTHORIZER", set())
+    pair.target.authorizer = False
+    with caplog.at_level(logging.INFO):
+        for _ in range(3):
+            pair.made.sync(5.0)
+    assert caplog.text.count("B has no authorizer") == 1
+    assert "WARNING" not in {each.levelname for each in caplog.records}
+
+
+def test_a_source_that_shows_none_of_its_acls_is_told_with_the_right_that_is_lacking(pair, caplog):
+    pair.source.reading = REFUSED
+    for _ in range(3):
+        assert pair.made.sync(5.0) is None
+    (line,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert operator_commands.extract_remedy(line).endswith("--operation Describe --cluster")
+    assert pair.target.created == []
+
+
+def test_one_that_is_refused_stands_in_nobodys_way(pair, caplog):
+    pair.source.bindings.add(acl("u", "READ"))
+    pair.target.refused["A.t"] = REFUSED
+    with caplog.at_level(logging.INFO):
+        pair.made.sync(5.0)
+    assert pair.target.bindings == {acl("A.u", "READ")}
+    told = [each.getMessage() for each in caplog.records if each.levelname == "INFO"]
+    assert told == ["ACL of a mirror topic: ALLOW User:alice from * to READ A.u"]
+    (line,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert "(and 2 more)" in line
+    assert operator_commands.extract_remedy(line).endswith(
+        "--operation Alter --operation Describe --cluster"
+    )
+
+
+def test_a_cluster_that_does_not_answer_is_raised(pair):
+    pair.target.writing = UnreachableError("nobody")
+    with pytest.raises(RetriableError, match="nobody"):
+        pair.made.sync(5.0)

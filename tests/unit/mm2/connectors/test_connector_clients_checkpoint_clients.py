@@ -1,0 +1,76 @@
+"""Which client of a checkpoint connector goes where."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from connect_runtime.api.errors import ConfigError
+from mm2.config import mirror_connector_config
+from mm2.connectors.connector_clients import KafkaCheckpointClients
+from mm2.kafka.admin import KafkaAdmin
+from mm2.kafka.consumer_groups import KafkaGroups
+from mm2.kafka.log_offsets import KafkaLogOffsets
+from mm2.kafka.state_topic_reader import TopicReader
+from tests.fakes.plugin_contexts import Clock
+
+SOURCE, TARGET = (f"{side}.cluster.bootstrap.servers" for side in ("source", "target"))
+PROPS = {
+    "name": "points",
+    "source.cluster.alias": "A",
+    "target.cluster.alias": "B",
+    SOURCE: "a:1",
+    TARGET: "b:1",
+}
+ALL = (
+    "source_groups",
+    "target_groups",
+    "target_admin",
+    "target_logs",
+    "offset_syncs",
+    "checkpoints",
+)
+KINDS = {
+    "source_groups": KafkaGroups,
+    "target_groups": KafkaGroups,
+    "target_admin": KafkaAdmin,
+    "target_logs": KafkaLogOffsets,
+    "offset_syncs": TopicReader,
+    "checkpoints": TopicReader,
+}
+
+
+def clients(**props):
+    given = PROPS | {name.replace("_", "."): each for name, each in props.items()}
+    given = {key: each for key, each in given.items() if each}
+    config = mirror_connector_config.parse_checkpoint(given)
+    return KafkaCheckpointClients(config, clock=Clock(), gone=lambda: False, task=0)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_each_is_of_its_kind(name):
+    with contextlib.closing(getattr(clients(), name)()) as made:
+        assert isinstance(made, KINDS[name])
+
+
+def names_missing(made, name) -> str:
+    with pytest.raises(ConfigError) as caught:
+        getattr(made, name)()
+    return str(caught.value)
+
+
+def test_each_goes_to_its_cluster():
+    for name in ("source_groups", "offset_syncs"):
+        assert SOURCE in names_missing(clients(source_cluster_bootstrap_servers=""), name)
+    for name in ("target_groups", "target_admin", "checkpoints"):
+        assert TARGET in names_missing(clients(target_cluster_bootstrap_servers=""), name)
+
+
+def test_offset_syncs_are_where_the_location_says():
+    given = {**PROPS, "offset-syncs.topic.location": "target"}
+    del given[TARGET]
+    made = KafkaCheckpointClients(
+        mirror_connector_config.parse_checkpoint(given), clock=Clock(), gone=lambda: False
+    )
+    assert TARGET in names_missing(made, "offset_syncs")

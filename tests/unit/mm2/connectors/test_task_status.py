@@ -1,0 +1,102 @@
+"""A task's part of what is shown: made anew where something has changed, kept otherwise."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+from typing import Any, cast
+
+from connect_runtime.base.ids import TopicPartition
+from mm2.connectors.copy_progress import IncidentCounts, TaskCopyProgress
+from mm2.connectors.copy_supervisor import CopySupervisor
+from mm2.connectors.partition_setup import PartitionFinding
+from mm2.connectors.status_registry import TaskState
+from mm2.connectors.task_status import TaskStatusBuilder
+from mm2.copier.control_messages import PartitionGauge
+from mm2.topics.flow_config import DeliveryMode
+from tests.fakes import copy_plane, taking
+
+
+def gauge(index: int = 0, **changed: Any) -> PartitionGauge:
+    plain = {**copy_plane.PLAIN, "phase": "copying", "reason": "", "copied_to": 5}
+    return PartitionGauge(**{**plain, "index": index, **changed})
+
+
+class Task:
+    """As much of a supervisor as a report asks for."""
+
+    def __init__(self, *gauges: PartitionGauge, **where: Any) -> None:
+        partitions = tuple(taking.where(partition=each, **where) for each in (0, 1))
+        self.settings = SimpleNamespace(task=3, partitions=partitions)
+        self.figures = TaskCopyProgress(partitions)
+        for each in gauges:
+            self.figures.note(each)
+        self.state, self.reason, self.restarts = TaskState.RUNNING, "", 2
+        self.receipts = IncidentCounts()
+
+    @property
+    def made(self) -> CopySupervisor:
+        return cast("CopySupervisor", self)
+
+
+def test_without_a_copy_the_reason_is_shown():
+    report = TaskStatusBuilder(3)
+    report.make(None, reason="asking clusters")
+    assert report.shown.status.reason == "asking clusters"
+    assert report.shown.status.state is TaskState.STARTING
+    before = report.shown
+    report.make(None, reason="asking clusters")
+    assert report.shown is before
+    assert before.status.life == 0
+    task = Task(gauge(0))
+    report.make(task.made, reason="")
+    assert report.shown.status.life == task.figures.life
+
+
+def test_partitions_are_made_anew_only_where_they_moved():
+    report, task = TaskStatusBuilder(3), Task(gauge(0), gauge(1, records=7))
+    report.make(task.made, reason="")
+    before = report.shown
+    assert [each.records for each in before.partitions] == [5, 7]
+    report.make(task.made, reason="")
+    assert report.shown is before
+    task.figures.gauges[1] = gauge(1, copied_to=9)
+    report.make(task.made, reason="")
+    assert report.shown.partitions[0] is before.partitions[0]
+    assert report.shown.partitions[1].copied_to == 9
+    report.forget()
+    report.make(task.made, reason="")
+    assert report.shown.partitions[0] == before.partitions[0]
+
+
+def test_what_must_not_be_copied_is_shown_as_stopped():
+    report, task = TaskStatusBuilder(3), Task(gauge(0))
+    found = PartitionFinding(
+        partition=TopicPartition("t", 7), cause="mirror-too-small", message="it is too small"
+    )
+    report.found([found])
+    report.make(task.made, reason="", slots_missing=1)
+    first, *others = report.shown.partitions
+    assert (first.stopped, first.task, first.cause) == (True, 3, "mirror-too-small")
+    assert [each.phase for each in others] == ["copying", "waiting"]
+    assert report.shown.slots_missing == 1
+
+
+def test_the_right_that_is_lacking_is_told_while_it_is():
+    report, task = TaskStatusBuilder(3), Task(gauge(0, fenced=False), gauge(1))
+    report.make(task.made, reason="")
+    assert "TransactionalId" in report.shown.fencing or "transactional-id" in report.shown.fencing
+    task.figures.gauges[0] = gauge(0)
+    report.make(task.made, reason="")
+    assert report.shown.fencing == ""
+    wanted = Task(gauge(0, fenced=False), delivery=DeliveryMode.AT_LEAST_ONCE)
+    report.make(wanted.made, reason="")
+    assert report.shown.fencing == ""
+
+
+def test_receipts_are_counted():
+    report, task = TaskStatusBuilder(3), Task(gauge(0))
+    task.receipts.counts["t", "source-gone"] += 2
+    report.make(task.made, reason="")
+    (count,) = report.shown.status.receipts
+    assert dataclasses.astuple(count) == ("t", "source-gone", 2)

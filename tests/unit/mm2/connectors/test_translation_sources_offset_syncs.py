@@ -1,0 +1,71 @@
+"""The offset-syncs topic, followed."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.kafka.client_errors import UnreachableError
+from mm2.connectors.translation_sources import OffsetSyncsFollower
+from mm2.kafka.client_interfaces import LogTruncatedError
+from mm2.offsets.translation import ExactOffset, Untranslated
+from tests.fakes.checkpoint_clients import FakeClusters
+
+T0 = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def clusters():
+    return FakeClusters()
+
+
+@pytest.fixture
+def syncs(clusters):
+    made = OffsetSyncsFollower(clusters.offset_syncs, keep_history=True)
+    yield made
+    made.close()
+    assert clusters.all_closed()
+
+
+def test_nothing_translates_before_the_topic_was_read(clusters, syncs):
+    clusters.synced(T0, 5, 3)
+    assert not syncs.ready
+    assert syncs.translate(T0, 5) is Untranslated.NOT_READY
+    syncs.refresh(1.0)
+    assert syncs.ready
+    assert syncs.translate(T0, 5) == ExactOffset(downstream=3)
+
+
+def test_what_comes_later_counts_and_the_topic_is_read_once(clusters, syncs):
+    clusters.synced(T0, 5, 3)
+    syncs.refresh(1.0)
+    clusters.synced(T0, 9, 4)
+    syncs.refresh(1.0)
+    assert syncs.translate(T0, 9) == ExactOffset(downstream=4)
+    assert syncs.translate(T0, 5) == ExactOffset(downstream=3)
+    assert len(clusters.made) == 1
+
+
+def test_what_cannot_be_asked_leaves_what_is_known(clusters, syncs):
+    clusters.synced(T0, 5, 3)
+    syncs.refresh(1.0)
+    clusters.syncs_failures.append(UnreachableError("away"))
+    with pytest.raises(UnreachableError):
+        syncs.refresh(1.0)
+    assert syncs.translate(T0, 5) == ExactOffset(downstream=3)
+
+
+def test_a_topic_that_was_made_anew_is_read_anew(clusters, syncs):
+    clusters.synced(T0, 5, 3)
+    syncs.refresh(1.0)
+    clusters.syncs_log.clear()
+    clusters.synced(T0, 7, 1)
+    clusters.syncs_failures.append(LogTruncatedError("gone"))
+    syncs.refresh(1.0)
+    assert not syncs.ready
+    syncs.refresh(1.0)
+    assert syncs.translate(T0, 7) == ExactOffset(downstream=1)
+    assert syncs.translate(T0, 5) is Untranslated.TOO_OLD
+    first, second = clusters.made
+    assert first.closed
+    assert not second.closed

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import itertools
+import json
+import struct
+from collections import deque
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connect_runtime.base.errors import FatalError
+from mm2.copier import control_frames
+from mm2.copier.control_frames import (
+    ControlFrameDecoder,
+    ControlFrameError,
+    CopyHello,
+    TlsAddress,
+    UnixAddress,
+)
+from tests.support import examples
+
+PIN = bytes(range(32))
+
+
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [
+        (UnixAddress(path="/tmp/a b/c.sock"), "unix:/tmp/a b/c.sock"),
+        (
+            TlsAddress(host="node-1", port=9443, fingerprint=PIN),
+            f"tls://node-1:9443#sha256={PIN.hex()}",
+        ),
+        (
+            TlsAddress(host="fd00::1", port=9443, fingerprint=PIN),
+            f"tls://[fd00::1]:9443#sha256={PIN.hex()}",
+        ),
+    ],
+)
+def test_an_address_is_one_line_of_text(address, text):
+    assert str(address) == text
+    assert control_frames.parse_address(text) == address
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "tcp://h:1",
+        "tls://h:1",
+        f"tls://h#sha256={PIN.hex()}",
+        f"tls://:1#sha256={PIN.hex()}",
+        f"tls://h:x#sha256={PIN.hex()}",
+        "tls://h:1#sha256=00ff",
+        "tls://h:1#sha256=zz",
+    ],
+)
+def test_another_text_is_refused(text):
+    with pytest.raises(FatalError, match="is no address of a control channel"):
+        control_frames.parse_address(text)
+
+
+def frame_of(*messages):
+    return control_frames.pop_frame(deque(control_frames.encode_message(m) for m in messages))
+
+
+def raw_frame(body: bytes) -> bytes:
+    return struct.pack(">I", len(body)) + body
+
+
+def test_a_frame_is_a_length_and_a_json_array():
+    frame = frame_of({"type": "gauge", "n": 1}, {"type": "stop"})
+    assert frame == b'\x00\x00\x00\x28[{"type":"gauge","n":1},{"type":"stop"}]'
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+messages = st.dictionaries(st.text(min_size=1), json_values, max_size=4).map(
+    lambda fields: {**fields, "type": "t"}
+)
+
+
+@settings(max_examples=examples.of(200), deadline=None)
+@given(st.lists(messages, min_size=1, max_size=6), st.lists(st.integers(0, 400), max_size=6))
+def test_messages_survive_any_cutting_of_the_stream(sent, cuts):
+    pending = deque(control_frames.encode_message(m) for m in sent)
+    stream = b""
+    while pending:
+        stream += control_frames.pop_frame(pending)
+    borders = sorted({0, len(stream), *(c for c in cuts if c < len(stream))})
+    decoder = ControlFrameDecoder()
+    received = []
+    for start, end in itertools.pairwise(borders):
+        received += decoder.feed(stream[start:end])
+    assert received == sent
+
+
+def test_byte_by_byte():
+    stream = frame_of({"type": "a"}) + frame_of({"type": "b"}, {"type": "c"})
+    decoder = ControlFrameDecoder()
+    received = [m["type"] for i in range(len(stream)) for m in decoder.feed(stream[i : i + 1])]
+    assert received == ["a", "b", "c"]
+
+
+def test_small_messages_share_a_frame_and_large_ones_do_not():
+    pending = deque(
+        control_frames.encode_message({"type": "x", "pad": "p" * 1000}) for _ in range(200)
+    )
+    frames = []
+    while pending:
+        frames.append(control_frames.pop_frame(pending))
+    assert 3 <= len(frames) <= 5
+    assert all(len(frame) <= control_frames.FRAME_FILL_BYTES + 200 for frame in frames)
+    large = deque(
+        control_frames.encode_message({"type": "x", "pad": "p" * 100_000}) for _ in range(2)
+    )
+    assert len(control_frames.pop_frame(large)) > 100_000
+    assert len(large) == 1
+
+
+def test_a_frame_beyond_the_bound_is_refused_before_it_arrives():
+    decoder = ControlFrameDecoder(max_frame_bytes=10)
+    with pytest.raises(ControlFrameError, match="announces 11 bytes; 10 are allowed"):
+        decoder.feed(struct.pack(">I", 11))
+
+
+def test_the_bound_can_grow_once_the_peer_is_known():
+    decoder = ControlFrameDecoder(max_frame_bytes=4)
+    decoder.allow(control_frames.MAX_FRAME_BYTES)
+    assert decoder.feed(frame_of({"type": "a"})) == [{"type": "a"}]
+
+
+def test_an_http_request_is_refused_by_its_first_bytes():
+    with pytest.raises(ControlFrameError, match="does not speak this protocol"):
+        ControlFrameDecoder().feed(b"GET / HTTP/1.1\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b"[1]",
+        b"[{}]",
+        b'[{"type":1}]',
+        b'{"type":"a"}',
+        b"[" * 100_000,
+        b'[{"type":"a","n":NaN}]',
+        b'[{"type":"a","n":-Infinity}]',
+        b'[{"type":"\xff"}]',
+        b'[{"type":"a","n":' + b"9" * 5000 + b"}]",
+    ],
+)
+def test_other_bodies_are_refused(body):
+    with pytest.raises(ControlFrameError):
+        ControlFrameDecoder().feed(raw_frame(body))
+
+
+@pytest.mark.parametrize("value", [b"bytes", float("nan"), object(), {1, 2}])
+def test_what_json_cannot_carry_is_refused_by_the_sender(value):
+    with pytest.raises(ControlFrameError, match="type 'facts'"):
+        control_frames.encode_message({"type": "facts", "value": value})
+
+
+def test_a_message_that_no_frame_can_hold_is_refused_by_the_sender():
+    with pytest.raises(ControlFrameError, match="send it in parts"):
+        control_frames.encode_message(
+            {"type": "facts", "value": "x" * control_frames.MAX_FRAME_BYTES}
+        )
+
+
+def test_hello_carries_the_token_and_never_shows_it():
+    greeting = CopyHello(token=bytes(range(32)), pid=7, host="node-1")
+    assert control_frames.decode_hello(control_frames.encode_hello(greeting)) == greeting
+    assert "token" not in repr(greeting)
+
+
+@pytest.mark.parametrize("version", [None, 0, 2, "1", True])
+def test_an_unknown_version_is_refused_on_both_sides(version):
+    greeting = control_frames.encode_hello(CopyHello(token=b"t", pid=1, host="h")) | {
+        "version": version
+    }
+    with pytest.raises(ControlFrameError, match="same release"):
+        control_frames.decode_hello(greeting)
+    with pytest.raises(ControlFrameError, match="same release"):
+        control_frames.check_greeting_reply(control_frames.encode_welcome() | {"version": version})
+
+
+@pytest.mark.parametrize(
+    "change", [{"type": "gauge"}, {"token": None}, {"token": "*"}, {"pid": "1"}, {"host": None}]
+)
+def test_an_incomplete_hello_is_refused(change):
+    greeting = control_frames.encode_hello(CopyHello(token=b"t", pid=1, host="h")) | change
+    with pytest.raises(ControlFrameError):
+        control_frames.decode_hello(greeting)
+
+
+def test_answers():
+    control_frames.check_greeting_reply(control_frames.encode_welcome())
+    with pytest.raises(ControlFrameError, match="refused this copy: token unknown"):
+        control_frames.check_greeting_reply(control_frames.encode_refusal("token unknown"))
+    with pytest.raises(ControlFrameError, match="'stop'"):
+        control_frames.check_greeting_reply({"type": "stop"})
+
+
+def test_the_bytes_on_the_wire_are_plain_json():
+    frame = frame_of({"type": "a", "text": "é\u2028", "n": 2**53 + 1})
+    assert json.loads(frame[4:]) == [{"type": "a", "text": "é\u2028", "n": 2**53 + 1}]
+
+
+def test_the_bytes_of_a_frame_can_be_told_apart():
+    encoded = [control_frames.encode_message({"type": "x", "n": n}) for n in (1, 22, 333)]
+    frame = control_frames.pop_frame(deque(encoded))
+    assert control_frames.count_message_bytes(frame, 3) == sum(map(len, encoded))

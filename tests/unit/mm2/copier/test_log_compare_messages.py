@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import json
+
+from connect_runtime.base.ids import TopicPartition
+from mm2.copier import log_compare_messages
+from mm2.copier.log_compare_messages import (
+    LogCompareRange,
+    LogCompareRequest,
+    LogCompareResult,
+    LogCompareResultDecoder,
+)
+from mm2.offsets.log_alignment import AlignedRange, LogAlignment
+
+ORDERS = TopicPartition("orders", 3)
+
+
+def sent(message):
+    return json.loads(json.dumps(message))
+
+
+def test_what_is_asked_arrives():
+    bounds = (
+        LogCompareRange(partition=ORDERS),
+        LogCompareRange(partition=ORDERS, source_to=5, target_to=7, opposite=frozenset({9, 4})),
+    )
+    asked = LogCompareRequest(bounds=bounds, memory_bytes=7_000, all_differ=True)
+    assert (
+        log_compare_messages.decode_request(sent(log_compare_messages.encode_request(asked)))
+        == asked
+    )
+
+
+def answered(*found):
+    answers = LogCompareResultDecoder()
+    got = []
+    for each in found:
+        for message in log_compare_messages.encode_result(each):
+            told = answers.add(sent(message))
+            if told is not None:
+                got.append(told)
+    return got
+
+
+def test_what_was_found_arrives():
+    stretches = (
+        AlignedRange(0, 9, 12, ((0, 3), (5, 2))),
+        AlignedRange(9, 20, 30, ((9, 2),), below=4, above=5),
+    )
+    matched = LogAlignment(
+        first_source=0,
+        first_target=1,
+        stretches=stretches,
+        matched=8,
+        unsure=3,
+        tail=2,
+        writers=(7, -1),
+    )
+    found = LogCompareResult(partition=ORDERS, matched=matched, source=11, target=12)
+    nothing = LogCompareResult(partition=ORDERS, source=1, target=2, why="it is damaged")
+    assert answered(found, nothing, found) == [found, nothing, found]
+
+
+def test_long_stretches_come_in_pieces():
+    runs = tuple((at, -at) for at in range(50_000))
+    matched = LogAlignment(
+        first_source=0,
+        first_target=0,
+        stretches=(AlignedRange(0, 60_000, 60_001, runs),),
+        matched=1,
+        unsure=0,
+        tail=0,
+        writers=(),
+    )
+    found = LogCompareResult(partition=ORDERS, matched=matched)
+    assert len(list(log_compare_messages.encode_result(found))) == 4
+    (got,) = answered(found)
+    assert got.matched is not None
+    assert sum((each.runs for each in got.matched.stretches), ()) == runs
+    assert got.matched.through == 60_000

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import kio.index
+import pytest
+from kio.schema.errors import ErrorCode
+from kio.static.constants import EntityType
+
+from connect_runtime.network.cluster_connections import RawClientResponse
+from connect_runtime.protocol import framing
+from mm2.copier import producer
+from mm2.copier.producer import BatchProducer
+from mm2.replication import in_flight
+from tests.fakes import copying
+from tests.support import scripted_broker
+
+VERSION = 9
+LOG = [copying.batch(offset) for offset in range(40)]
+
+
+class Target:
+    """A cluster of one broker that answers when told to, the oldest request first."""
+
+    def __init__(self):
+        self.view = SimpleNamespace(leader=lambda topic, number: SimpleNamespace(node_id=1))
+        self.sent = []
+
+    def version_for(self, node_id, api_key, low, high):
+        return VERSION
+
+    def call_raw(self, node_id, *, lane, done, **request):
+        self.sent.append((lane, done))
+
+    def lanes(self):
+        return [lane for lane, _ in self.sent]
+
+
+def clock_at(now_s) -> Any:
+    return SimpleNamespace(now_s=lambda: now_s)
+
+
+class World:
+    """Partitions 0, 1, …, all with a lot to send."""
+
+    def __init__(self, partitions):
+        self.target = Target()
+        self.may_send = True
+        self.copies = [copying.begun(*LOG, partition=each) for each in range(partitions)]
+        self.side = BatchProducer(
+            cast(Any, self.target),
+            carry=lambda copy, found: None,
+            now=clock_at(1000.0),
+            settled=lambda copy: None,
+            may_send=lambda: self.may_send,
+        )
+        for each in self.copies:
+            each.offer(*LOG)
+            self.side.offer(each.copy)
+
+    def answer(self, *, elapsed_s, lane="produce-0"):
+        """The oldest request of a lane is acknowledged."""
+        at = self.target.lanes().index(lane)
+        _, done = self.target.sent.pop(at)
+        done(
+            RawClientResponse(
+                body=memoryview(bytearray(self._response())),
+                version=VERSION,
+                failure=None,
+                sent=True,
+                node_id=1,
+                elapsed_s=elapsed_s,
+            )
+        )
+
+    def _response(self):
+        module = kio.index.load_payload_module(0, VERSION, EntityType.response)
+        partitions = tuple(
+            module.PartitionProduceResponse(
+                index=number,
+                error_code=ErrorCode(0),
+                base_offset=each.copy.window._in_flight[0].target,
+                log_append_time=None,
+                log_start_offset=0,
+                record_errors=(),
+                error_message=None,
+            )
+            for number, each in enumerate(self.copies)
+            if each.copy.window.in_flight
+        )
+        topic = module.TopicProduceResponse(name="a.orders", partition_responses=partitions)
+        answer = module.ProduceResponse(responses=(topic,), throttle_time=scripted_broker.NO_TIME)
+        return framing.encode_request_body(answer)
+
+
+def test_one_request_carries_a_batch_of_every_partition_that_is_ready():
+    world = World(3)
+    world.side.pump(1000.0)
+    assert world.target.lanes() == ["produce-0"] * producer.MAX_IN_FLIGHT_REQUESTS
+    assert [each.copy.window.in_flight for each in world.copies] == [5, 5, 5]
+
+
+@pytest.fixture
+def slowed():
+    """Two partitions whose broker has just become slow."""
+    world = World(2)
+    world.side.pump(1000.0)
+    while world.side._pace(1).lanes == 1:
+        world.answer(elapsed_s=1.0)
+    assert world.side._pace(1).lanes == in_flight.PRODUCE_CONNECTIONS_MAX
+    return world
+
+
+def test_a_partition_changes_its_connection_only_when_nothing_of_it_is_under_way(slowed):
+    second = slowed.copies[1].copy
+    while second.window.in_flight > 1:
+        slowed.answer(elapsed_s=1.0)
+        assert "produce-1" not in slowed.target.lanes()
+    slowed.answer(elapsed_s=1.0)
+    assert "produce-1" in slowed.target.lanes()
+
+
+def test_the_other_one_stays_where_it_is(slowed):
+    first = slowed.copies[0].copy
+    slowed.answer(elapsed_s=1.0)
+    assert first.window.in_flight == producer.MAX_IN_FLIGHT_REQUESTS
+
+
+def test_nothing_is_sent_while_the_record_of_what_was_copied_is_full():
+    world = World(1)
+    world.may_send = False
+    world.side.pump(1000.0)
+    assert world.target.sent == []
+    world.may_send = True
+    world.side.pump(1000.0)
+    assert world.target.sent

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+
+from mm2.copier import run_directory
+
+
+def test_it_is_private_and_goes_when_asked(tmp_path):
+    made = run_directory.create("mm2-x-", parent=tmp_path)
+    assert stat.S_IMODE(made.path.stat().st_mode) == 0o700
+    assert made.path.name.startswith("mm2-x-")
+    made.remove()
+    made.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_held_one_is_left_in_peace(tmp_path):
+    first = run_directory.create("mm2-x-", parent=tmp_path)
+    second = run_directory.create("mm2-x-", parent=tmp_path)
+    assert first.path.exists()
+    assert second.path != first.path
+
+
+def test_one_that_was_left_goes_with_the_next_of_its_kind(tmp_path):
+    left = run_directory.create("mm2-x-", parent=tmp_path)
+    (left.path / "spark.log").write_text("why")
+    left.leave()
+    run_directory.create("mm2-y-", parent=tmp_path)
+    assert (left.path / "spark.log").exists()
+    run_directory.create("mm2-x-", parent=tmp_path)
+    assert not left.path.exists()
+
+
+def test_one_of_a_process_that_was_killed_goes(tmp_path):
+    program = (
+        "import os, pathlib, signal, sys\n"
+        "from mm2.copier import run_directory\n"
+        "made = run_directory.create('mm2-x-', parent=pathlib.Path(sys.argv[1]))\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False, timeout=60)
+    (killed,) = tmp_path.iterdir()
+    run_directory.remove_stale("mm2-x-", tmp_path)
+    assert not killed.exists()
+
+
+def test_what_has_no_lock_is_not_ours(tmp_path):
+    (tmp_path / "mm2-x-users").mkdir()
+    (tmp_path / "mm2-x-link").mkdir()
+    os.symlink("/etc/passwd", tmp_path / "mm2-x-link" / "lock")
+    run_directory.remove_stale("mm2-x-", tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_the_newest_that_were_left_may_be_kept(tmp_path):
+    left = []
+    for at_s in range(4):
+        each = run_directory.create("run-", parent=tmp_path, kept=2)
+        os.utime(each.path / "lock", (at_s, at_s))
+        each.leave()
+        left.append(each.path)
+    running = run_directory.create("run-", parent=tmp_path, kept=2)
+    assert [each.exists() for each in left] == [False, False, True, True]
+    running.remove()
+
+
+def test_those_that_are_held_are_not_counted_among_the_kept(tmp_path):
+    left = run_directory.create("mm2-x-", parent=tmp_path)
+    held = [run_directory.create("mm2-x-", parent=tmp_path, kept=2) for _ in range(2)]
+    left.leave()
+    run_directory.remove_stale("mm2-x-", tmp_path, kept=1)
+    assert left.path.exists()
+    for each in held:
+        each.remove()

@@ -1,0 +1,163 @@
+"""Has anything happened while a move lay still?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from connect_runtime.base.ids import TopicPartition
+from mm2.clusters.fencing_results import FencingResult
+from mm2.clusters.pair_snapshot import MirroredPartition, PositionBasis
+from mm2.failover import interrupted_move, step_details
+from mm2.failover.group_plan import GroupMove
+from mm2.failover.journal import MoveIdentity, MoveJournal
+from mm2.failover.move_plan import MovePlan
+from mm2.failover.move_request import MoveKind, MoveRequest
+from mm2.failover.move_steps import MoveStep
+from mm2.failover.plan_findings import PlanFinding, PlanSeverity
+from mm2.offsets.group_offset_sync import GroupState
+from mm2.offsets.log_bounds import LogBounds
+from mm2.offsets.offset_map import OffsetMap
+from tests.fakes import copied_map
+
+HERE, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
+Step = MoveStep
+WANTED = MoveRequest(origin="east", destination="west", kind=MoveKind.PLANNED)
+
+
+def fenced(epoch: int) -> dict[str, Any]:
+    each = FencingResult(partition=HERE, marker=1, order=(1, epoch), tail=0)
+    return dict(step_details.encode_fencing_result(each))
+
+
+def noted(*, again: int | None = None, end: int | None = None) -> MoveJournal:
+    """HERE was fenced with epoch 3, or `again` with a later one; both agreed on `end`."""
+    found = MoveJournal()
+    found.details[Step.FENCE] = {"partitions": [fenced(3)]}
+    found.details[Step.LOOK_AGAIN] = {"fenced_again": [] if again is None else [fenced(again)]}
+    if end is not None:
+        found.details[Step.AGREE] = {"ends": step_details.encode_offsets({HERE: end})}
+    return found
+
+
+def known(epoch: int) -> OffsetMap:
+    found = OffsetMap()
+    for key, value in copied_map.log(HERE, through=10, delta=5, epoch=epoch):
+        found.apply(key or b"", value)
+    return found
+
+
+def mirrored(end: int | None) -> MirroredPartition:
+    here = None if end is None else LogBounds(start=0, end=end)
+    return MirroredPartition(partition=HERE, mirror=HERE, here=here)
+
+
+def why(found: MoveJournal, *, epoch: int = 3, **given: Any) -> str:
+    return interrupted_move.explain_change(
+        found, **{"known": known(epoch), "to_fence": {HERE}, "mirrored": (), **given}
+    )
+
+
+def test_nothing_has_changed():
+    assert why(noted(end=100), mirrored=[mirrored(100)]) == ""
+    assert why(noted(again=5), epoch=5) == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"epoch": 4}, "somebody has copied orders-0"),
+        ({"to_fence": {HERE, OTHER}}, "somebody has copied orders-1"),
+    ],
+)
+def test_who_copies_is_named(given, said):
+    assert why(noted(), **given) == said
+
+
+@pytest.mark.parametrize(("end", "said"), [(103, "is 103"), (None, "cannot be asked for")])
+def test_an_end_that_moved_is_told(end, said):
+    found = why(noted(end=100), mirrored=[mirrored(end)])
+    assert found == f"the end of orders-0 was 100 when both agreed, and {said}"
+
+
+def test_fences_of_a_look_that_no_longer_counts_hold():
+    found = noted(again=5)
+    found.voided[Step.LOOK_AGAIN] = found.details.pop(Step.LOOK_AGAIN)
+    assert why(found, epoch=5) == ""
+    assert why(found, epoch=6) == "somebody has copied orders-0"
+
+
+REST = (Step.STOP_PRODUCERS, Step.STOP_CONSUMERS, Step.IDLE, Step.AGREE)
+
+
+@pytest.mark.parametrize(
+    ("done", "again"),
+    [
+        ((), ()),
+        ((Step.RECORD, Step.EXPORT), ()),
+        ((Step.RECORD, *REST[:2]), REST[:2]),
+        ((Step.RECORD, *REST), REST),
+        ((Step.RECORD, *REST, Step.STOP_FLOW, Step.FENCE), ()),
+        ((*REST, Step.STOP_FLOW, Step.FENCE, Step.LOOK_AGAIN), (Step.LOOK_AGAIN,)),
+        ((*REST, Step.STOP_FLOW, Step.FENCE, Step.LOOK_AGAIN, Step.MOVE_GROUPS), ()),
+    ],
+)
+def test_what_may_have_changed_is_done_again(done, again):
+    found = MoveJournal(details={step: {"groups": [{"group": "billing"}]} for step in done})
+    assert tuple(interrupted_move.find_outdated_steps(found)) == again
+
+
+@pytest.mark.parametrize(("moved", "again"), [({"a"}, [Step.LOOK_AGAIN]), ({"a", "b"}, [])])
+def test_positions_are_taken_again_as_long_as_a_group_is_left(moved, again):
+    looked = {"groups": [{"group": "a"}, {"group": "b"}]}
+    found = MoveJournal(details={Step.STOP_FLOW: {}, Step.LOOK_AGAIN: looked}, moved=moved)
+    assert interrupted_move.find_outdated_steps(found) == again
+
+
+def test_what_is_said_of_groups_that_were_moved_is_past():
+    def finding(group: str) -> PlanFinding:
+        return PlanFinding(weight=PlanSeverity.FORBIDS, code="x", text="x", group=group)
+
+    def group(name: str) -> GroupMove:
+        return GroupMove(
+            group=name,
+            origin=PositionBasis.COMMITTED,
+            state=GroupState.EMPTY,
+            barred=None,
+            partitions=(),
+        )
+
+    whole = MovePlan(
+        wanted=WANTED,
+        at_ms=0,
+        flow="east->west",
+        mirrored=(),
+        groups=(group("billing"), group("mail")),
+        findings=(finding("billing"), finding("mail"), finding("")),
+    )
+    found = interrupted_move.drop_moved_groups(whole, {"billing"})
+    assert found.groups == (group("mail"),)
+    assert found.findings == (finding("mail"), finding(""))
+
+
+@pytest.mark.parametrize(
+    ("begun", "moved", "said"),
+    [
+        ((Step.IDLE,), set(), "to abandon the move: restart what was stopped, and move m away"),
+        (
+            (Step.STOP_FLOW,),
+            set(),
+            "to abandon the move: resume the flow (mm2 resume x), restart what was "
+            "stopped, and move m away",
+        ),
+        ((Step.STOP_FLOW,), {"billing"}, ""),
+    ],
+)
+def test_it_is_given_up_as_long_as_no_group_was_moved(begun, moved, said):
+    found = MoveJournal(
+        begun=MoveIdentity(wanted=WANTED, flow="east->west"),
+        started_ms=dict.fromkeys(begun, 1),
+        moved=moved,
+    )
+    assert interrupted_move.explain_abandoning(found, path="m", resume="mm2 resume x") == said

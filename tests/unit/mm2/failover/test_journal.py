@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import pytest
+
+from mm2.failover import journal
+from mm2.failover.journal import JournalError, MoveIdentity
+from mm2.failover.move_request import ClusterIds, MoveKind, MoveRequest
+from mm2.failover.move_steps import MoveStep
+
+Step = MoveStep
+BEGUN = MoveIdentity(
+    wanted=MoveRequest(
+        origin="east",
+        destination="west",
+        kind=MoveKind.EMERGENCY,
+        accepted=frozenset({"stopped"}),
+        groups=frozenset({"billing"}),
+        export="tail.jsonl",
+    ),
+    flow="east->west",
+    hooks=("start-consumers",),
+    clusters=ClusterIds(origin="idE", destination="idW"),
+)
+FIRST = journal.encode_begun(BEGUN, at_ms=5)
+
+
+def test_what_was_begun_is_read_again():
+    found = journal.read_journal(FIRST)
+    assert (found.begun, found.begun_at_ms) == (BEGUN, 5)
+    assert found.next_step is Step.RECORD
+
+
+def test_it_goes_on_with_the_first_step_that_is_not_done():
+    text = FIRST
+    for step in BEGUN.order:
+        assert journal.read_journal(text).next_step is step
+        text += journal.encode_started(step, at_ms=6)
+        assert journal.read_journal(text).next_step is step
+        text += journal.encode_done(step, {"n": 1}, at_ms=9)
+    found = journal.read_journal(text)
+    assert found.next_step is None
+    assert found.details[Step.FENCE] == {"n": 1}
+    assert (found.started_ms[Step.FENCE], found.done_ms[Step.FENCE]) == (6, 9)
+
+
+def test_what_is_accepted_later_counts_as_if_it_had_been():
+    found = journal.read_journal(FIRST + journal.encode_accepted(["lag"], at_ms=6))
+    assert found.begun is not None
+    assert found.begun.wanted.accepted == {"stopped", "lag"}
+    assert found.begun.wanted.groups == BEGUN.wanted.groups
+
+
+def test_groups_that_were_moved_are_known():
+    text = (
+        FIRST
+        + journal.encode_group_moved("billing", at_ms=6)
+        + journal.encode_group_moved("x", at_ms=7)
+    )
+    assert journal.read_journal(text).moved == {"billing", "x"}
+
+
+def test_a_failed_step_is_done_again():
+    text = (
+        FIRST
+        + journal.encode_started(Step.RECORD, at_ms=6)
+        + journal.encode_failed(Step.RECORD, "x", at_ms=7)
+    )
+    found = journal.read_journal(text)
+    assert found.next_step is Step.RECORD
+    assert found.failures == [(Step.RECORD, "x")]
+
+
+def test_what_is_voided_is_done_again():
+    text = FIRST + journal.encode_done(Step.RECORD, {"n": 1}, at_ms=6)
+    text += journal.encode_voided(Step.RECORD, at_ms=7)
+    found = journal.read_journal(text)
+    assert (found.next_step, found.details, found.done_ms) == (Step.RECORD, {}, {})
+    assert found.voided == {Step.RECORD: {"n": 1}}
+    assert (
+        journal.read_journal(text + journal.encode_done(Step.RECORD, {}, at_ms=8)).done_ms[
+            Step.RECORD
+        ]
+        == 8
+    )
+
+
+def test_a_line_that_a_crash_cut_off_was_not_written():
+    text = FIRST + journal.encode_done(Step.RECORD, {}, at_ms=6)
+    for length in range(len(FIRST), len(text)):
+        assert journal.read_journal(text[:length]).next_step is Step.RECORD
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "says nothing of a move"),
+        ("nonsense\n", "line 1"),
+        ("[1]\n", "line 1"),
+        (FIRST + "{}\n", "version None"),
+        (FIRST.replace('"v":3', '"v":1'), "version 1"),
+        (FIRST + '{"v":3,"at_ms":1,"what":"done","step":"fly"}\n', "line 2"),
+        (FIRST + '{"v":3,"at_ms":1,"what":"dreamt"}\n', "line 2"),
+        (journal.encode_accepted(["lag"], at_ms=1), "line 1"),
+        (FIRST + '{"v":3,"at_ms":1e999,"what":"accepted","codes":[]}\n', "line 2"),
+        (FIRST + '{"v":3,"at_ms":1' + "0" * 100 + ',"what":"accepted","codes":[]}\n', "line 2"),
+        (FIRST + "[" * 100_000 + "\n", "line 2"),
+        (FIRST.replace('"from":"east"', '"from":5'), "line 1"),
+    ],
+)
+def test_what_cannot_be_read_is_told(text, words):
+    with pytest.raises(JournalError, match=words):
+        journal.read_journal(text)

@@ -1,0 +1,103 @@
+"""What a move is done with: how it waits, and how it reads the flow's map."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from connect_runtime.base.errors import RetriableError
+from mm2.failover.move_context import MoveContext
+from mm2.failover.planner import MovePlanner
+from mm2.kafka.client_interfaces import RecordHandler, TopicRecord
+from mm2.kafka.offset_map_reader import OffsetMapReader
+from mm2.topics.flow_config import Flow
+from tests.fakes import copied_map, moves
+from tests.fakes.moves import Clock
+from tests.fakes.two_sides import FakeSides
+
+
+class Growing:
+    """A map topic of which more is there at each read; what was read does not come again."""
+
+    def __init__(self, *parts: list[Any]) -> None:
+        self.left = list(parts)
+        self.closed = 0
+
+    def read_to_end(self, timeout_s: float) -> list[TopicRecord]:
+        return [
+            TopicRecord(topic="map", offset=0, key=key, value=value)
+            for key, value in (self.left.pop(0) if self.left else ())
+        ]
+
+    def feed_to_end(self, timeout_s: float, take: RecordHandler) -> None:
+        for each in self.read_to_end(timeout_s):
+            take(each)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def about(tail: Growing | None = None, told: list[str] | None = None) -> MoveContext:
+    both, clock = FakeSides(Flow(source="east", target="west")), Clock()
+    unused: Any = None
+    return MoveContext(
+        both=both,
+        map_reader=OffsetMapReader(lambda: tail or Growing(), where="west"),
+        planner=MovePlanner(both=both, find=lambda _: {}, clock=clock, timeout_s=10.0),
+        stop=unused,
+        running=unused,
+        fence=unused,
+        export=unused,
+        clock=clock,
+        pause=clock.pause,
+        tell=(lambda _: None) if told is None else told.append,
+        wait_s=10.0,
+    )
+
+
+def test_the_map_is_brought_up_to_date_and_not_read_anew():
+    here, other = moves.HERE, moves.OTHER
+    tail = Growing(
+        copied_map.log(here, through=9, delta=1), copied_map.log(other, through=4, delta=1)
+    )
+    made = about(tail)
+    assert made.known().partition(here).copied_to == 9
+    known = made.known()
+    assert (known.partition(here).copied_to, known.partition(other).copied_to) == (9, 4)
+    made.close()
+    assert tail.closed == 1
+
+
+def test_what_fails_and_may_heal_is_waited_for():
+    made, tries = about(), [RetriableError("away"), False, True]
+
+    def done() -> bool:
+        found = tries.pop(0)
+        if isinstance(found, RetriableError):
+            raise found
+        return bool(found)
+
+    made.await_(done, lambda: "never")
+    assert tries == []
+
+
+@pytest.mark.parametrize(("most_s", "said"), [(None, "after 10 s not yet"), (3.0, "after 3 s not")])
+def test_what_never_comes_is_told(most_s: float | None, said: str):
+    with pytest.raises(RetriableError, match=said):
+        about().await_(lambda: False, lambda: "not yet", most_s=most_s)
+
+
+def test_what_is_waited_for_and_how_long_still_is_told_now_and_then():
+    told: list[str] = []
+    with pytest.raises(RetriableError):
+        about(told=told).await_(lambda: False, lambda: "not yet")
+    assert told == ["waiting, 5 s more at most: not yet"]
+
+
+def test_what_failed_last_is_told():
+    def done() -> bool:
+        raise RetriableError("its coordinator is away")
+
+    with pytest.raises(RetriableError, match="after 10 s its coordinator is away"):
+        about().await_(done, lambda: "not yet")

@@ -1,0 +1,106 @@
+"""What is asked for of a move that was begun."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from mm2.failover import move_request
+from mm2.failover.move_request import ClusterIds, MoveKind, MoveRequest
+
+BEGUN = MoveRequest(
+    origin="east",
+    destination="west",
+    kind=MoveKind.PLANNED,
+    groups=frozenset({"billing"}),
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({}, []),
+        ({"kind": MoveKind.EMERGENCY}, []),  # nothing is said of it
+        ({"accepted": frozenset({"lag"})}, []),
+        ({"groups": frozenset()}, []),
+        ({"origin": "north"}, ["it moves from east to west"]),
+        ({"kind": MoveKind.BACK}, ["it is a switch-over, no failback"]),
+        ({"sets_back": True}, ["it sets no group back"]),
+        ({"groups": frozenset({"x"})}, ["its groups are billing"]),
+        ({"export": "/tail"}, ["it exports to no file"]),
+    ],
+)
+def test_contradictions(asked, words):
+    assert move_request.describe_contradictions(BEGUN, dataclasses.replace(BEGUN, **asked)) == words
+
+
+def test_both_clusters_serve_in_all_but_an_emergency():
+    kinds = {dataclasses.replace(BEGUN, kind=kind).planned: kind for kind in MoveKind}
+    assert kinds[False] is MoveKind.EMERGENCY
+
+
+IDS = ClusterIds(origin="idE", destination="idW")
+
+
+@pytest.mark.parametrize(
+    ("begun", "now", "words"),
+    [
+        (IDS, IDS, []),
+        (IDS, ClusterIds(origin="", destination="idW"), []),  # it is silent now
+        (ClusterIds(), IDS, []),
+        (
+            IDS,
+            ClusterIds(origin="idW", destination="idE"),
+            [
+                "east was the cluster idE when it was begun, and is idW by this file",
+                "west was the cluster idW when it was begun, and is idE by this file",
+            ],
+        ),
+    ],
+)
+def test_aliases_that_lead_elsewhere_are_named_with_both_ids(begun, now, words):
+    assert move_request.describe_changed_clusters(BEGUN, begun, now) == words
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        (MoveKind.EMERGENCY, "mm2 failover --from east --to west --execute"),
+        (MoveKind.PLANNED, "mm2 failover --from east --to west --planned --execute"),
+        (MoveKind.BACK, "mm2 failback --from east --to west --execute"),
+    ],
+)
+def test_what_is_typed_for_a_move(kind, line):
+    assert dataclasses.replace(BEGUN, kind=kind).command("--execute") == line
+
+
+def test_a_file_that_is_not_the_usual_one_is_named():
+    begun = dataclasses.replace(BEGUN, file="my.yaml")
+    line = "mm2 failover --from east --to west --config my.yaml --planned --resume"
+    assert begun.command("--resume") == line
+    assert move_request.describe_contradictions(begun, BEGUN) == []
+
+
+def test_what_is_typed_to_do_it_says_all_that_was_asked_for():
+    asked = dataclasses.replace(
+        BEGUN, accepted=frozenset({"lag", "again:billing"}), sets_back=True, export="/a file"
+    )
+    assert asked.to_do_it("--origin-lost") == (
+        "mm2 failover --from east --to west --planned --origin-lost --group billing "
+        "--accept again:billing --accept lag --set-back --export '/a file' --execute"
+    )
+
+
+def test_what_is_accepted_holds_for_all_groups_or_for_the_one_that_is_named():
+    about = MoveRequest(
+        origin="east",
+        destination="west",
+        kind=MoveKind.PLANNED,
+        accepted=frozenset({"lag-unknown", "group-active:mail"}),
+    )
+    assert about.accepts("lag-unknown")
+    assert about.accepts("lag-unknown", "mail")
+    assert about.accepts("group-active", "mail")
+    assert not about.accepts("group-active", "billing")
+    assert not about.accepts("group-active")

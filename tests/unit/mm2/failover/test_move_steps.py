@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from mm2.failover import move_steps
+from mm2.failover.move_request import MoveKind, MoveRequest
+from mm2.failover.move_steps import MoveStep
+
+Step = MoveStep
+
+
+def wanted(kind, export=""):
+    return MoveRequest(origin="east", destination="west", kind=kind, export=export)
+
+
+def test_an_emergency_stops_and_fences_before_positions_are_taken():
+    assert move_steps.order_steps(wanted(MoveKind.EMERGENCY), ()) == (
+        Step.RECORD,
+        Step.STOP_FLOW,
+        Step.FENCE,
+        Step.LOOK_AGAIN,
+        Step.MOVE_GROUPS,
+        Step.VERIFY,
+        Step.REPORT,
+    )
+
+
+def test_hooks_have_their_places_in_an_emergency():
+    found = move_steps.order_steps(
+        wanted(MoveKind.EMERGENCY), ["start-producers", "stop-consumers"]
+    )
+    assert found[:2] == (Step.RECORD, Step.STOP_CONSUMERS)
+    assert found[-2:] == (Step.START_PRODUCERS, Step.REPORT)
+    assert Step.STOP_PRODUCERS not in found
+
+
+def test_a_planned_move_has_all_steps_with_or_without_hooks():
+    assert move_steps.order_steps(wanted(MoveKind.PLANNED), ()) == (
+        Step.RECORD,
+        Step.STOP_PRODUCERS,
+        Step.STOP_CONSUMERS,
+        Step.IDLE,
+        Step.AGREE,
+        Step.STOP_FLOW,
+        Step.FENCE,
+        Step.LOOK_AGAIN,
+        Step.MOVE_GROUPS,
+        Step.VERIFY,
+        Step.START_CONSUMERS,
+        Step.START_PRODUCERS,
+        Step.REPORT,
+    )
+
+
+def test_going_back_exports_before_anything_is_touched_where_that_is_asked():
+    back = MoveKind.BACK
+    assert move_steps.order_steps(wanted(back, "tail.jsonl"), ()) == tuple(Step)
+    assert move_steps.order_steps(wanted(back, "tail.jsonl"), ())[:2] == (Step.RECORD, Step.EXPORT)
+    assert Step.EXPORT not in move_steps.order_steps(wanted(back), ())
+
+
+def test_every_step_has_words():
+    about = wanted(MoveKind.BACK, "tail.jsonl")
+    words = [move_steps.describe_step(step, about, "east->west", one_name=False) for step in Step]
+    assert len(set(words)) == len(Step)
+    assert words[1] == "write what west holds and east never got to tail.jsonl"
+    assert words[2] == "stop producers on east"
+
+
+def test_under_one_name_producers_of_both_clusters_are_stopped():
+    about = wanted(MoveKind.PLANNED)
+    assert move_steps.describe_step(Step.STOP_PRODUCERS, about, "east->west", one_name=True) == (
+        "stop producers on east and on west: what they write there comes to east, too"
+    )
+    for step in set(Step) - {Step.STOP_PRODUCERS}:
+        said = [
+            move_steps.describe_step(step, about, "east->west", one_name=one)
+            for one in (False, True)
+        ]
+        assert said[0] == said[1]

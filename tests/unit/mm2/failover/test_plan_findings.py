@@ -1,0 +1,87 @@
+"""The list of codes is that of all findings.
+
+How findings weigh."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+
+import pytest
+
+from mm2.failover import group_offset_writes, plan_findings, plan_rules, readiness
+from mm2.failover.plan_findings import PlanFinding, PlanSeverity, PlanVerdict
+
+
+def texts(*modules) -> set[str]:
+    return {
+        node.value
+        for module in modules
+        for node in ast.walk(ast.parse(inspect.getsource(module)))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+
+def test_every_code_that_a_finding_has_is_listed():
+    hyphenated = re.compile(r"[a-z]+(-[a-z]+)+")
+    used = texts(plan_rules, plan_rules, readiness, group_offset_writes)
+    assert {each for each in used if hyphenated.fullmatch(each)} <= plan_findings.ALL_CODES
+
+
+def test_no_code_is_listed_that_no_finding_has():
+    named = {
+        value
+        for name, value in vars(plan_findings).items()
+        if name.isupper() and name != "ALL_CODES"
+    }
+    assert plan_findings.ALL_CODES - named <= texts(
+        plan_rules, plan_rules, readiness, group_offset_writes
+    )
+    assert named <= plan_findings.ALL_CODES
+
+
+def test_a_mistyped_code_is_found():
+    accepted = ["lag", "group-unread:a:b", "group-unraed:mail", "no-goups"]
+    assert plan_findings.find_unknown_codes(accepted) == ["group-unraed:mail", "no-goups"]
+
+
+Weight, Verdict = PlanSeverity, PlanVerdict
+
+
+def finding(weight, group=""):
+    return PlanFinding(weight=weight, code="lag", text="…", group=group)
+
+
+@pytest.mark.parametrize(
+    ("weights", "verdict"),
+    [
+        ([], Verdict.GO),
+        ([Weight.NOTE], Verdict.GO),
+        ([Weight.NOTE, Weight.COSTS], Verdict.GO_AT_A_COST),
+        ([Weight.FORBIDS, Weight.COSTS], Verdict.NO_GO),
+    ],
+)
+def test_the_gravest_decides(weights, verdict):
+    assert plan_findings.decide_verdict(map(finding, weights)) is verdict
+
+
+@pytest.mark.parametrize(
+    ("accepted", "weight"),
+    [
+        ((), Weight.FORBIDS),
+        (("lag",), Weight.COSTS),
+        (("lag:billing",), Weight.COSTS),
+        (("lag:other",), Weight.FORBIDS),
+        (("ends",), Weight.FORBIDS),
+    ],
+)
+def test_what_is_accepted_costs(accepted, weight):
+    assert (
+        plan_findings.apply_acceptance(finding(Weight.FORBIDS, "billing"), accepted).weight
+        is weight
+    )
+
+
+def test_a_note_stays_a_note():
+    assert plan_findings.apply_acceptance(finding(Weight.NOTE), ["lag"]).weight is Weight.NOTE

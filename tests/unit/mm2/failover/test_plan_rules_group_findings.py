@@ -1,0 +1,231 @@
+"""What is told of one group that moves."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from connect_runtime.base.ids import TopicPartition
+from mm2.clusters.pair_snapshot import (
+    ClusterPairSnapshot,
+    MirroredPartition,
+    PositionBasis,
+    UnmovedGroup,
+)
+from mm2.failover import plan_rules
+from mm2.failover.group_plan import GroupAction, GroupMove, PartitionMove
+from mm2.failover.move_request import MoveKind, MoveRequest
+from mm2.failover.plan_findings import PlanFinding, PlanSeverity
+from mm2.offsets.group_offset_sync import GroupState
+from mm2.offsets.log_bounds import LogBounds
+from mm2.operator_commands import ClusterCommands
+
+HERE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
+ELSEWHERE = TopicPartition("u", 0)
+Kind, State, Way = MoveKind, GroupState, GroupAction
+Weight = PlanSeverity
+STANDS = PartitionMove(partition=HERE, way=Way.IS_THERE, committed=50)
+
+
+def found(
+    *moves: PartitionMove,
+    kind: MoveKind = Kind.EMERGENCY,
+    about: dict[str, Any] | None = None,
+    **given: Any,
+) -> list[PlanFinding]:
+    """`about`: what was seen besides."""
+    wanted = MoveRequest(origin="east", destination="west", kind=kind)
+    usual: dict[str, Any] = {
+        "group": "g",
+        "origin": PositionBasis.COMMITTED,
+        "state": State.EMPTY,
+        "barred": None,
+        "partitions": moves,
+    }
+    what = {"at_ms": 90_000, "flow": "f", "mirrored": (), "groups": (), **(about or {})}
+    group = GroupMove(**usual | given)
+    return list(plan_rules.check_group(wanted, ClusterPairSnapshot(**what), group, final=False))
+
+
+def weights(*moves: PartitionMove, **given: Any) -> dict[str, PlanSeverity]:
+    return {each.code: each.weight for each in found(*moves, **given)}
+
+
+def test_of_a_group_that_stands_where_it_should_there_is_nothing_to_tell():
+    assert weights(STANDS) == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "moves", "refused", "code", "weight"),
+    [
+        (Kind.EMERGENCY, (STANDS,), False, "group-unread", Weight.COSTS),
+        (Kind.PLANNED, (STANDS,), False, "group-unread", Weight.FORBIDS),
+        (Kind.EMERGENCY, (), False, "group-unread", Weight.FORBIDS),
+        (Kind.EMERGENCY, (STANDS,), True, "group-refused", Weight.FORBIDS),
+    ],
+)
+def test_a_group_that_was_not_read_tells_less(kind, moves, refused, code, weight):
+    """One that we may not read never will, and the right is named."""
+    told = found(*moves, kind=kind, unread_why="no answer", refused=refused)
+    assert [(each.code, each.weight, each.group) for each in told] == [(code, weight, "g")]
+    assert "(no answer)" in told[0].text
+    assert ("grant us Describe" in told[0].text) is refused
+
+
+@pytest.mark.parametrize(
+    ("written_ms", "again_max", "words"),
+    [
+        (None, None, "its last checkpoint; records it read later are re-read: how many records is "
+         "unknown"),
+        (60_000, None, "its last checkpoint, 30 s old; records it read later are re-read: how many "
+         "records is unknown"),
+        (60_000, 900, "its last checkpoint, 30 s old; records it read later are re-read: how many "
+         "records is unknown, at most the 900 records on west after the checkpoint"),
+    ],
+)  # fmt: skip
+def test_the_age_of_a_checkpoint_and_the_bound_that_can_be_proven_are_said(
+    written_ms, again_max, words
+):
+    move = dataclasses.replace(
+        STANDS, basis=PositionBasis.CHECKPOINTED, written_ms=written_ms, again_max=again_max, to=50
+    )
+    (told,) = found(move, origin=PositionBasis.CHECKPOINTED)
+    assert (told.code, told.weight) == ("as-of-checkpoint", Weight.COSTS)
+    assert told.text == f"group g resumes at {words}"
+
+
+def test_what_a_group_began_to_read_after_its_checkpoint_is_said():
+    move = dataclasses.replace(STANDS, basis=PositionBasis.CHECKPOINTED, again_max=900, to=50)
+    (told,) = found(move, origin=PositionBasis.CHECKPOINTED, may_read_more=True)
+    assert (
+        "at most the 900 records on west after the checkpoint, and of topics it began" in told.text
+    )
+    assert "auto.offset.reset says where it begins: earliest reads all of them again" in told.text
+
+
+def test_a_group_without_a_checkpoint_is_not_said_to_continue_at_one():
+    unread, told = found(origin=PositionBasis.CHECKPOINTED, unread_why="away", unlisted_max=None)
+    assert (unread.code, told.code) == ("group-unread", "as-of-checkpoint")
+    assert told.text == (
+        "group g begins on west where auto.offset.reset says; how many records it reads again is "
+        "unknown"
+    )
+
+
+UNMOVED = {"orders": "east.orders"}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"topics": UNMOVED}, "it reads orders. On west it starts"),
+        ({"topics": dict.fromkeys("abcdefg", "x")}, "it reads a, b, c, d, e and 2 more. On"),
+        ({"topics": None, "unread": "no answer"}, "what it reads on east is unknown (no answer)"),
+        ({}, "it has read nothing on east yet"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["share", "streams"])
+def test_a_group_of_another_kind_is_named_and_forbids(kind, given, words):
+    told = unmoved(kind, "s", **given)
+    assert (told.code, told.weight, told.group) == (f"{kind}-group", Weight.FORBIDS, "s")
+    assert told.text.startswith(f"{kind} group s is not moved: ")
+    assert words in told.text
+    assert told.text.endswith(f"Then add --accept {kind}-group:s")
+
+
+def unmoved(kind: str, name: str, **given: Any) -> PlanFinding:
+    wanted = MoveRequest(origin="east", destination="west", kind=Kind.EMERGENCY)
+    group = UnmovedGroup(name=name, type=kind, **given)
+    tools = ClusterCommands(bootstrap="w:9092")
+    found = ClusterPairSnapshot(at_ms=1, flow="east->west", mirrored=(), groups=(), tools=tools)
+    return plan_rules.describe_unmoved_group(wanted, found, group)
+
+
+@pytest.mark.parametrize(
+    ("kind", "typed"),
+    [
+        (
+            "share",
+            [
+                "kafka-share-groups.sh --bootstrap-server w:9092 --group 'a b' --topic east.orders "
+                "--reset-offsets --to-datetime TIME --execute",
+            ],
+        ),
+        (
+            "streams",
+            [
+                "mm2 offsets translate --group 'a b' --flow 'east->west' --csv > FILE",
+                "kafka-streams-groups.sh --bootstrap-server w:9092 --group 'a b' --reset-offsets "
+                "--from-file FILE --execute",
+            ],
+        ),
+    ],
+)
+def test_the_commands_that_set_offsets_of_such_a_group_are_told(kind, typed):
+    told = unmoved(kind, "a b", topics=UNMOVED)
+    assert all(each in told.text for each in typed)
+
+
+@pytest.mark.parametrize("barred", [State.ACTIVE, State.FOREIGN, State.UNKNOWN])
+def test_a_group_that_is_in_the_way_there_forbids(barred):
+    (told,) = found(STANDS, barred=barred)
+    assert (told.code, told.weight) == (f"group-{barred.name.lower()}", Weight.FORBIDS)
+
+
+def test_why_nobody_could_look_at_it_there_is_said():
+    (told,) = found(STANDS, barred=State.UNKNOWN, there_unread="refused")
+    assert "(refused): try again, or see that we may Describe it" in told.text
+
+
+def mirrored(partition: TopicPartition, end: int, *, pending: int = 0) -> MirroredPartition:
+    there = LogBounds(start=0, end=end, pending=pending)
+    return MirroredPartition(partition=partition, mirror=partition, there=there)
+
+
+NOWHERE = PartitionMove(partition=OTHER, way=Way.NO_OFFSET, committed=None)
+STANDS_TOO = PartitionMove(partition=OTHER, way=Way.IS_THERE, committed=3)
+
+
+@pytest.mark.parametrize(
+    ("moves", "end", "pending", "told"),
+    [
+        ((STANDS,), 5, 0, True),
+        ((STANDS, NOWHERE), 5, 0, True),
+        ((STANDS, STANDS_TOO), 5, 0, False),
+        ((STANDS,), 0, 0, False),
+        ((STANDS,), 0, 4, True),
+    ],
+)
+def test_a_partition_in_which_it_has_no_position_is_a_note(moves, end, pending, told):
+    """Its consumers begin there by auto.offset.reset: latest would pass over what is there."""
+    about = {
+        "mirrored": (
+            mirrored(HERE, 9),
+            mirrored(OTHER, end, pending=pending),
+            mirrored(ELSEWHERE, 9),
+        )
+    }
+    assert weights(*moves, about=about) == ({"no-position": Weight.NOTE} if told else {})
+
+
+@pytest.mark.parametrize(("to", "place"), [(7, "its place there, 7 by the map,"), (None, "place")])
+def test_a_leader_that_is_away_there_is_no_missing_place(to, place):
+    move = PartitionMove(
+        partition=HERE, way=Way.MOVES, committed=5, mirror=OTHER, to=to, unheard="it hangs"
+    )
+    (told,) = found(move)
+    assert (told.code, told.weight, told.group) == ("mirror-unknown", Weight.FORBIDS, "g")
+    assert "west does not answer for t-1 (it hangs)" in told.text
+    assert place in told.text
+    assert "ask again" in told.text
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [({"stopped": "made anew"}, "stopped"), ({"unsure": "who knows"}, "shared-names")],
+)
+def test_a_place_that_nobody_is_sure_of_forbids(given, code):
+    move = PartitionMove(partition=HERE, way=Way.MOVES, committed=5, to=5, **given)
+    assert weights(move) == {code: Weight.FORBIDS}

@@ -1,0 +1,149 @@
+"""Who writes still is told while both ends are waited for."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from connect_runtime.base.errors import RetriableError
+from connect_runtime.base.ids import TopicPartition
+from mm2.clusters.pair_snapshot import MirroredPartition
+from mm2.failover import quiescence
+from mm2.failover.move_context import MoveContext
+from mm2.failover.move_request import MoveKind
+from mm2.failover.planner import MovePlanner
+from mm2.failover.quiescence import EndsAgreement
+from mm2.offsets.log_bounds import LogBounds
+from mm2.topics import filters, naming
+from mm2.topics.flow_config import Flow
+from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
+from tests.fakes import copied_map, moves
+from tests.fakes.moves import Clock
+from tests.fakes.two_sides import FakeSides
+
+HERE, COPIED, DELTA = moves.HERE, moves.COPIED, moves.DELTA
+
+
+class Copying(Clock):
+    """All is copied at once; somebody writes a record every ten seconds."""
+
+    def __init__(self, sides: FakeSides) -> None:
+        super().__init__()
+        self.sides = sides
+        self.pause(0.0)
+
+    def pause(self, seconds: float) -> None:
+        super().pause(seconds)
+        end = COPIED + int(self.s / 10)
+        self.sides.source.log("orders", end)
+        self.sides.target.log(self.sides.flow.remote_topic("orders"), end + DELTA)
+        topics = self.sides.target.topics.topics
+        name, made = naming.offset_map_topic("east"), copied_map.log(HERE, through=end, delta=DELTA)
+        topics[name] = [*topics[name], made[-1]] if name in topics else made
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [DefaultReplicationPolicy(), IdentityReplicationPolicy(source_alias="east")],
+)
+def test_under_one_name_it_may_be_on_the_other_cluster(policy: ReplicationPolicy):
+    topics = filters.compile_topic_filter(("orders",))
+    flow = Flow(source="east", target="west", topics=topics, policy=policy)
+    sides = FakeSides(flow)
+    clock = Copying(sides)
+    unused: Any = None
+    about = MoveContext(
+        both=sides,
+        map_reader=sides.target.map_reader("east"),
+        planner=MovePlanner(both=sides, find=lambda _: {}, clock=clock, timeout_s=10.0),
+        stop=unused,
+        running=unused,
+        fence=unused,
+        export=unused,
+        clock=clock,
+        pause=clock.pause,
+        tell=lambda _: None,
+        settle_s=20.0,
+        wait_s=60.0,
+    )
+    with pytest.raises(RetriableError) as caught:
+        quiescence.wait_for_equal_ends(about, moves.wanted(MoveKind.PLANNED))
+    said = str(caught.value)
+    assert "orders-0 ended at 105 on both, and ends at 106 now: somebody writes there" in said
+    assert ("What is written on west comes here, too: stop that" in said) is (
+        not policy.renames_topics
+    )
+
+
+def mirrored(end, *, copied_to=None, answers=True, pending=0):
+    partition = TopicPartition("t", 0)
+    return [
+        MirroredPartition(
+            partition=partition,
+            mirror=partition,
+            copied_to=end if copied_to is None else copied_to,
+            here=LogBounds(start=0, end=end, pending=pending) if answers else None,
+        )
+    ]
+
+
+def test_they_agree_when_the_same_was_seen_for_long_enough():
+    found = EndsAgreement(settle_s=60.0)
+    assert not found.look(mirrored(7), 100.0)
+    assert not found.look(mirrored(7), 159.0)
+    assert found.look(mirrored(7), 160.0)
+    assert found.ends == {TopicPartition("t", 0): 7}
+
+
+def test_an_end_that_moves_begins_it_anew():
+    found = EndsAgreement(settle_s=60.0)
+    found.look(mirrored(7), 100.0)
+    assert not found.look(mirrored(8), 160.0)
+    assert found.look(mirrored(8), 220.0)
+
+
+def test_lag_begins_it_anew_and_is_told():
+    found = EndsAgreement(settle_s=60.0)
+    found.look(mirrored(7), 100.0)
+    assert not found.look(mirrored(7, copied_to=5), 130.0)
+    assert found.why == "t-0: 2 records to go"
+    assert not found.look(mirrored(7), 160.0)
+    assert "not for 60 s yet" in found.why
+
+
+def test_a_transaction_that_is_open_begins_it_anew():
+    found = EndsAgreement(settle_s=0.0)
+    assert not found.look(mirrored(7, pending=3), 100.0)
+    assert found.why == "t-0: 3 offsets stand behind a transaction that is open"
+    assert found.look(mirrored(7), 101.0)
+
+
+def test_who_does_not_answer_agrees_with_nobody():
+    found = EndsAgreement(settle_s=0.0)
+    assert not found.look(mirrored(7, answers=False), 1.0)
+    assert "does not answer" in found.why
+
+
+def test_without_a_time_to_settle_one_look_is_enough():
+    assert EndsAgreement(settle_s=0.0).look(mirrored(7), 1.0)
+
+
+def test_the_end_that_moved_is_named_as_long_as_they_do_not_settle():
+    found = EndsAgreement(settle_s=60.0)
+    found.look(mirrored(7), 100.0)
+    assert found.why == "they agree, but not for 60 s yet"
+    found.look(mirrored(8), 130.0)
+    moved = "t-0 ended at 7 on both, and ends at 8 now: somebody writes there still"
+    assert (found.moved, found.why) == (moved, f"they agree, but not for 60 s yet: {moved}")
+
+
+def test_what_is_not_heard_of_is_passed_over_where_that_is_accepted():
+    other = TopicPartition("t", 1)
+    away = dataclasses.replace(mirrored(7, answers=False)[0], partition=other)
+    found = EndsAgreement(settle_s=0.0, leaves_unheard=True)
+    assert found.look([*mirrored(7), away], 1.0)
+    assert found.ends == {TopicPartition("t", 0): 7}
+    assert not found.look([away], 2.0)
+    assert "does not answer" in found.why

@@ -1,0 +1,97 @@
+"""What would fail late is said before anything is stopped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mm2.failover import readiness
+from mm2.failover.move_request import ClusterIds, MoveKind, MoveRequest
+from mm2.failover.plan_findings import PlanFinding, PlanSeverity
+from mm2.failover.readiness import MoveReadiness, UnfinishedMove
+from mm2.operator_commands import ClusterCommands
+
+WANTED = MoveRequest(origin="east", destination="west", kind=MoveKind.PLANNED)
+Weight = PlanSeverity
+ANOTHER = MoveRequest(origin="west", destination="east", kind=MoveKind.BACK)
+
+
+def found(**given: Any) -> list[PlanFinding]:
+    usual: dict[str, Any] = {
+        "flow": "east->west",
+        "config_topic": "configs",
+        "connectors": ("MirrorSourceConnector",),
+        "may_stop": True,
+        "clusters": ClusterIds(origin="idE", destination="idW"),
+    }
+    return list(readiness.check_readiness(WANTED, MoveReadiness(**usual | given)))
+
+
+def test_who_is_ready_hears_nothing():
+    assert found() == []
+    assert found(may_stop=None, clusters=ClusterIds()) == []
+
+
+LOGIN = ClusterCommands(bootstrap="w:9092", principal="User:mm2")
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "weight", "words"),
+    [
+        ({"connectors": ()}, "no-connectors", Weight.FORBIDS, "--accept no-connectors"),
+        (
+            {"may_stop": False, "worker": LOGIN},
+            "may-not-stop",
+            Weight.FORBIDS,
+            "grant it: kafka-acls.sh --bootstrap-server w:9092 --add --allow-principal User:mm2 "
+            "--operation Write --topic configs",
+        ),
+        (
+            {"denied_ids": ["mm2-east->west-b-0", "mm2-east->west-a-0"], "producer": LOGIN},
+            "unfenced",
+            Weight.COSTS,
+            "mm2-east->west-a-0 and 1 more: we have no right",
+        ),
+        ({"no_journal": "there is no folder /x"}, "no-journal", Weight.FORBIDS, "/x"),
+        ({"no_export": "/x is there already"}, "no-export", Weight.FORBIDS, "/x"),
+        (
+            {"no_hooks": {"stop-producers": "there is no command halt-all"}},
+            "no-hook",
+            Weight.FORBIDS,
+            "the hook stop-producers cannot be run: there is no command halt-all",
+        ),
+        (
+            {"others": [UnfinishedMove(path="a.jsonl", wanted=ANOTHER, busy=True)]},
+            "other-move",
+            Weight.FORBIDS,
+            "a.jsonl: another process",
+        ),
+        (
+            {"others": [UnfinishedMove(path="a.jsonl", wanted=ANOTHER, busy=False)]},
+            "unfinished-move",
+            Weight.COSTS,
+            "(mm2 failback --from west --to east --resume --journal a.jsonl)",
+        ),
+        (
+            {"clusters": ClusterIds(origin="id", destination="id")},
+            "one-cluster",
+            Weight.FORBIDS,
+            "east and west are one cluster, id",
+        ),
+        ({"unlooked": ["node 2 is away"]}, "not-looked-at", Weight.NOTE, "node 2 is away"),
+    ],
+)
+def test_what_is_in_the_way_is_told_with_what_to_do(given, code, weight, words):
+    (told,) = found(**given)
+    assert (told.code, told.weight, told.group) == (code, weight, "")
+    assert words in told.text
+
+
+def test_a_group_that_may_not_be_written_is_told_as_its_own():
+    told = found(denied_groups=["billing", "mail"], admin=LOGIN)
+    assert [(each.code, each.group) for each in told] == [
+        ("group-denied", "billing"),
+        ("group-denied", "mail"),
+    ]
+    assert "--operation Read --group billing" in told[0].text

@@ -1,0 +1,201 @@
+"""Looking ahead at what a move needs later."""
+
+from __future__ import annotations
+
+import fcntl
+import pathlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.storage import cluster_config_state
+from connect_runtime.storage.status_topic import StatusTopicFold
+from mm2.clusters.connect_group import ConnectGroupSnapshot
+from mm2.config.mm2_settings import HookCommand
+from mm2.failover import flow_stop, journal, journal_file, readiness_checks
+from mm2.failover.journal import MoveIdentity
+from mm2.failover.move_request import ClusterIds, MoveKind, MoveRequest
+from mm2.failover.move_steps import MoveStep
+from mm2.failover.readiness import MoveReadiness
+from mm2.failover.readiness_checks import ReadinessChecks
+from mm2.kafka.client_interfaces import AuthorizedOperations
+
+WANTED = MoveRequest(origin="east", destination="west", kind=MoveKind.PLANNED)
+HERE = TopicPartition("orders", 0)
+ALL = AuthorizedOperations(operations=frozenset({"READ", "WRITE"}))
+
+
+@dataclass
+class Rights:
+    held: Mapping[str, AuthorizedOperations] = field(default_factory=dict)
+    failure: ConnectError | None = None
+    closed: bool = False
+
+    def of_topics(
+        self, names: Sequence[str], timeout_s: float
+    ) -> Mapping[str, AuthorizedOperations]:
+        if self.failure is not None:
+            raise self.failure
+        return {name: self.held.get(name, ALL) for name in names}
+
+    of_groups = of_topics
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def nobody() -> ConnectGroupSnapshot:
+    return ConnectGroupSnapshot(
+        config=cluster_config_state.EMPTY_CONFIG_STATE,
+        statuses=StatusTopicFold().snapshot(),
+        hosts=(),
+    )
+
+
+def look(
+    path: pathlib.Path, wanted: MoveRequest = WANTED, *, silent: bool = False, **given: Any
+) -> MoveReadiness:
+    usual: dict[str, Any] = {
+        "flow": "east->west",
+        "config_topic": "configs",
+        "workers": nobody,
+        "clusters": lambda silent: ClusterIds(origin="" if silent else "idE", destination="idW"),
+        "transactional_id": lambda each: f"mm2-{each}",
+        "denied_ids": lambda names: (),
+        "as_worker": Rights,
+        "as_admin": Rights,
+        "known_as": {},
+        "hooks": {},
+        "timeout_s": 5.0,
+    }
+    found = ReadinessChecks(**usual | given)
+    return found.look(wanted, path, groups=["mail", "billing"], partitions=[HERE], silent=silent)
+
+
+@pytest.fixture
+def path(tmp_path: pathlib.Path) -> pathlib.Path:
+    return tmp_path / "move.jsonl"
+
+
+def test_what_is_asked_and_told(path):
+    asked: list[Sequence[str]] = []
+
+    def denied(names: Sequence[str]) -> Sequence[str]:
+        asked.append(names)
+        return names
+
+    found = look(path, denied_ids=denied)
+    assert asked == [["mm2-orders-0"]]
+    assert found.denied_ids == ["mm2-orders-0"]
+    assert (found.connectors, found.may_stop, found.denied_groups) == ([], True, [])
+    assert (found.no_journal, found.no_export, found.no_hooks, found.others) == ("", "", {}, [])
+    assert found.clusters == ClusterIds(origin="idE", destination="idW")
+    assert look(path, silent=True).clusters == ClusterIds(destination="idW")
+
+
+NOTHING = AuthorizedOperations(operations=frozenset())
+UNTOLD = AuthorizedOperations(operations=None)
+
+
+@pytest.mark.parametrize(
+    ("held", "may"),
+    [
+        (AuthorizedOperations(operations=frozenset({"READ"})), False),
+        (AuthorizedOperations(operations=frozenset({"ALL"})), True),
+        (AuthorizedOperations(operations=frozenset(), exists=False), False),
+        (UNTOLD, None),
+    ],
+)
+def test_the_right_to_stop_is_that_to_write_the_config_topic(path, held, may):
+    asking = Rights({"configs": held})
+    assert look(path, as_worker=lambda: asking).may_stop is may
+    assert asking.closed
+
+
+def test_groups_that_may_not_be_written_are_named(path):
+    asking = Rights({"billing": NOTHING, "mail": UNTOLD})
+    assert look(path, as_admin=lambda: asking).denied_groups == ["billing"]
+    assert asking.closed
+
+
+def test_what_does_not_answer_is_told_as_not_looked_at(path):
+    def away(*_: object) -> Any:
+        raise RetriableError("node 2 is away")
+
+    failing = Rights(failure=RetriableError("node 3 is away"))
+    found = look(path, workers=away, as_worker=lambda: failing, clusters=away)
+    assert found.unlooked == ["node 2 is away", "node 3 is away", "node 2 is away"]
+    assert (found.connectors, found.may_stop) == (flow_stop.STOPPED_CONNECTORS, None)
+
+
+def test_a_refusal_is_told_at_once(path):
+    failing = Rights(failure=FatalError("wrong password"))
+    with pytest.raises(FatalError, match="wrong password"):
+        look(path, as_admin=lambda: failing)
+
+
+def test_hooks_that_cannot_be_run_are_told_where_the_move_takes_them(path):
+    hooks = {
+        "stop-producers": HookCommand(command=("/nowhere/stop", "all")),
+        "start-consumers": HookCommand(command=("true",)),
+    }
+    assert look(path, hooks=hooks).no_hooks == {
+        "stop-producers": "there is no command /nowhere/stop"
+    }
+    emergency = MoveRequest(origin="east", destination="west", kind=MoveKind.EMERGENCY)
+    assert look(path, emergency, hooks=hooks).no_hooks == {}
+
+
+def test_an_export_has_to_have_a_place(tmp_path):
+    assert readiness_checks.explain_unwritable_export("") == ""
+    assert readiness_checks.explain_unwritable_export(str(tmp_path / "tail.jsonl")) == ""
+    (tmp_path / "there").touch()
+    assert "is there already" in readiness_checks.explain_unwritable_export(str(tmp_path / "there"))
+    assert "no folder" in readiness_checks.explain_unwritable_export(
+        str(tmp_path / "none" / "tail.jsonl")
+    )
+
+
+def begun(path: pathlib.Path, origin: str, destination: str, *, done: bool = False) -> str:
+    kind = MoveKind.EMERGENCY
+    wanted = MoveRequest(origin=origin, destination=destination, kind=kind)
+    about = MoveIdentity(wanted=wanted, flow=f"{origin}->{destination}")
+    text = journal.encode_begun(about, at_ms=1)
+    for step in about.order if done else about.order[:2]:
+        text += journal.encode_done(step, {}, at_ms=2)
+    path.write_text(text)
+    return str(path)
+
+
+def test_journals_of_moves_between_the_same_clusters_are_found(path, tmp_path):
+    forth = begun(tmp_path / "a.jsonl", "east", "west")
+    back = begun(tmp_path / "b.jsonl", "west", "east")
+    begun(tmp_path / "done.jsonl", "east", "west", done=True)
+    begun(tmp_path / "other.jsonl", "east", "north")
+    begun(path, "east", "west")  # its own
+    (tmp_path / "tail.jsonl").write_text('{"v":1,"cluster":"east","move":"x"}\n')
+    (tmp_path / "bytes.jsonl").write_bytes(b"\xff\xfe\n")
+    (tmp_path / "folder.jsonl").mkdir()
+    with open(back, "ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        found = journal_file.find_unfinished_moves(tmp_path, ("east", "west"), but=path)
+    assert [(each.path, each.busy) for each in found] == [(forth, False), (back, True)]
+    assert found[1].wanted.origin == "west"
+
+
+def test_where_no_journal_can_be_begun_it_is_said(path, tmp_path):
+    assert journal_file.explain_unusable_path(path) == ""
+    path.touch()
+    assert "is there already" in journal_file.explain_unusable_path(path)
+    assert "there is no folder" in journal_file.explain_unusable_path(
+        tmp_path / "none" / "move.jsonl"
+    )
+
+
+def test_the_order_of_a_move_says_which_hooks_it_takes():
+    hooks = {"stop-producers": HookCommand(command=("/nowhere/stop",))}
+    assert readiness_checks.explain_missing_hooks(hooks, [MoveStep.FENCE]) == {}

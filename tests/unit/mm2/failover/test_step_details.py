@@ -1,0 +1,239 @@
+"""What steps note is what later steps read."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+
+from connect_runtime.base.ids import TopicPartition
+from mm2.clusters.fencing_results import FencingResult
+from mm2.clusters.pair_snapshot import PositionBasis
+from mm2.failover import step_details
+from mm2.failover.group_plan import GroupAction, GroupMove, PartitionMove
+from mm2.failover.journal import MoveIdentity, MoveJournal
+from mm2.failover.move_request import MoveKind, MoveRequest
+from mm2.failover.move_steps import MoveStep
+from mm2.offsets.checkpoint_rules import OffsetAndMetadata
+from mm2.offsets.group_offset_sync import GroupState
+from mm2.offsets.log_bounds import LogBounds
+
+HERE, THERE = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
+Way, Step = GroupAction, MoveStep
+
+
+def again(detail: Any) -> Any:
+    """As the file gives it back."""
+    return json.loads(json.dumps(detail))
+
+
+def move(way: GroupAction = Way.MOVES, *, at: int | None = None) -> GroupMove:
+    place = PartitionMove(
+        partition=HERE, way=way, committed=40, mirror=THERE, to=45, at=at, metadata="m"
+    )
+    return GroupMove(
+        group="billing",
+        origin=PositionBasis.COMMITTED,
+        state=GroupState.EMPTY,
+        barred=None,
+        partitions=(place,),
+    )
+
+
+@pytest.mark.parametrize(
+    ("way", "at", "stands", "written"),
+    [
+        (Way.MOVES, None, None, True),
+        (Way.MOVES, None, 44, True),
+        (Way.MOVES, None, 45, False),
+        (Way.MOVES, None, 46, False),
+        (Way.MOVES, 60, 60, True),  # it is to be set back
+        (Way.IS_AHEAD, 60, 60, False),
+    ],
+)
+def test_who_has_got_further_is_left_there_unless_he_is_to_be_set_back(way, at, stands, written):
+    noted = {"groups": [step_details.encode_group(move(way, at=at))]}
+    final = step_details.decode_final_positions(again(noted))["billing"]
+    assert final.positions == {THERE: OffsetAndMetadata(offset=45, metadata="m")}
+    now = None if stands is None else OffsetAndMetadata(offset=stands)
+    assert final.is_to_be_written(THERE, now) is written
+    assert final.to_write({} if now is None else {THERE: now}) == (
+        final.positions if written else {}
+    )
+
+
+def test_who_is_in_the_way_there_or_not_known_at_all_is_not_moved():
+    found = move()
+    assert step_details.is_group_moved(found)
+    barred = dataclasses.replace(found, barred=GroupState.ACTIVE)
+    unknown = dataclasses.replace(found, partitions=(), unread_why="its coordinator is away")
+    assert not step_details.is_group_moved(barred)
+    assert not step_details.is_group_moved(unknown)
+    assert step_details.is_group_moved(
+        dataclasses.replace(found, unread_why="its coordinator is away")
+    )
+
+
+def test_fences_are_read_as_they_were_noted():
+    found = [
+        FencingResult(partition=HERE, marker=18, order=(1, 4), tail=2),
+        FencingResult(partition=THERE, marker=None, order=(0, -1), tail=None, unfenced="no right"),
+    ]
+    assert step_details.decode_fencing_results(
+        again({"partitions": [step_details.encode_fencing_result(each) for each in found]})
+    ) == (found)
+
+
+def test_ends_are_read_as_they_were_noted():
+    assert step_details.decode_offsets(again(step_details.encode_offsets({HERE: 7, THERE: 9}))) == {
+        HERE: 7,
+        THERE: 9,
+    }
+
+
+PLAN: dict[str, Any] = {
+    "at_ms": 5_000,
+    "silent": "",
+    "unmoved_groups": [],
+    "lag_records": 3,
+    "lag_ms": 40,
+    "newest_ms": 900,
+    "read_again_max": 2,
+    "findings": [{"code": "lag", "weight": "cost", "group": "", "text": "3 records"}],
+    "partitions": [{"topic": "orders", "partition": 0, "source_end": 100}],
+    "groups": [
+        {
+            "group": name,
+            "origin": "committed",
+            "state": "empty",
+            "barred": None,
+            "checkpointed_ms": None,
+            "read_again_max": 0,
+            "read_again_known_max": 0,
+            "unread": "",
+            "kafka_streams": name == "mail",
+            "partitions": [
+                {
+                    "topic": "orders",
+                    "partition": 0,
+                    "committed": committed,
+                    "mirror": "east.orders",
+                    "goes_on_at": 45,
+                    "read_again_max": 0,
+                    "basis": "committed",
+                    "checkpointed_ms": None,
+                    "state": "moves",
+                    "why": "",
+                }
+            ],
+        }
+        for name, committed in (("billing", 40), ("mail", None))
+    ],
+}
+
+
+def test_what_a_plan_said_before_is_known_later():
+    found = step_details.decode_baseline({"plan": PLAN})
+    assert found.findings == {("lag", "")}
+    assert found.streams == {"mail"}
+    assert found.positions == {
+        "billing": {HERE: OffsetAndMetadata(offset=40)},
+        "mail": {HERE: None},
+    }
+
+
+def test_groups_that_were_moved_keep_what_was_found_of_them():
+    def looked(*groups: tuple[str, int]) -> dict[str, Any]:
+        return {
+            "plan": {
+                "lag_records": groups[0][1],
+                "at_ms": 5_000,
+                "kind": "failover",
+                "silent": "",
+                "read_again_max": 0,
+                "topics": {name: name for name, _ in groups},
+                "groups": [
+                    {
+                        "group": name,
+                        "origin": "committed",
+                        "state": "empty",
+                        "barred": None,
+                        "checkpointed_ms": None,
+                        "read_again_max": again,
+                        "unread": "",
+                    }
+                    for name, again in groups
+                ],
+                "findings": [
+                    {"group": name, "code": "lag", "text": f"{again}"} for name, again in groups
+                ],
+            },
+            "fenced_again": [groups[0][0]],
+            "groups": [{"group": name, "positions": [again]} for name, again in groups],
+        }
+
+    found = step_details.merge_final_positions(
+        looked(("mail", 5)), looked(("mail", 1), ("billing", 2)), ["billing"]
+    )
+    expected = looked(("billing", 2), ("mail", 5))
+    assert found["groups"] == expected["groups"]
+    for name in ("groups", "findings", "topics"):
+        assert found["plan"][name] == expected["plan"][name]
+    assert (found["plan"]["read_again_max"], found["plan"]["lag_records"]) == (7, 5)
+    assert found["plan"]["read_again"] == "at most 7 records"
+    assert found["fenced_again"] == ["mail"]
+
+
+def begun(plan: dict[str, Any], moved: set[str], stands: list[Any]) -> MoveJournal:
+    wanted = MoveRequest(origin="east", destination="west", kind=MoveKind.EMERGENCY)
+    return MoveJournal(
+        begun=MoveIdentity(wanted=wanted, flow="east->west"),
+        begun_at_ms=1_000,
+        details={Step.RECORD: {"plan": plan}, Step.VERIFY: {"positions": stands}},
+        started_ms={Step.RECORD: 1_000, Step.VERIFY: 1_500},
+        done_ms={Step.RECORD: 1_400, Step.VERIFY: 5_500},
+        failures=[(Step.VERIFY, "somebody set it back")],
+        moved=moved,
+    )
+
+
+@pytest.mark.parametrize(
+    ("about", "words"),
+    [
+        ({}, "at most 0 records"),
+        ({"silent": "it burns"}, "unknown (at least 0 records)"),
+        (
+            {"findings": [{"code": "groups-unlisted", "group": ""}]},
+            "unknown (at least 0 records)",
+        ),
+    ],
+)
+def test_where_no_group_was_known_the_report_claims_no_bound(about, words):
+    plan = PLAN | {"groups": []} | about
+    told = step_details.build_report(begun(plan, set(), []), plan, now_ms=6_000)
+    assert (told["moved"], told["read_again"]) == ([], words)
+    assert told["read_again_max"] == (None if about else 0)
+
+
+def test_the_report_says_what_became_of_each_group():
+    stands = [{"group": "billing", "stands_at": 45, "moved_to": 45, "before": False}]
+    told = step_details.build_report(begun(PLAN, {"billing"}, stands), PLAN, now_ms=6_000)
+    assert (told["kind"], told["from"], told["to"]) == ("failover", "east", "west")
+    assert (told["begun_at_ms"], told["ended_at_ms"], told["took_ms"]) == (1_000, 6_000, 5_000)
+    steps_told = [(each["step"], each["began_at_ms"], each["took_ms"]) for each in told["steps"]]
+    assert steps_told == [("record", 1_000, 400), ("verify", 1_500, 4_000)]
+    assert told["steps"][1]["read_back"] == "1 position: 1 as written"
+    assert told["failures"] == [{"step": "verify", "error": "somebody set it back"}]
+    assert [each["group"] for each in told["moved"]] == ["billing"]
+    assert (told["read_again"], told["looked_at_ms"]) == ("at most 0 records", 5_000)
+    assert (told["unmoved"], told["verified"]) == (["mail"], stands)
+    assert (told["lag_records"], told["lag_ms"], told["findings"]) == (3, 40, PLAN["findings"])
+
+
+@pytest.mark.parametrize(("end", "found"), [(100, 0), (104, 4), (90, 0), (None, None)], ids=str)
+def test_what_came_later_is_counted_where_it_can_be(end, found):
+    now = {HERE: None if end is None else LogBounds(start=0, end=end)}
+    assert step_details.count_stranded(PLAN, now) == found
+    assert step_details.count_stranded(PLAN, {}) is None

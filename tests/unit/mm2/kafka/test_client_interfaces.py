@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from connect_runtime.base.errors import FatalError, RetriableError
+from connect_runtime.kafka.client_errors import NotAuthorizedError
+from connect_runtime.system.clock import SystemClock
+from mm2.kafka import client_interfaces
+from mm2.kafka.client_interfaces import PerTopicResult
+from tests.fakes.admin import FakeAdmin, FakeCluster
+
+
+def observe(cluster, *names):
+    target = FakeAdmin(cluster)
+    return client_interfaces.observe_topics(target, names, 1.0, clock=SystemClock())
+
+
+def test_settings_that_may_not_be_read_are_none():
+    cluster = FakeCluster()
+    cluster.create("a", partitions=2)
+    refused = NotAuthorizedError("no DESCRIBE_CONFIGS")
+    cluster.failures["topic_configs", "a"] = refused
+    topic = observe(cluster, "a").done["a"]
+    assert topic.configs is None
+    assert topic.partitions == 2
+
+
+def test_other_failures_of_either_call_are_the_topics():
+    cluster = FakeCluster()
+    for name in "abc":
+        cluster.create(name)
+    cluster.failures["describe_topics", "a"] = RetriableError("describe")
+    cluster.failures["topic_configs", "b"] = RetriableError("configs")
+    seen = observe(cluster, "a", "b", "c")
+    assert set(seen.done) == {"c"}
+    assert {name: str(error) for name, error in seen.failed.items()} == {
+        "a": "describe",
+        "b": "configs",
+    }
+
+
+def test_the_first_failure_is_the_first_by_name():
+    failed = {name: FatalError(name) for name in "ba"}
+    assert str(PerTopicResult(done={}, failed=failed).first_failure()) == "a"
+    assert PerTopicResult(done={}, failed={}).first_failure() is None

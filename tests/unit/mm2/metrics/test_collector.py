@@ -1,0 +1,744 @@
+"""What is counted over tasks that come and go, and what is forgotten."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import pytest
+
+from connect_runtime.base.metrics import MetricFamily
+from mm2.config.operator_overrides import OperatorOverrides, OverrideKind
+from mm2.connectors.status_registry import (
+    CheckpointGroupsSnapshot,
+    FlowState,
+    FlowStatus,
+    GroupSearchResult,
+    IncidentCount,
+    TaskState,
+)
+from mm2.metrics import collector, declarations
+from mm2.metrics.collector import FlowCounters, FlowMetricsCollector, MetricInputs
+from mm2.reachability import ClusterSide, UnreachableCluster
+from mm2.replication import latency
+from mm2.replication.latency import LatencySnapshot
+from mm2.status import topic_rows
+from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidence
+from mm2.status.status_document import FlowReport, PartitionReport, ReportedFlowState
+from mm2.status.topic_rows import CopyRates
+from tests.support import seen_flows, statuses
+
+FLOW = ("east->west",)
+ORDERS = (*FLOW, "orders")
+RUNNING, FAILED = TaskState.RUNNING, TaskState.FAILED
+
+
+class Counted:
+    def __init__(self) -> None:
+        self.registry = collector.make_registry()
+        self.counters = FlowCounters(self.registry)
+        self.before: FlowStatus | None = None
+        self.wall_ms = 0
+
+    def look(self, status: FlowStatus) -> Counted:
+        self.counters.look(status, self.before, self.wall_ms)
+        self.counters.forget([status.flow], self.wall_ms)
+        self.before = status
+        return self
+
+    def sees(self, *partitions, **more) -> Counted:
+        return self.look(statuses.flow(*partitions, **more))
+
+    def later(self, ms: int = collector.COUNTER_RETENTION_MS) -> Counted:
+        self.wall_ms += ms
+        return self
+
+    def __getitem__(self, metric):
+        self.registry.publish()
+        self.registry.check_invariants()
+        (found,) = [each for each in self.registry.published if each.metric is metric]
+        return found.distributions if metric.bounds else found.series
+
+
+def receipts(count: int) -> tuple[IncidentCount, ...]:
+    return (IncidentCount(topic="orders", kind="source-gone", count=count),)
+
+
+def test_a_partition_that_was_away_is_counted_from_nothing():
+    """It comes back with more than it had when it left."""
+    counted = Counted().sees(statuses.partition(records=100, spared=1, batches=3, made=1))
+    counted.sees(tasks=[])
+    counted.sees(statuses.partition(records=100_000, spared=2, batches=9, made=2))
+    assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 100_100}
+    assert counted[declarations.DUPLICATES_REFUSED] == {ORDERS: 3}
+    assert counted[declarations.REPLICATED_BATCHES] == {
+        (*ORDERS, "passed"): 9,
+        (*ORDERS, "opened"): 3,
+    }
+
+
+def test_what_another_task_of_the_node_gets_it_counts_from_nothing():
+    tasks = [statuses.task(0), statuses.task(1)]
+    counted = Counted().sees(statuses.partition(records=100, task=0), tasks=tasks)
+    counted.sees(statuses.partition(records=300, task=1), tasks=tasks)
+    assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 400}
+    counted.sees(statuses.partition(records=500, task=0), tasks=tasks)
+    assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 900}
+
+
+def test_what_is_shown_of_a_task_that_is_gone_counts_no_further():
+    last = statuses.partition(records=100, phase="waiting")
+    counted = Counted().sees(statuses.partition(records=100))
+    for tasks in ([], [statuses.task(0, FAILED)], [statuses.task(0, FAILED)]):
+        counted.sees(last, tasks=tasks)
+        assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 100}
+    counted.sees(statuses.partition(records=150))
+    assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 250}
+
+
+def test_what_stays_the_same_object_while_its_task_is_gone_is_counted_anew_afterwards():
+    same = statuses.partition(records=100)
+    counted = Counted().sees(same)
+    counted.sees(same, tasks=[])
+    counted.sees(statuses.partition(records=150))
+    assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 250}
+
+
+def test_a_share_of_as_many_other_partitions_is_counted_from_nothing():
+    counted = Counted().sees(statuses.partition("orders", 0, records=100))
+    counted.sees(statuses.partition("orders", 1, records=7))
+    counted.sees(statuses.partition("orders", 0, records=300))
+    assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 407}
+
+
+def test_receipts_and_restarts_of_a_new_task_come_on_top():
+    counted = Counted().sees(tasks=[statuses.task(restarts=2, receipts=receipts(3))])
+    counted.sees(tasks=[statuses.task(0, FAILED, reason="no right")])
+    counted.sees(tasks=[statuses.task(restarts=5, receipts=receipts(4))])
+    assert counted[declarations.INCIDENTS] == {(*ORDERS, "source-gone"): 7}
+    assert counted[declarations.TASK_RESTARTS] == {FLOW: 7}
+
+
+def test_a_task_that_begins_anew_between_two_looks_is_counted_from_nothing():
+    """It is shown at once with more than the one before it had."""
+    counted = Counted().sees(
+        statuses.partition(records=100, batches=3, made=1),
+        tasks=[statuses.task(life=1, restarts=1, receipts=receipts(2))],
+    )
+    for _ in range(2):
+        counted.sees(
+            statuses.partition(records=150, batches=4, made=1),
+            tasks=[statuses.task(life=2, restarts=1, receipts=receipts(5))],
+        )
+    assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 250}
+    assert counted[declarations.REPLICATED_BATCHES] == {
+        (*ORDERS, "passed"): 5,
+        (*ORDERS, "opened"): 2,
+    }
+    assert counted[declarations.TASK_RESTARTS] == {FLOW: 2}
+    assert counted[declarations.INCIDENTS] == {(*ORDERS, "source-gone"): 7}
+
+
+def test_that_begins_anew_with_the_very_same_figures_too():
+    same = statuses.partition(records=100)
+    counted = Counted().sees(same, tasks=[statuses.task(life=1)])
+    counted.sees(same, tasks=[statuses.task(life=2)])
+    assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 200}
+
+
+def test_while_a_task_starts_what_is_shown_is_of_its_life_before():
+    last, starts = statuses.partition(records=100, phase="waiting"), TaskState.STARTING
+    counted = Counted().sees(statuses.partition(records=100), tasks=[statuses.task(life=1)])
+    counted.sees(last, tasks=[statuses.task(0, starts, life=0)])
+    assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 100}
+    counted.sees(statuses.partition(records=150), tasks=[statuses.task(life=2)])
+    assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 250}
+
+
+def test_of_copies_that_are_gone_nothing_is_kept():
+    def pulse(count):
+        return LatencySnapshot(counts=(count,) + (0,) * (latency.BUCKET_COUNT - 1), sum_ms=count)
+
+    counted = Counted()
+    for told in ({0: pulse(10)}, {1: pulse(1)}, {0: pulse(20)}):
+        counted.counters.look_at_pulses({"east->west": told})
+    assert counted[declarations.REPLICATION_LATENCY][FLOW].counts[0] == 31
+
+
+def test_of_a_task_that_begins_anew_between_two_looks_all_latencies_count():
+    counted = Counted()
+    for count, life in ((10, 1), (20, 2), (25, 2)):
+        told = LatencySnapshot(counts=(count,) + (0,) * (latency.BUCKET_COUNT - 1), life=life)
+        counted.counters.look_at_pulses({"east->west": {0: told}})
+    assert counted[declarations.REPLICATION_LATENCY][FLOW].counts[0] == 35
+
+
+def test_rebalances_of_a_flow_that_was_away_come_on_top():
+    counted = Counted()
+    for found in ({"east->west": 2}, {}, {"east->west": 3}, {"east->west": 4}):
+        counted.counters.look_at_rebalances(found)
+    assert counted[declarations.REBALANCES] == {FLOW: 6}
+
+
+def test_a_topic_that_has_left_is_told_of_until_it_was_scraped_and_then_no_more():
+    shown = statuses.partition("kept"), statuses.partition("orders", records=5)
+    task = statuses.task(receipts=receipts(2))
+    counted = Counted().sees(*shown, tasks=[task])
+    counted.sees(statuses.partition("kept")).later(collector.COUNTER_RETENTION_MS - 1)
+    counted.sees(statuses.partition("kept"))
+    assert ORDERS in counted[declarations.REPLICATED_RECORDS]
+    counted.later(1).sees(statuses.partition("kept"))
+    for metric in (
+        declarations.REPLICATED_RECORDS,
+        declarations.REPLICATED_BYTES,
+        declarations.DUPLICATES_REFUSED,
+    ):
+        assert set(counted[metric]) == {(*FLOW, "kept")}
+    assert {labels[1] for labels in counted[declarations.REPLICATED_BATCHES]} == {"kept"}
+    assert counted[declarations.INCIDENTS] == {}
+    assert counted[declarations.TASK_RESTARTS] == {FLOW: 0}
+    counted.sees(*shown)
+    assert counted[declarations.REPLICATED_RECORDS][ORDERS] == 5
+
+
+def test_a_topic_that_comes_back_in_time_goes_on():
+    counted = Counted().sees(statuses.partition(records=5))
+    counted.sees(tasks=[]).later(collector.COUNTER_RETENTION_MS - 1)
+    counted.sees(statuses.partition(records=1)).later()
+    counted.sees(statuses.partition(records=2))
+    assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 7}
+
+
+def test_what_receipts_tell_of_is_not_forgotten_while_their_task_runs():
+    task = statuses.task(receipts=receipts(2))
+    counted = Counted().sees(statuses.partition(), tasks=[task])
+    counted.sees(tasks=[task]).later()
+    counted.sees(tasks=[task])
+    assert counted[declarations.INCIDENTS] == {(*ORDERS, "source-gone"): 2}
+
+
+def test_a_flow_that_is_no_more_is_forgotten_altogether():
+    counted = Counted().sees(statuses.partition(records=5))
+    counted.counters.look_at_rebalances({"east->west": 1})
+    counted.counters.look_at_pulses({"east->west": {0: LatencySnapshot()}})
+    counted.counters.forget([], counted.wall_ms)
+    assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 5}
+    counted.later().counters.forget([], counted.wall_ms)
+    for metric in (
+        declarations.REPLICATED_RECORDS,
+        declarations.TASK_RESTARTS,
+        declarations.REBALANCES,
+        declarations.REPLICATION_LATENCY,
+    ):
+        assert counted[metric] == {}
+    counted.later().counters.forget([], counted.wall_ms)
+    counted.before = None
+    assert counted.sees(statuses.partition(records=1))[declarations.REPLICATED_RECORDS] == {
+        ORDERS: 1
+    }
+
+
+NOW_MS = 1_700_000_000_000
+NOW_S = 5_000_000.0
+
+
+class Observed:
+    def __init__(self) -> None:
+        self.wall_ms, self.now_s = NOW_MS, NOW_S
+        self.beside = MetricInputs()
+        self.metrics = FlowMetricsCollector(
+            beside=lambda: self.beside, wall_ms=lambda: self.wall_ms, now_s=lambda: self.now_s
+        )
+
+    def later(self, seconds: float, *, step_s: float = 0.0):
+        """`step_s`: by so much the wall clock is set, too."""
+        self.now_s += seconds
+        self.wall_ms += round((seconds + step_s) * 1000)
+
+    def see(self, *flows, engine_ready=True):
+        seen = topic_rows.make_overview(
+            flows, CopyRates(), wall_ms=self.wall_ms, engine_ready=engine_ready
+        )
+        self.metrics.observe(flows, seen, engine_ready=engine_ready)
+        self.metrics.registry.check_invariants()
+        return self
+
+    def saw(self, **beside):
+        """The same flow, and this beside it."""
+        self.beside = dataclasses.replace(self.beside, **beside)
+        return self.see(statuses.flow())
+
+    def family(self, metric):
+        (found,) = [each for each in self.metrics.registry.published if each.metric is metric]
+        return found
+
+    def __getitem__(self, metric):
+        return self.family(metric).series
+
+
+def test_every_declaration_is_in_the_registry():
+    assert collector.make_registry().metrics == declarations.ALL_METRICS
+
+
+def test_what_was_copied_is_counted_by_topic():
+    seen = Observed().see(
+        statuses.flow(
+            statuses.partition("orders", 0, records=10, bytes=100),
+            statuses.partition("orders", 1, records=5, bytes=50),
+            statuses.partition("empty", 0),
+        )
+    )
+    assert seen[declarations.REPLICATED_RECORDS] == {
+        ("east->west", "orders"): 15,
+        ("east->west", "empty"): 0,
+    }
+    assert seen[declarations.REPLICATED_BYTES][("east->west", "orders")] == 150
+
+
+def test_counters_never_go_back_when_readings_do():
+    seen = Observed()
+    for records in (10, 30, 4, 6):
+        seen.see(statuses.flow(statuses.partition(records=records, bytes=records)))
+    assert seen[declarations.REPLICATED_RECORDS] == {("east->west", "orders"): 30 + 6}
+
+
+def test_counters_stay_when_the_partition_is_gone():
+    seen = Observed().see(statuses.flow(statuses.partition(records=3)))
+    seen.see(statuses.flow())
+    assert seen[declarations.REPLICATED_RECORDS] == {("east->west", "orders"): 3}
+    assert seen[declarations.LAG_RECORDS] == {}
+
+
+def test_lag_is_there_only_while_it_is_known():
+    seen = Observed().see(
+        statuses.flow(
+            statuses.partition("known", copied_to=4, source_end=9, oldest_ms=NOW_MS - 1_500),
+            statuses.partition("unknown", copied_to=-1, source_end=-1, phase="taking"),
+        )
+    )
+    assert seen[declarations.LAG_RECORDS] == {("east->west", "known"): 5}
+    assert seen[declarations.LAG_SECONDS] == {("east->west", "known"): 1.5}
+
+
+def test_the_lag_of_a_paused_topic_is_that_of_the_reports():
+    paused = seen_flows.part("orders", state="paused", end=14, waiting_since_ms=NOW_MS - 2_000)
+    unknown = seen_flows.part("bills", state="paused", end=None)
+    copying = seen_flows.part("users", end=20)
+    seen = Observed()
+    seen.metrics.beside = lambda: MetricInputs(
+        reports=[seen_flows.report(paused, unknown, copying, at_ms=NOW_MS)]
+    )
+    seen.see()
+    assert seen[declarations.LAG_RECORDS] == {("east->west", "orders"): 5}
+    assert seen[declarations.LAG_SECONDS] == {("east->west", "orders"): 2.0}
+
+
+def test_opened_partitions_say_why():
+    gaps, small = "compaction left gaps in it", "small batches are merged"
+    seen = Observed().see(
+        statuses.flow(
+            statuses.partition("users", 0, opened=gaps),
+            statuses.partition("users", 1, opened=gaps),
+            statuses.partition("users", 2, opened=small),
+            statuses.partition("orders"),
+        )
+    )
+    assert seen[declarations.REENCODED_PARTITIONS] == {
+        ("east->west", "users", gaps): 2,
+        ("east->west", "users", small): 1,
+    }
+
+
+def test_how_long_sources_keep_what_waits_is_told_as_it_is_given():
+    given: dict[tuple[str, ...], float] = {("east->west", "orders"): 1.5}
+    seen = Observed()
+    seen.metrics.losses = lambda: given
+    assert seen.see()[declarations.TIME_TO_DATA_LOSS] == given
+    given.clear()
+    assert seen.see()[declarations.TIME_TO_DATA_LOSS] == {}
+
+
+def test_states_are_one_hot():
+    failed = statuses.flow(name="a->b", state=FlowState.FAILED)
+    seen = Observed().see(statuses.flow(), failed)
+    states = seen[declarations.FLOW_STATE]
+    assert len(states) == 2 * len(FlowState)
+    assert {key for key, value in states.items() if value} == {
+        ("east->west", "RUNNING"),
+        ("a->b", "FAILED"),
+    }
+
+
+def test_tasks_slots_and_restarts():
+    seen = Observed()
+    for restarts in (0, 2, 3):
+        seen.see(
+            statuses.flow(
+                tasks=[
+                    statuses.task(0, restarts=restarts),
+                    statuses.task(1, TaskState.WAITING_FOR_SLOT, restarts=1),
+                ],
+                slots_missing=1,
+            )
+        )
+    assert seen[declarations.FLOW_TASKS][("east->west", "WAITING_FOR_SLOT")] == 1
+    assert seen[declarations.FLOW_TASKS][("east->west", "RUNNING")] == 1
+    assert seen[declarations.SPARK_MISSING_SLOTS] == {("east->west",): 1}
+    assert seen[declarations.TASK_RESTARTS] == {("east->west",): 4}
+
+
+def test_a_failed_task_is_counted_as_one():
+    failed = statuses.task(1, TaskState.FAILED, reason="no right")
+    seen = Observed().see(statuses.flow(tasks=[statuses.task(0), failed]))
+    assert {
+        state: count for (_, state), count in seen[declarations.FLOW_TASKS].items() if count
+    } == {
+        "RUNNING": 1,
+        "FAILED": 1,
+    }
+
+
+def test_what_is_handed_out_is_told_where_it_is_known():
+    seen = Observed().see(statuses.flow(wanted=0), statuses.flow(name="a->b"))
+    assert seen[declarations.FLOW_EXPECTED_PARTITIONS] == {FLOW: 0}
+
+
+def test_what_an_operator_holds_says_how():
+    held = {
+        "a->b": OperatorOverrides(paused=True),
+        "b->c": OperatorOverrides(paused=True, stopped=True),
+        "c->d": OperatorOverrides(paused_topics=frozenset({"orders"})),
+    }
+    seen = Observed().see(*(statuses.flow(name=name, holds=held[name]) for name in held))
+    assert seen[declarations.FLOW_OVERRIDE] == {("a->b", "paused"): 1, ("b->c", "stopped"): 1}
+    assert seen.see(statuses.flow(name="a->b"))[declarations.FLOW_OVERRIDE] == {}
+
+
+def test_receipts_are_counted_by_topic_and_kind():
+    seen = Observed()
+    for count in (1, 3):
+        told = IncidentCount(topic="orders", kind="source-gone", count=count)
+        other = IncidentCount(topic="orders", kind="source-gone", count=1)
+        seen.see(
+            statuses.flow(
+                tasks=[statuses.task(0, receipts=(told,)), statuses.task(1, receipts=(other,))]
+            )
+        )
+    assert seen[declarations.INCIDENTS] == {("east->west", "orders", "source-gone"): 4}
+
+
+def test_what_stands_still_is_counted_by_cause_and_vanishes():
+    seen = Observed().see(
+        statuses.flow(
+            statuses.partition("orders", 0, phase="stopped", cause="corrupt-batch"),
+            statuses.partition("orders", 1, phase="stopped", cause="corrupt-batch"),
+            statuses.partition("orders", 2),
+        )
+    )
+    assert seen[declarations.HALTED_PARTITIONS] == {("east->west", "orders", "corrupt-batch"): 2}
+    assert seen[declarations.FLOW_PARTITIONS][("east->west", "stopped")] == 2
+    assert seen[declarations.FLOW_PARTITIONS][("east->west", "fenced")] == 0
+    seen.see(statuses.flow(statuses.partition()))
+    assert seen[declarations.HALTED_PARTITIONS] == {}
+
+
+def test_what_an_operator_pauses_is_paused_whatever_its_copy_does_but_for_what_stands_still():
+    seen = Observed().see(
+        statuses.flow(
+            statuses.partition("orders", 0),
+            statuses.partition("orders", 1, phase="waiting"),
+            statuses.partition("orders", 2, phase="stopped", cause="corrupt-batch"),
+            statuses.partition("clicks", 0),
+            holds=OperatorOverrides(paused_topics=frozenset({"orders"})),
+        )
+    )
+    found = {
+        phase: count for (_, phase), count in seen[declarations.FLOW_PARTITIONS].items() if count
+    }
+    assert found == {"paused": 2, "stopped": 1, "copying": 1}
+
+
+def test_the_engine_and_the_build():
+    seen = Observed().see(statuses.flow(slots_missing=3), engine_ready=False)
+    assert seen[declarations.ENGINE_READY] == {(): 0}
+    assert seen[declarations.SPARK_MISSING_SLOTS] == {("east->west",): 0}
+    assert list(seen[declarations.BUILD_INFO].values()) == [1]
+    assert seen.see(statuses.flow())[declarations.ENGINE_READY] == {(): 1}
+
+
+def test_batches_are_counted_by_the_path_that_they_took():
+    seen = Observed().see(statuses.flow(statuses.partition(batches=5, made=2)))
+    paths = {(*FLOW, "orders", "passed"): 3, (*FLOW, "orders", "opened"): 2}
+    assert seen[declarations.REPLICATED_BATCHES] == paths
+    seen.see(statuses.flow(statuses.partition(batches=9, made=2, spared=7)))
+    assert seen[declarations.REPLICATED_BATCHES] == paths | {(*FLOW, "orders", "passed"): 7}
+    assert seen[declarations.DUPLICATES_REFUSED] == {(*FLOW, "orders"): 7}
+
+
+def test_the_map_is_as_old_as_what_it_lacks_longest():
+    flow = statuses.flow(
+        statuses.partition("orders", 0, unrecorded_s=math.inf),
+        statuses.partition("orders", 1, unrecorded_s=NOW_S - 3),
+        statuses.partition("orders", 2, unrecorded_s=NOW_S - 0.5),
+        statuses.partition("covered", 0, unrecorded_s=math.inf),
+        statuses.partition("unknown", 0),
+    )
+    seen = Observed().see(flow)
+    assert seen[declarations.OFFSET_MAP_AGE] == {(*FLOW, "orders"): 3.0, (*FLOW, "covered"): 0.0}
+    seen.later(2)
+    assert seen.see(flow)[declarations.OFFSET_MAP_AGE][(*FLOW, "orders")] == 5.0
+
+
+def test_the_newest_heartbeat_grows_old_and_its_way_does_not():
+    beat = statuses.partition("heartbeats", newest_ms=NOW_MS - 4_000, age_ms=12)
+    flow = statuses.flow(beat, statuses.partition())
+    seen = Observed().see(flow)
+    assert seen[declarations.HEARTBEAT_AGE] == {FLOW: 4.0}
+    assert seen[declarations.HEARTBEAT_ROUND_TRIP] == {FLOW: 0.012}
+    seen.later(1)
+    assert seen.see(flow)[declarations.HEARTBEAT_AGE] == {FLOW: 5.0}
+    seen.see(statuses.flow(statuses.partition("heartbeats")))
+    assert seen[declarations.HEARTBEAT_AGE] == seen[declarations.HEARTBEAT_ROUND_TRIP] == {}
+
+
+@pytest.mark.parametrize("step_h", [6, -6, -12])
+def test_a_step_of_the_wall_clock_makes_nothing_younger(step_h):
+    """Ages that alerts ask for: of the map, of groups, of heartbeats that no longer come."""
+    flow = statuses.flow(
+        statuses.partition("orders", unrecorded_s=NOW_S - 3),
+        statuses.partition("heartbeats", newest_ms=NOW_MS - 1_000),
+    )
+    seen = Observed()
+    seen.beside = MetricInputs(groups={"east->west": {0: shown(NOW_S - 2)}})
+    seen.see(flow)
+    seen.later(100, step_s=step_h * 3_600)
+    seen.see(flow)
+    assert seen[declarations.OFFSET_MAP_AGE][(*FLOW, "orders")] == 103.0
+    assert seen[declarations.GROUP_SYNC_AGE] == {FLOW: 102.0}
+    assert seen[declarations.HEARTBEAT_AGE][FLOW] >= 100.0
+
+
+def pulse(*counts, **more):
+    return LatencySnapshot(counts=(*counts, *[0] * (latency.BUCKET_COUNT - len(counts))), **more)
+
+
+def test_latencies_of_all_tasks_are_one_histogram_that_never_falls():
+    seen = Observed()
+    first = pulse(1, 2, sum_ms=9)
+    for told in (
+        {0: first, 1: pulse(5, sum_ms=5)},
+        {0: first, 1: pulse(6, sum_ms=8)},
+        {0: pulse(0, 1, sum_ms=7), 1: pulse(6, sum_ms=8)},
+    ):
+        seen.saw(pulses={"east->west": told})
+    (found,) = seen.family(declarations.REPLICATION_LATENCY).distributions.values()
+    assert (found.counts[:3], round(found.sum, 6)) == ((7, 3, 0), 0.024)
+    seen.saw(pulses={})
+    assert seen.family(declarations.REPLICATION_LATENCY).distributions[FLOW] is found
+
+
+def report(*parts, **fields):
+    given: dict[str, Any] = {"flow": "east->west", "state": ReportedFlowState.RUNNING}
+    return FlowReport(seen_by=("process 7",), at_ms=NOW_MS, partitions=parts, **given | fields)
+
+
+COPIED = PartitionReport(
+    topic="orders", partition=0, mirror="m", state="copying", copied_to=9, end=9
+)
+
+
+def lost(side, broker=""):
+    return UnreachableCluster(side=side, cluster="x", reason="refused", broker=broker)
+
+
+def test_the_age_of_the_last_batch_is_that_of_the_report():
+    last = LastReplication(at_ms=NOW_MS - 9_000, by=ReplicationEvidence.BATCH)
+    crossed = ReplicationActivity(begun_ms=NOW_MS - 60_000, last=last)
+    assert Observed().saw(reports=[report(crossed=crossed)])[declarations.LAST_REPLICATION_AGE] == {
+        FLOW: 9.0
+    }
+
+
+def test_a_flow_that_replicated_nothing_yet_grows_old_from_its_start():
+    crossed = ReplicationActivity(begun_ms=NOW_MS - 60_000, last=None)
+    assert Observed().saw(reports=[report(crossed=crossed)])[declarations.LAST_REPLICATION_AGE] == {
+        FLOW: 60.0
+    }
+
+
+def test_a_node_that_replicates_nothing_of_a_flow_has_no_age_of_it():
+    assert Observed().saw(reports=[report(elsewhere=2)])[declarations.LAST_REPLICATION_AGE] == {}
+
+
+@pytest.mark.parametrize(
+    ("found", "healthy"),
+    [
+        (report(COPIED), {FLOW: 1}),
+        (report(elsewhere=2), {FLOW: 1}),
+        (report(dataclasses.replace(COPIED, state="stopped")), {FLOW: 0}),
+        (report(COPIED, unreachable=(lost(ClusterSide.TARGET),)), {FLOW: 0}),
+        (report(COPIED, state=ReportedFlowState.PAUSED), {FLOW: 0}),
+        (report(state=ReportedFlowState.UNKNOWN), {}),
+    ],
+)
+def test_the_verdict_is_a_metric_absent_while_it_is_unknown(found, healthy):
+    assert Observed().saw(reports=[found])[declarations.FLOW_HEALTHY] == healthy
+
+
+def test_the_verdict_is_by_the_objective_of_the_file():
+    seen = Observed()
+    seen.metrics.within_s = 8.0
+    last = LastReplication(at_ms=NOW_MS - 9_000, by=ReplicationEvidence.BATCH)
+    crossed = ReplicationActivity(begun_ms=NOW_MS - 60_000, last=last)
+    assert seen.saw(reports=[report(COPIED, crossed=crossed)])[declarations.FLOW_HEALTHY] == {
+        FLOW: 0
+    }
+
+
+@pytest.mark.parametrize(
+    ("unreachable", "source", "target"),
+    [
+        ((), 1, 1),
+        ((lost(ClusterSide.SOURCE),), 0, 1),
+        ((lost(ClusterSide.TARGET),), 1, 0),
+        ((lost(ClusterSide.SOURCE, "2 (b:9092)"),), 1, 1),
+    ],
+)
+def test_each_cluster_of_a_flow_is_reachable_or_not(unreachable, source, target):
+    seen = Observed().saw(reports=[report(COPIED, unreachable=unreachable)])
+    assert seen[declarations.CLUSTER_REACHABLE] == {
+        ("east->west", "source"): source,
+        ("east->west", "target"): target,
+    }
+
+
+def test_clocks_differ_by_the_most_that_a_task_saw():
+    told = {0: pulse(ahead_ms=250), 1: pulse(ahead_ms=3_000)}
+    assert Observed().saw(pulses={"east->west": told})[declarations.CLOCK_SKEW] == {FLOW: 3.0}
+
+
+def shown(round_s, groups=0, **more):
+    nobody = GroupSearchResult(known=0, matching=0, groups={})
+    return CheckpointGroupsSnapshot(round_s=round_s, groups=groups, find=lambda *_: nobody, **more)
+
+
+def test_groups_are_as_old_as_the_round_that_is_longest_ago():
+    seen = Observed()
+    one = shown(NOW_S - 1, 3, writes=True, written_s=NOW_S - 8)
+    seen.saw(groups={"east->west": {0: one, 1: shown(NOW_S - 2, 4)}})
+    assert seen[declarations.GROUP_SYNC_AGE] == {FLOW: 8.0}
+    assert seen[declarations.SYNCED_GROUPS] == {FLOW: 7}
+    for missing in (shown(None), shown(NOW_S, writes=True)):
+        first = dataclasses.replace(missing, since_s=NOW_S - 9)
+        seen = Observed().saw(groups={"east->west": {0: one, 1: first}})
+        assert seen[declarations.GROUP_SYNC_AGE] == {FLOW: 9.0}
+        assert seen[declarations.SYNCED_GROUPS] == {}
+
+
+def test_before_the_first_round_groups_are_as_old_as_the_wait_for_it():
+    seen = Observed()
+    waits = {"east->west": {0: shown(None, since_s=NOW_S)}}
+    assert seen.saw(groups=waits)[declarations.GROUP_SYNC_AGE] == {FLOW: 0.0}
+    seen.later(400)
+    assert seen.saw(groups=waits)[declarations.GROUP_SYNC_AGE] == {FLOW: 400.0}
+
+
+def test_a_checkpoint_task_that_begins_anew_has_repaired_nothing_yet():
+    flow = dataclasses.replace(statuses.flow(statuses.partition()), checkpoint_tasks=1)
+    seen = Observed()
+    old = shown(NOW_S - 200, 3)
+    for groups in (
+        {0: old},
+        {},
+        {0: shown(None, since_s=NOW_S)},
+        {0: shown(NOW_S, 3, writes=True, since_s=NOW_S)},
+    ):
+        seen.beside = MetricInputs(groups={"east->west": groups} if groups else {})
+        assert seen.see(flow)[declarations.GROUP_SYNC_AGE] == {FLOW: 200.0}, groups
+    seen.beside = MetricInputs(groups={"east->west": {0: shown(NOW_S, 3)}})
+    assert seen.see(flow)[declarations.GROUP_SYNC_AGE] == {FLOW: 0.0}
+    seen.beside = MetricInputs()
+    without = dataclasses.replace(flow, checkpoint_tasks=0)
+    assert seen.see(without)[declarations.GROUP_SYNC_AGE] == {}
+
+
+def test_a_checkpoint_task_that_never_began_is_waited_for():
+    flow = dataclasses.replace(statuses.flow(statuses.partition()), checkpoint_tasks=1)
+    seen = Observed().see(flow)
+    seen.later(60)
+    assert seen.see(flow)[declarations.GROUP_SYNC_AGE] == {FLOW: 60.0}
+    assert seen[declarations.SYNCED_GROUPS] == {}
+
+
+def test_drills_are_those_of_the_flows_that_run_here():
+    seen = Observed().saw(drills={"east->west": 1.7e9, "gone->away": 1.6e9})
+    assert seen[declarations.LAST_DRILL] == {FLOW: 1.7e9}
+    assert seen[declarations.DRILL_REPORT_CONFIGURED] == {FLOW: 1}
+
+
+def test_where_drills_are_noted_it_is_told_before_the_first_and_else_never():
+    seen = Observed().saw(drills={})
+    assert (seen[declarations.LAST_DRILL], seen[declarations.DRILL_REPORT_CONFIGURED]) == (
+        {},
+        {FLOW: 1},
+    )
+    assert Observed().saw(drills=None)[declarations.DRILL_REPORT_CONFIGURED] == {}
+
+
+def test_connectors_that_are_held_also_of_flows_that_do_not_mirror():
+    held = {
+        "east->west": {"MirrorCheckpointConnector": OverrideKind.PAUSED},
+        "west->east": {"MirrorHeartbeatConnector": OverrideKind.STOPPED},
+        "east->south": {},
+    }
+    seen = Observed().saw(held=held)
+    assert seen[declarations.CONNECTOR_OVERRIDE] == {
+        (*FLOW, "MirrorCheckpointConnector", "paused"): 1,
+        ("west->east", "MirrorHeartbeatConnector", "stopped"): 1,
+    }
+    assert seen.saw(held={"east->west": {}})[declarations.CONNECTOR_OVERRIDE] == {}
+
+
+def test_rebalances_slots_and_drills():
+    seen = Observed()
+    assert (
+        seen.saw()[declarations.SPARK_SLOTS]
+        == seen[declarations.REBALANCES]
+        == seen[declarations.LAST_DRILL]
+        == {}
+    )
+    for count in (0, 2, 1):
+        seen.saw(rebalances={"east->west": count}, slots=(2, 510), drills={"east->west": 1.7e9})
+    assert seen[declarations.REBALANCES] == {FLOW: 3}
+    assert seen[declarations.SPARK_SLOTS] == {("used",): 2, ("free",): 510}
+    assert seen[declarations.LAST_DRILL] == {FLOW: 1.7e9}
+
+
+def test_what_has_not_changed_is_not_gone_through_again(monkeypatch):
+    flow = statuses.flow(statuses.partition("orders", records=5), statuses.partition("rest"))
+    seen = Observed().see(flow)
+    looks: list[object] = []
+    monkeypatch.setattr(collector, "_read_flow", looks.append)
+    monkeypatch.setattr(FlowCounters, "look", lambda *_: looks.append("counted"))
+    before = seen.family(declarations.REPLICATED_RECORDS)
+    seen.see(flow)
+    assert looks == []
+    assert seen.family(declarations.REPLICATED_RECORDS) is before
+
+
+def test_single_partitions_are_as_their_topics():
+    holds = dataclasses.replace(statuses.flow().holds, paused_topics=frozenset({"held"}))
+    flow = statuses.flow(
+        statuses.partition("orders", 3, copied_to=4, source_end=9, oldest_ms=NOW_MS - 1_500),
+        statuses.partition("rest", 0),
+        statuses.partition("unknown", 0, copied_to=-1, phase="taking"),
+        statuses.partition("stale", 0, phase="waiting"),
+        statuses.partition("held", 0),
+        holds=holds,
+    )
+    records, seconds = collector.collect_partition_metrics([flow], NOW_MS)
+    assert records.series == {(*FLOW, "orders", "3"): 5, (*FLOW, "rest", "0"): 0}
+    assert seconds.series == {(*FLOW, "orders", "3"): 1.5, (*FLOW, "rest", "0"): 0.0}
+    assert (records.metric, seconds.metric) == declarations.PARTITION_METRICS
+    assert all(isinstance(each, MetricFamily) for each in (records, seconds))

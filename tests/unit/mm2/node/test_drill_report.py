@@ -1,0 +1,70 @@
+"""The report of drills: written by one command, read by another."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mm2.node import drill_report
+from mm2.node.drill_report import DrillReportError, LastDrillTimes
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "reports" / "drills.json"
+
+
+def test_what_passed_last_outlives_a_drill_that_failed(path):
+    drill_report.record_drill(path, "a->b", {"rto_s": 4.5}, passed=True, at_ms=1_000)
+    drill_report.record_drill(path, "b->a", {"rto_s": 1.0}, passed=False, at_ms=2_000)
+    drill_report.record_drill(path, "a->b", {"rto_s": 9.0}, passed=False, at_ms=3_000)
+    found = drill_report.read_drills(path)
+    assert found["a->b"] == {
+        "passed_at_ms": 1_000,
+        "last": {"at_ms": 3_000, "passed": False, "rto_s": 9.0},
+    }
+    assert LastDrillTimes(path).passed_s() == {"a->b": 1.0}
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_a_file_that_changes_is_read_again(path):
+    drills = LastDrillTimes(path)
+    assert drills.passed_s() == {}
+    drill_report.record_drill(path, "a->b", {}, passed=True, at_ms=1_000)
+    assert drills.passed_s() == {"a->b": 1.0}
+    drill_report.record_drill(path, "a->b", {}, passed=True, at_ms=2_000_000)
+    assert drills.passed_s() == {"a->b": 2_000.0}
+    path.unlink()
+    assert drills.passed_s() == {}
+
+
+def test_without_a_name_of_a_file_drills_are_not_noted():
+    assert LastDrillTimes(None).passed_s() is None
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("no json", "it is no report"),
+        ("[]", "it is no report"),
+        (json.dumps({"version": 2, "flows": {}}), "it is of version 2; known is 1"),
+        (json.dumps({"version": 1, "flows": 3}), "it is no report"),
+    ],
+)
+def test_what_is_no_report_is_told_and_never_written_over(path, text, why, caplog):
+    path.parent.mkdir()
+    path.write_text(text)
+    with pytest.raises(DrillReportError, match=why):
+        drill_report.record_drill(path, "a->b", {}, passed=True, at_ms=1)
+    assert path.read_text() == text
+    drills = LastDrillTimes(path)
+    assert drills.passed_s() == drills.passed_s() == {}
+    assert why in caplog.text
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    path = tmp_path / "file" / "drills.json"
+    with pytest.raises(DrillReportError, match=r"writing drill\.report, .*drills"):
+        drill_report.record_drill(path, "a->b", {}, passed=True, at_ms=1)

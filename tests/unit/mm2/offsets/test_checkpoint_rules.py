@@ -1,0 +1,323 @@
+"""A round counts once everything before its end is acknowledged."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from connect_runtime.base.ids import TopicPartition
+from mm2.formats import mm2_records, primitive_types
+from mm2.formats.mm2_records import Checkpoint, OffsetSync
+from mm2.formats.primitive_types import MalformedRecordError
+from mm2.offsets import checkpoint_rules
+from mm2.offsets.checkpoint_rules import (
+    AcknowledgedRounds,
+    CheckpointRound,
+    CheckpointRules,
+    CheckpointTable,
+    OffsetAndMetadata,
+)
+from mm2.offsets.offset_syncs import OffsetSyncStore
+from mm2.offsets.translation import EarlierOffset, ExactOffset, Untranslated
+from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
+
+DEFAULT = DefaultReplicationPolicy()
+IDENTITY = IdentityReplicationPolicy(source_alias="s1")
+
+
+def at(topic, partition=0):
+    return TopicPartition(topic, partition)
+
+
+def point(upstream, downstream, *, group="g1", partition=None, metadata=""):
+    return Checkpoint(
+        group=group,
+        partition=partition or at("s1.t1"),
+        upstream=upstream,
+        downstream=downstream,
+        metadata=metadata,
+    )
+
+
+def flow(translate, *, policy=DEFAULT, takes_topic=lambda topic: True):
+    return CheckpointRules(
+        source="s1", target="t2", policy=policy, takes_topic=takes_topic, translate=translate
+    )
+
+
+def table_of(*syncs):
+    table = OffsetSyncStore(keep_history=True)
+    for partition, upstream, downstream in syncs:
+        table.add(OffsetSync(partition=partition, upstream=upstream, downstream=downstream))
+    table.read_through()
+    return table
+
+
+def committed(offset, metadata=""):
+    return OffsetAndMetadata(offset=offset, metadata=metadata)
+
+
+def made(found):
+    return [(each.partition, each.upstream, each.downstream) for each in found]
+
+
+@pytest.mark.parametrize(
+    ("policy", "topic", "expected"),
+    [
+        (DEFAULT, "topic3", "s1.topic3"),
+        (DEFAULT, "t2.topic3", "topic3"),
+        (DEFAULT, "s6.topic7", "s1.s6.topic7"),
+        (DEFAULT, "t2.s6.topic7", "s6.topic7"),  # Java says topic7
+        (IDENTITY, "topic3", "topic3"),
+        (IDENTITY, "t2.topic3", "t2.topic3"),
+        (IDENTITY, "heartbeats", "s1.heartbeats"),
+        (IDENTITY, "t2.heartbeats", "heartbeats"),
+    ],
+)
+def test_topics_go_by_their_names_on_the_target(policy, topic, expected):
+    found = flow(table_of().translate, policy=policy).renamed(at(topic, 4))
+    assert found == at(expected, 4)
+
+
+@pytest.mark.parametrize(
+    ("topic", "offset", "expected"),
+    [
+        (at("topic1", 2), 10, (at("s1.topic1", 2), 10, 5)),
+        (at("t2.topic5", 6), 12, (at("topic5", 6), 12, 9)),
+        (at("t2.topic5", 6), 7, (at("topic5", 6), 7, 8)),
+    ],
+)
+def test_a_position_becomes_a_checkpoint(topic, offset, expected):
+    table = table_of((at("topic1", 2), 3, 4), (at("t2.topic5", 6), 7, 8))
+    found = flow(table.translate).new_checkpoints("g1", {topic: committed(offset, "note")}, {})
+    assert made(found) == [expected]
+    assert (found[0].group, found[0].metadata) == ("g1", "note")
+
+
+def test_what_cannot_be_told_makes_no_checkpoint():
+    table = table_of((at("t1"), 5, 5), (at("t3"), 5, -9))
+    positions = {
+        at("t1"): None,
+        at("t1", 1): committed(10),
+        at("t1", 0): committed(4),
+        at("t3"): committed(5),
+    }
+    assert flow(table.translate).new_checkpoints("g1", positions, {}) == []
+    unread = OffsetSyncStore(keep_history=True)
+    assert flow(unread.translate).new_checkpoints("g1", {at("t1"): committed(9)}, {}) == []
+
+
+def test_only_topics_of_the_flow_count():
+    table = table_of((at("t1"), 5, 5), (at("t2"), 5, 5))
+    flow_of_t1 = flow(table.translate, takes_topic=lambda topic: topic == "t1")
+    positions = {at("t1"): committed(5), at("t2"): committed(5)}
+    assert made(flow_of_t1.new_checkpoints("g1", positions, {})) == [(at("s1.t1"), 5, 5)]
+
+
+@pytest.mark.parametrize(
+    ("upstream", "downstream", "standing", "expected"),
+    [
+        (10, 5, None, True),
+        (10, 5, (10, 5), False),
+        (11, 5, (10, 5), False),
+        (11, 6, (10, 5), True),
+        (11, 4, (10, 5), False),
+        (9, 4, (10, 5), True),
+        (9, 5, (10, 5), True),
+        (10, 6, (10, 5), True),
+    ],
+)
+def test_what_is_news(upstream, downstream, standing, expected):
+    before = None if standing is None else point(*standing)
+    assert checkpoint_rules.is_newer_checkpoint(point(upstream, downstream), before) is expected
+
+
+EXACT = ExactOffset(downstream=5)
+EARLIER = EarlierOffset(downstream=5, again_max=2)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "final"),
+    [
+        (EXACT, True),
+        (EARLIER, False),
+        *((each, each.name == "TOO_OLD") for each in Untranslated),
+    ],
+)
+def test_a_look_is_final_where_waiting_brings_nothing_better(outcome, final):
+    look = flow(lambda *_: outcome).look("g1", {at("t1"): committed(9)}, {})
+    assert look.final is final
+    assert made(look.news) == ([] if isinstance(outcome, Untranslated) else [(at("s1.t1"), 9, 5)])
+
+
+@pytest.mark.parametrize(
+    ("exactly", "expected"),
+    [(EXACT, [(9, 5)]), (EARLIER, []), (ExactOffset(downstream=8), [])],
+)
+def test_what_stands_is_refuted_by_what_is_known_exactly_of_it(exactly, expected):
+    standing = {at("s1.t1"): point(8, 8)}
+    of_flow = dataclasses.replace(flow(lambda *_: EARLIER), exactly=lambda *_: exactly)
+    found = of_flow.new_checkpoints("g1", {at("t1"): committed(9)}, standing)
+    assert [(each.upstream, each.downstream) for each in found] == expected
+
+
+def test_only_what_something_else_stands_for_has_changed():
+    table = CheckpointTable(takes_group=lambda group: group == "g1")
+    one = point(9, 5)
+    assert table.apply(*mm2_records.encode_checkpoint(one)) == "g1"
+    assert table.changed == {"g1"}
+    table.changed.clear()
+    assert table.apply(*mm2_records.encode_checkpoint(one)) is None
+    assert table.apply(*mm2_records.encode_checkpoint(point(9, 5, group="g2"))) is None
+    assert table.changed == set()
+    table.publish(point(10, 6))
+    assert table.changed == {"g1"}
+    assert table.apply(mm2_records.encode_checkpoint(one)[0], None) == "g1"
+    assert table.apply(mm2_records.encode_checkpoint(one)[0], None) is None
+    assert table.group("g1") == {}
+
+
+def test_checkpoints_do_not_go_back_when_translations_do():
+    table = table_of((at("t1"), 11, 4), (at("t1"), 12, 5))
+    of_flow = flow(table.translate)
+    (first,) = of_flow.new_checkpoints("g1", {at("t1"): committed(13)}, {})
+    assert first.downstream == 6
+    standing = {first.partition: first}
+    for each in range(13, 18):
+        table.add(OffsetSync(partition=at("t1"), upstream=each, downstream=each - 7))
+    assert table.translate(at("t1"), 13) == EarlierOffset(downstream=5, again_max=1)
+    assert of_flow.new_checkpoints("g1", {at("t1"): committed(13)}, standing) == []
+    rewound = of_flow.new_checkpoints("g1", {at("t1"): committed(12)}, standing)
+    assert made(rewound) == [(at("s1.t1"), 12, 5)]
+
+
+def test_a_restart_goes_on_from_what_stands():
+    table = table_of(*((at("t1"), each, each) for each in (175, 275, 375, 475)))
+    of_flow = flow(table.translate)
+    standing = {at("s1.t1"): point(250, 201)}
+    found = {
+        offset: made(of_flow.new_checkpoints("g1", {at("t1"): committed(offset)}, standing))
+        for offset in (250, 370, 400)
+    }
+    assert found == {250: [], 370: [], 400: [(at("s1.t1"), 400, 376)]}
+
+
+def test_two_topics_of_one_name_on_the_target_make_one_checkpoint():
+    table = table_of((at("heartbeats"), 1, 1), (at("t2.s1.heartbeats"), 1, 9))
+    positions = {at("t2.s1.heartbeats"): committed(1), at("heartbeats"): committed(1)}
+    found = flow(table.translate, policy=IDENTITY).new_checkpoints("g1", positions, {})
+    assert made(found) == [(at("s1.heartbeats"), 1, 1)]
+
+
+def test_a_note_that_no_checkpoint_holds_is_left_out():
+    table = table_of((at("t1"), 1, 1), (at("t3"), 1, 1))
+    longest = "ü" * (primitive_types.STRING_BYTES_MAX // 2)
+    positions = {at("t1"): committed(1, longest), at("t3"): committed(1, f"{longest}ü")}
+    found = flow(table.translate).new_checkpoints("g1", positions, {})
+    assert [each.metadata for each in found] == [longest, ""]
+    assert all(mm2_records.encode_checkpoint(each) for each in found)
+
+
+def fold(*records, groups=("g1",)):
+    table = CheckpointTable(takes_group=lambda group: group in groups)
+    for each in records:
+        table.apply(*each)
+    return table
+
+
+def test_the_last_checkpoint_of_our_groups_counts():
+    table = fold(
+        mm2_records.encode_checkpoint(point(0, 0)),
+        mm2_records.encode_checkpoint(point(0, 0, group="g2")),
+        mm2_records.encode_checkpoint(point(1, 1)),
+        mm2_records.encode_checkpoint(point(7, 7, partition=at("s1.t1", 1))),
+    )
+    assert table.groups() == ["g1"]
+    assert dict(table.group("g1")) == {
+        at("s1.t1"): point(1, 1),
+        at("s1.t1", 1): point(7, 7, partition=at("s1.t1", 1)),
+    }
+    assert table.group("g2") == {}
+
+
+def test_a_tombstone_takes_a_checkpoint_away():
+    key, value = mm2_records.encode_checkpoint(point(5, 5))
+    table = fold(
+        (key, value), (key, None), (mm2_records.encode_checkpoint(point(1, 1, group="g2"))[0], None)
+    )
+    assert table.groups() == []
+    assert table.group("g1") == {}
+    assert fold((key, None)).groups() == []
+
+
+def test_bytes_that_are_no_checkpoint_change_nothing():
+    key, value = mm2_records.encode_checkpoint(point(5, 5))
+    table = fold((key, value))
+    for bad in ((b"", b""), (key, value[:-1]), (key, b"\0\1" + value[2:]), (key[:-1], None)):
+        with pytest.raises(MalformedRecordError):
+            table.apply(*bad)
+    assert dict(table.group("g1")) == {at("s1.t1"): point(5, 5)}
+
+
+def test_what_is_published_stands():
+    table = fold()
+    table.publish(point(5, 5))
+    assert dict(table.group("g1")) == {at("s1.t1"): point(5, 5)}
+
+
+FIRST, SECOND, THIRD = (CheckpointRound(at_s=each, groups=2) for each in (1, 2, 3))
+
+
+@pytest.fixture
+def rounds():
+    made = AcknowledgedRounds()
+    yield made
+    made.check_invariants()
+
+
+def test_a_round_without_news_counts_at_once(rounds):
+    assert rounds.take() is None
+    rounds.end(FIRST)
+    assert rounds.take() is FIRST
+    assert rounds.take() is None
+
+
+def test_a_round_waits_for_its_own_records(rounds):
+    rounds.send(2)
+    rounds.end(FIRST)
+    rounds.acknowledge(1)
+    assert rounds.take() is None
+    rounds.acknowledge(1)
+    assert rounds.take() is FIRST
+
+
+def test_a_round_without_news_waits_for_those_before(rounds):
+    rounds.send(1)
+    rounds.end(FIRST)
+    rounds.end(SECOND)
+    assert rounds.take() is None
+    rounds.acknowledge(1)
+    assert rounds.take() is SECOND, "nothing new came in between"
+
+
+def test_acknowledgements_that_always_come_late_make_rounds_count_all_the_same(rounds):
+    rounds.send(1)
+    for found in (FIRST, SECOND):
+        rounds.end(found)
+        rounds.send(1)
+        rounds.acknowledge(1)
+        assert rounds.take() is found
+    rounds.end(THIRD)
+    assert rounds.take() is None
+    rounds.acknowledge(1)
+    assert rounds.take() is THIRD
+
+
+def test_while_nothing_is_acknowledged_no_more_is_kept_than_there_are_records(rounds):
+    for at_ms in range(100):
+        rounds.end(CheckpointRound(at_s=at_ms, groups=0))
+    rounds.send(1)
+    for at_ms in range(100):
+        rounds.end(CheckpointRound(at_s=at_ms, groups=0))
+    assert len(rounds._waiting) == 2

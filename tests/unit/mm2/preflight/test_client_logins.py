@@ -1,0 +1,45 @@
+"""Who comes in as whom, out of a file."""
+
+from __future__ import annotations
+
+import pathlib
+
+from mm2.config import config_loader, flow_plan
+from mm2.preflight import client_logins
+
+BASE = """clusters=a,b
+a.bootstrap.servers=a:1
+b.bootstrap.servers=b:1
+a->b.enabled=true
+b->a.enabled=true
+"""
+
+
+def of(*lines: str) -> list[tuple[str, tuple[str, ...]]]:
+    settings = config_loader.parse_properties(
+        BASE + "\n".join(lines), file="mm2", folder=pathlib.Path("/"), environment={}
+    )
+    plans = {
+        each.name: each
+        for each in flow_plan.plan_flows(settings, flow_plan.ALL_FLOWS, environment={})
+    }
+    found = client_logins.list_logins(
+        {
+            flow.name: (flow, client_logins.build_client_accesses(settings, flow, plans[flow.name]))
+            for flow in settings.flows
+        }
+    )
+    return [(each.alias, each.clients) for each in found]
+
+
+def test_a_cluster_that_all_reach_alike_is_tried_once():
+    assert of() == [("a", ()), ("b", ())]
+
+
+def test_who_comes_otherwise_is_tried_by_itself():
+    own = ("a->b.source.consumer.security.protocol=SSL", "b->a.enabled=false")
+    assert of(*own) == [
+        ("a", ("source admin of a->b",)),
+        ("a", ("consumer of a->b",)),
+        ("b", ()),
+    ]

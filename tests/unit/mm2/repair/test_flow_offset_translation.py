@@ -1,0 +1,168 @@
+"""Translated offsets as people, programs and Kafka's tool read them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from connect_runtime.base.ids import TopicPartition
+from mm2.client.translation_outcomes import (
+    Basis,
+    BeyondEnd,
+    Earlier,
+    Exact,
+    GroupPlaces,
+    NotReady,
+    Place,
+    TooOld,
+    Unknown,
+)
+from mm2.repair import flow_offset_translation
+from mm2.repair.flow_offset_translation import TranslationResult
+
+HERE, THERE = TopicPartition("orders", 3), TopicPartition("east.orders", 3)
+EXACT = Exact(partition=THERE, offset=40)
+UNSURE = Earlier(partition=THERE, offset=41, again_max=None)
+WAITS = NotReady(partition=THERE, offset=42, again_max=7)
+OLD = TooOld(partition=THERE)
+BEYOND = BeyondEnd(partition=THERE, end=17)
+NOTHING = Unknown(partition=THERE, why="it is a secret")
+
+
+def place(outcome, *, offset=50, basis=Basis.OFFSET):
+    return Place(
+        partition=HERE,
+        offset=offset,
+        outcome=outcome,
+        basis=basis,
+        metadata="note",
+        written_ms=1_000 if basis is Basis.CHECKPOINT else None,
+    )
+
+
+def of_group(name, *found, basis=Basis.COMMITTED, silent=""):
+    places = tuple(place(each, basis=basis) for each in found)
+    return GroupPlaces(group=name, basis=basis, places=places, silent=silent)
+
+
+def answer(*groups, places=(), silent=""):
+    ends = {"flow": "east->west", "origin": "east", "destination": "west"}
+    return TranslationResult(
+        **ends, at_ms=150_000, groups=groups or None, places=tuple(places), silent=silent
+    )
+
+
+def test_places_as_a_table():
+    found = answer(places=[place(each) for each in (EXACT, UNSURE, WAITS, OLD, NOTHING, BEYOND)])
+    assert list(flow_offset_translation.format_translation(found)) == [
+        "TOPIC   PARTITION  OFFSET  BASIS     TOPIC-THERE  GOES-ON-AT  READ-AGAIN  OUTCOME",
+        "orders  3          50      as given  east.orders  40          0           exact",
+        "orders  3          50      as given  east.orders  41          unknown     earlier",
+        "orders  3          50      as given  east.orders  42          7           not ready",
+        "orders  3          50      as given  east.orders  -           -           too old",
+        "orders  3          50      as given  east.orders  -           -           "
+        "unknown: it is a secret",
+        "orders  3          50      as given  east.orders  -           -           "
+        "beyond the log end (17)",
+    ]
+
+
+def test_groups_as_a_table_with_what_has_to_be_said_of_them():
+    by_checkpoint = of_group("h", UNSURE, basis=Basis.CHECKPOINT, silent="no route")
+    found = list(
+        flow_offset_translation.format_translation(
+            answer(of_group("g", EXACT), by_checkpoint, of_group("nobody"))
+        )
+    )
+    told = ["g", "orders", "3", "50", "committed", "east.orders", "40", "0", "exact"]
+    assert found[1].split() == told
+    assert "  checkpoint, 149 s old  east.orders  41          unknown     earlier" in found[2]
+    assert found[3:] == [
+        "group h: these are the offsets of its last checkpoints, for east did not answer: no "
+        "route. What it read since is read again: how many records is unknown",
+        "group nobody has no offsets on east",
+    ]
+
+
+def test_a_time_that_was_looked_for_on_the_other_side_is_told():
+    found = answer(places=[place(UNSURE, offset=None, basis=Basis.TIME_THERE)])
+    table, note = list(flow_offset_translation.format_translation(found))[1:]
+    assert table.split()[2] == "-"
+    assert note.startswith("orders-3: east did not answer")
+
+
+def test_of_one_group_as_java_writes_it():
+    found = answer(of_group("g", EXACT, WAITS, OLD))
+    assert (
+        flow_offset_translation.translation_to_csv(found) == "east.orders,3,40\neast.orders,3,42\n"
+    )
+    assert list(flow_offset_translation.list_omitted(found)) == [
+        "left out: group g, orders-3: too old"
+    ]
+    assert (
+        flow_offset_translation.translation_to_csv(answer(places=[place(EXACT)]))
+        == "east.orders,3,40\n"
+    )
+
+
+def test_of_several_groups_as_java_writes_it():
+    found = answer(of_group("g", EXACT), of_group('a "b", c', EXACT))
+    assert (
+        flow_offset_translation.translation_to_csv(found)
+        == 'g,east.orders,3,40\n"a ""b"", c",east.orders,3,40\n'
+    )
+
+
+def test_as_json():
+    found = json.loads(
+        json.dumps(
+            flow_offset_translation.translation_to_json(answer(of_group("g", EXACT, NOTHING)))
+        )
+    )
+    assert (found["version"], found["flow"], found["from"]) == (1, "east->west", "east")
+    (group,) = found["groups"]
+    assert (group["group"], group["basis"]) == ("g", "committed")
+    assert group["places"][0] == {
+        "topic": "orders",
+        "partition": 3,
+        "offset": 50,
+        "basis": "committed",
+        "checkpointed_ms": None,
+        "metadata": "note",
+        "outcome": "exact",
+        "topic_there": "east.orders",
+        "goes_on_at": 40,
+        "read_again_max": 0,
+        "log_end": None,
+        "why": "",
+    }
+    assert group["places"][1]["why"] == "it is a secret"
+    (only,) = flow_offset_translation.translation_to_json(answer(places=[place(WAITS)]))["places"]
+    assert (only["outcome"], only["read_again_max"]) == ("not-ready", 7)
+    (only,) = flow_offset_translation.translation_to_json(answer(places=[place(BEYOND)]))["places"]
+    assert (only["outcome"], only["log_end"]) == ("beyond-the-log-end", 17)
+    assert (only["goes_on_at"], only["read_again_max"]) == (None, None)
+
+
+def test_whether_it_is_beyond_the_log_end_nobody_knows_without_the_source():
+    found = answer(places=[place(WAITS)], silent="no route")
+    assert list(flow_offset_translation.format_translation(found))[-1] == (
+        "orders-3: whether offset 50 is beyond the log end is unknown, for east did not answer: "
+        "no route"
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "whole"),
+    [
+        (answer(of_group("g", EXACT, UNSURE, WAITS)), True),
+        (answer(of_group("g", EXACT, OLD)), False),
+        (answer(of_group("g", EXACT), of_group("nobody")), False),
+        (answer(places=[place(EXACT)]), True),
+        (answer(places=[place(NOTHING)]), False),
+        (answer(places=[place(BEYOND)]), False),
+    ],
+)
+def test_is_there_a_place_for_all_that_was_asked(found, whole):
+    assert found.whole is whole

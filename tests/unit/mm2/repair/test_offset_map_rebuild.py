@@ -1,0 +1,202 @@
+"""What is told of partitions of which nothing can be made anew, or that somebody takes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from connect_runtime.base.errors import RetriableError
+from connect_runtime.base.ids import TopicPartition
+from mm2.clusters import connect_group
+from mm2.connectors.flow_ledger import FlowLedger
+from mm2.copier.log_compare_messages import LogCompareResult
+from mm2.formats import offset_map_records
+from mm2.offsets import map_rebuild
+from mm2.offsets.log_alignment import AlignedRange, LogAlignment
+from mm2.offsets.map_rebuild import FencingOwner, MapRecord, RebuildPlan, RebuildScope
+from mm2.offsets.offset_map import OffsetMap
+from mm2.repair.offset_map_rebuild import FlowRunsError, MapRebuild
+from tests.fakes import copied_map, taking
+from tests.fakes.admin import FakeCluster
+from tests.fakes.flow_log import FakeFlowLog
+from tests.fakes.logs import FakeLog, FakeLogs
+from tests.fakes.plugin_contexts import Clock
+
+PLACE = copied_map.T7
+
+
+class Questions:
+    """To a mirror whose log begins there."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+
+    def leader(self, topic: str, partition: int) -> int:
+        return 1
+
+    def ask(self, to: object, message: object) -> Any:
+        found = SimpleNamespace(error_code=0, offset=self.start)
+        return SimpleNamespace(topics=[SimpleNamespace(partitions=[found])])
+
+
+def looking(questions: Any, **more: Any) -> MapRebuild:
+    """At one partition of which nothing is known, 3 records of it on the source."""
+    source = SimpleNamespace(logs=FakeLogs({PLACE: FakeLog(times_ms=[1_000] * 3)}))
+    given: dict[str, Any] = {
+        "clock": Clock(),
+        "timeout_s": 60.0,
+        "tell": lambda line: None,
+        "all_differ": False,
+        "questions": lambda: contextlib.nullcontext(questions),
+        "both": SimpleNamespace(source=source),
+    }
+    run = MapRebuild(cast(Any, SimpleNamespace(**given | more)), writes=False)
+    run._setups[PLACE] = taking.where()
+    run._kinds[PLACE] = RebuildPlan(kind=RebuildScope.LOST)
+    return run
+
+
+@pytest.mark.parametrize(("start", "well"), [(0, True), (40, False)])
+def test_a_mirror_from_which_all_was_deleted_is_not_one_that_never_held_anything(start, well):
+    run = looking(Questions(start))
+    (bounds,) = run._bounds([PLACE])
+    run._compared(LogCompareResult(partition=bounds.partition, source=3))
+    found = run.found[PLACE]
+    assert (found.is_well, "mm2 topic reset" in found.why) == (well, not well)
+
+
+@pytest.mark.parametrize("all_differ", [False, True])
+def test_where_copies_of_equal_records_may_be_there_it_says_what_would_settle_it(all_differ):
+    run = looking(Questions(0), all_differ=all_differ)
+    run._compared(LogCompareResult(partition=PLACE, source=3, target=2))
+    assert ("--all-differ" in run.found[PLACE].why) != all_differ
+
+
+def test_one_partition_that_cannot_be_asked_stands_in_nobodys_way():
+    class Silent(Questions):
+        def leader(self, topic: str, partition: int) -> int:
+            raise RetriableError("it has no leader")
+
+    other = TopicPartition(PLACE.topic, PLACE.partition + 1)
+    both_logs = {each: FakeLog(times_ms=[1_000] * 9) for each in (PLACE, other)}
+    source = SimpleNamespace(logs=FakeLogs(both_logs))
+    run = looking(Silent(0), both=SimpleNamespace(source=source))
+    run._setups[other] = taking.where()
+    run._kinds[other] = RebuildPlan(kind=RebuildScope.BEFORE, source_to=2, target_to=1)
+    found = run._bounds([PLACE, other])
+    assert [(each.partition, each.source_to, each.target_to) for each in found] == [(other, 2, 1)]
+    assert "it has no leader" in run.found[PLACE].why
+
+
+def test_who_wrote_for_a_flow_back_is_read_once_and_after_the_ends_of_the_source():
+    asked: list[str] = []
+
+    class Ends(FakeLogs):
+        def ends(self, partitions: Any, timeout_s: float) -> Any:
+            asked.append("ends")
+            return super().ends(partitions, timeout_s)
+
+    def opposite() -> Any:
+        asked.append("opposite")
+        return SimpleNamespace(partition=lambda place: SimpleNamespace(producers={41: place}))
+
+    ends = Ends({PLACE: FakeLog(times_ms=[1_000] * 3)})
+    both = SimpleNamespace(source=SimpleNamespace(logs=ends))
+    run = looking(Questions(0), both=both, opposite=opposite)
+    run._setups[PLACE] = dataclasses.replace(taking.where(), opposite_map="mm2-offset-map")
+    (bounds,) = run._bounds([PLACE])
+    assert (bounds.source_to, bounds.opposite, asked) == (3, frozenset({41}), ["ends", "opposite"])
+
+
+MATCHED = LogAlignment(
+    first_source=0,
+    first_target=0,
+    stretches=(AlignedRange(0, 5, 5, ((0, 0),)),),
+    matched=5,
+    unsure=0,
+    tail=0,
+    writers=(7,),
+)
+
+
+class Ledger(FlowLedger):
+    """Before the map is read for the second time, `between` is appended by somebody else."""
+
+    reads = 0
+    between: tuple[MapRecord, ...] = ()
+
+    def catch_up(self, timeout_s: float = 1.0) -> OffsetMap:
+        self.reads += 1
+        known = super().catch_up(timeout_s)
+        if self.reads == 2:
+            for key, value in self.between:
+                known.apply(
+                    offset_map_records.encode_key(key), offset_map_records.encode_value(value)
+                )
+        return known
+
+
+def storing(monkeypatch: pytest.MonkeyPatch, *, hosts=(), between=()) -> MapRebuild:
+    """One that has fenced and compared the partition."""
+    log = FakeFlowLog(FakeCluster(), source_alias="east")
+    ledger = Ledger(log)
+    ledger.between = between
+    ledger.open(5.0)
+    monkeypatch.setattr(
+        connect_group, "read_connect_group", lambda *_, **__: SimpleNamespace(hosts=hosts)
+    )
+    both = SimpleNamespace(target=None, flow=SimpleNamespace(name="east->west", target="west"))
+    tools: Any = SimpleNamespace(
+        clock=Clock(),
+        timeout_s=60.0,
+        tell=lambda line: None,
+        ledger=ledger,
+        both=both,
+        worker_props={},
+        reaching=SimpleNamespace(transforms={}),
+    )
+    run = MapRebuild(tools, writes=True)
+    run._setups[PLACE] = taking.where()
+    run._kinds[PLACE] = RebuildPlan(kind=RebuildScope.LOST)
+    by = FencingOwner(producer_id=40, epoch=6, marker=5, leader_epoch=0)
+    run._fences[PLACE] = by
+    return run
+
+
+COMPARED = LogCompareResult(partition=PLACE, matched=MATCHED, source=5, target=5)
+
+
+def test_what_was_stored_stands(monkeypatch):
+    run = storing(monkeypatch)
+    run._compared(COMPARED)
+    assert (run.found[PLACE].stored, run.found[PLACE].why) == (4, "")
+
+
+def test_a_flow_that_was_started_while_logs_were_compared_is_left_alone(monkeypatch):
+    run = storing(monkeypatch, hosts=("here",))
+    with pytest.raises(FlowRunsError):
+        run._compared(COMPARED)
+    assert run._tools.ledger.catch_up(5.0).partition(PLACE).begun == {}
+
+
+def test_a_flow_of_which_nobody_tells_whether_it_runs_is_left_alone(monkeypatch):
+    run = storing(monkeypatch, hosts=None)
+    with pytest.raises(RetriableError, match="anybody runs flow east->west is not told"):
+        run._compared(COMPARED)
+    assert run._tools.ledger.catch_up(5.0).partition(PLACE).begun == {}
+
+
+def test_what_somebody_newer_wrote_meanwhile_is_told(monkeypatch):
+    other = map_rebuild.rebuild_lost_map(
+        PLACE,
+        MATCHED,
+        copied_map.era_of(0, 0),
+        by=FencingOwner(producer_id=40, epoch=7, marker=5, leader_epoch=0),
+    )
+    run = storing(monkeypatch, between=tuple(other))
+    run._compared(COMPARED)
+    assert "somebody has taken it" in run.found[PLACE].why

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import json
+
+from connect_runtime.base.ids import TopicPartition
+from mm2.copier.log_compare_messages import LogCompareResult
+from mm2.offsets.log_alignment import AlignedRange, LogAlignment
+from mm2.offsets.map_rebuild import RebuildScope
+from mm2.repair import offset_map_rebuild
+from mm2.repair.offset_map_rebuild import RebuiltPartition
+
+ONE, TWO = TopicPartition("orders", 1), TopicPartition("orders", 2)
+MATCHED = LogAlignment(
+    first_source=0,
+    first_target=1,
+    stretches=(AlignedRange(0, 9, 12, ((0, 3),)),),
+    matched=1_008,
+    unsure=3,
+    tail=2,
+    writers=(7,),
+)
+WELL = RebuiltPartition(
+    partition=ONE,
+    kind=RebuildScope.LOST,
+    compared=LogCompareResult(partition=ONE, matched=MATCHED, source=11, target=12),
+    stored=4,
+)
+ILL = RebuiltPartition(partition=TWO, kind=None, why="there is no mirror")
+
+
+def test_a_line_for_each_partition():
+    first, second = list(offset_map_rebuild.format_rebuild([ILL, WELL]))[1:]
+    assert " ".join(first.split()) == "orders 1 all of it 11 12 1,008 3 2 4 -"
+    assert " ".join(second.split()) == "orders 2 - - - - - - 0 there is no mirror"
+    assert (WELL.is_well, ILL.is_well) == (True, False)
+
+
+def test_as_json():
+    found = json.loads(json.dumps(offset_map_rebuild.rebuild_to_json("east->west", [ILL, WELL])))
+    assert (found["version"], found["flow"]) == (1, "east->west")
+    first, second = found["partitions"]
+    assert (first["made_anew"], first["matched"], first["through"], first["stored"]) == (
+        "lost",
+        1_008,
+        9,
+        4,
+    )
+    assert (second["made_anew"], second["why"]) == (None, "there is no mirror")

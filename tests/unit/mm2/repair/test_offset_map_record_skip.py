@@ -1,0 +1,173 @@
+"""A record of the map that cannot be read is skipped, with a receipt."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.base.ids import TopicPartition
+from mm2.connectors.flow_ledger import FlowLedger
+from mm2.formats import incident_records, offset_map_records
+from mm2.formats.offset_map_records import (
+    EraKey,
+    MapProducer,
+    MapProducerKey,
+    NewEraRequest,
+    NewEraRequestKey,
+)
+from mm2.kafka.client_interfaces import FlowLogTopic
+from mm2.offsets.offset_map import OffsetMap
+from mm2.repair import offset_map_record_skip
+from mm2.repair.offset_map_record_skip import NothingToSkipError
+from mm2.replication import recovery_instructions
+from mm2.topics import naming
+from mm2.topics.flow_config import Flow
+from tests.fakes import taking
+from tests.fakes.admin import FakeCluster
+from tests.fakes.flow_log import FakeFlowLog
+from tests.fakes.plugin_contexts import Clock
+
+MAP = naming.offset_map_topic("east")
+GARBAGE = b"\x01\x03garbage"
+
+
+@pytest.fixture
+def cluster():
+    made = FakeCluster()
+    made.create(MAP, cleanup_policy="compact")
+    return made
+
+
+def skip(cluster, offset, position=None):
+    ledger = FlowLedger(FakeFlowLog(cluster, source_alias="east"))
+    return skip_in(ledger, offset, position)
+
+
+def skip_in(ledger, offset, position=None):
+    return offset_map_record_skip.skip_record(
+        ledger,
+        Flow(source="east", target="west"),
+        offset,
+        position=position,
+        clock=Clock(),
+    )
+
+
+def map_of(cluster):
+    known = OffsetMap()
+    for offset, (key, value) in enumerate(cluster.topics[MAP].log):
+        known.fold(key, value, offset=offset)
+    return known
+
+
+def receipts(cluster):
+    log = cluster.topics[naming.incidents_topic("east")].log
+    return [incident_records.decode(key, value) for key, value in log]
+
+
+def test_a_receipt_names_it_and_a_tombstone_replaces_it(cluster):
+    log = cluster.topics[MAP].log
+    log += [(GARBAGE, b"x"), (GARBAGE, b"y")]
+    found = skip(cluster, 1)
+    assert found.partition is None
+    assert log[2:] == [(GARBAGE, None)]
+    (stated,) = receipts(cluster)
+    assert (stated.kind.value, stated.topic, stated.target) == ("map-record-skipped", MAP, None)
+    assert f"{MAP}, offset 1, of unknown kind: " in stated.detail
+    assert GARBAGE.hex() in stated.detail
+
+
+def test_where_its_partition_can_be_read_the_receipt_names_that(cluster):
+    key = offset_map_records.encode_key(NewEraRequestKey(topic="orders", partition=4))
+    cluster.topics[MAP].log.append((key, b"\x63"))
+    skip(cluster, 0)
+    (stated,) = receipts(cluster)
+    assert (stated.topic, stated.partition) == ("orders", 4)
+
+
+@pytest.mark.parametrize(
+    ("offset", "told"), [(0, "at offsets 1"), (2, "at offsets 1"), (9, "at offsets 1")]
+)
+def test_what_can_be_read_or_was_replaced_is_not_skipped(cluster, offset, told):
+    request = NewEraRequest(request="r", position="latest")
+    key = offset_map_records.encode_key(NewEraRequestKey(topic="orders", partition=4))
+    log = cluster.topics[MAP].log
+    log += [(GARBAGE, b"x"), (b"?", b"x"), (key, offset_map_records.encode_value(request))]
+    log.append((GARBAGE, None))
+    with pytest.raises(NothingToSkipError, match=told):
+        skip(cluster, offset)
+    assert len(log) == 4
+    assert receipts(cluster) == []
+
+
+def test_skipped_twice_is_told(cluster):
+    cluster.topics[MAP].log.append((GARBAGE, b"x"))
+    skip(cluster, 0)
+    with pytest.raises(NothingToSkipError, match="none is unreadable"):
+        skip(cluster, 0)
+
+
+ORDERS_4 = TopicPartition("orders", 4)
+ERA = offset_map_records.encode_key(EraKey(topic="orders", partition=4, era=1, ordinal=1, epoch=0))
+PRODUCER = offset_map_records.encode_key(MapProducerKey(topic="orders", partition=4, producer_id=7))
+
+
+def test_the_partition_of_a_skipped_era_begins_again_where_the_operator_says(cluster):
+    log = cluster.topics[MAP].log
+    log.append((ERA, b"\x09"))
+    with pytest.raises(NothingToSkipError, match="--from earliest"):
+        skip(cluster, 0)
+    assert (len(log), receipts(cluster)) == (1, [])
+    skip(cluster, 0, "earliest")
+    assert log[-1] == (ERA, None), "only once the request is stored"
+    (stated,) = receipts(cluster)
+    assert "era 1" in stated.detail
+    assert "begins again from earliest" in stated.detail
+    partition = map_of(cluster).partition(ORDERS_4)
+    assert partition.open_request is not None
+    assert (partition.open_request.position, partition.had_progress) == ("earliest", True)
+
+
+def test_nothing_but_an_era_begins_anything_again(cluster):
+    log = cluster.topics[MAP].log
+    log.append((GARBAGE, b"x"))
+    with pytest.raises(NothingToSkipError, match="leave --from out"):
+        skip(cluster, 0, "earliest")
+    assert (len(log), receipts(cluster)) == (1, [])
+
+
+def test_a_skipped_producer_id_stays_one_of_the_flows(cluster):
+    """What it wrote would else be somebody else's: copied again, or back."""
+    other = MapProducerKey(topic="orders", partition=4, producer_id=5)
+    era = offset_map_records.encode_value(taking.era())
+    producer = offset_map_records.encode_value(MapProducer(ordinal=1, era=1))
+    log = cluster.topics[MAP].log
+    log += [(offset_map_records.encode_key(other), producer), (ERA, era), (PRODUCER, b"\x09")]
+    skip(cluster, 2)
+    known = map_of(cluster)
+    assert known.unreadable() == []
+    found = recovery_instructions.extract_recovered_state(known.partition(ORDERS_4), target=None)
+    assert (found.producers, found.era_number) == ({5: 1, 7: 2}, 1)
+    assert "producer id 7" in receipts(cluster)[0].detail
+
+
+class Raced(FakeFlowLog):
+    """While the receipt is stored, somebody replaces the record."""
+
+    new: tuple[bytes, bytes]
+
+    def append(self, topic, key, value, *, on_recorded):
+        if topic is FlowLogTopic.RECEIPTS and value is not None:
+            super().append(FlowLogTopic.MAP, *self.new, on_recorded=lambda _: None)
+        super().append(topic, key, value, on_recorded=on_recorded)
+
+
+def test_a_record_that_was_replaced_meanwhile_is_not_deleted(cluster):
+    log = cluster.topics[MAP].log
+    log.append((PRODUCER, b"\x09"))
+    raced = Raced(cluster, source_alias="east")
+    raced.new = (PRODUCER, offset_map_records.encode_value(MapProducer(ordinal=1, era=1)))
+    with pytest.raises(NothingToSkipError, match="was replaced"):
+        skip_in(FlowLedger(raced), 0)
+    assert log[1:] == [raced.new]
+    kept = dict(cluster.topics[naming.incidents_topic("east")].log)
+    assert set(kept.values()) == {None}, "no receipt of what was not skipped"

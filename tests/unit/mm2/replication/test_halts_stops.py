@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import pytest
+
+from mm2 import operator_commands
+from mm2.formats import offset_map_records
+from mm2.replication import halts
+from mm2.replication.halts import HaltCause
+from mm2.replication.read_committed import UnreadableBatch
+from mm2.replication.recovery_instructions import OpenTransaction
+from mm2.replication.setup import PartitionSetup
+
+WHERE = PartitionSetup(
+    flow="a->b", topic="orders", remote_topic="a.orders", partition=7, transactional_id="mm2-x"
+)
+RESET = "mm2 topic reset 'a->b' orders --partition 7 --from"
+FILE = "--config clusters.yaml"
+TOOLS = "--bootstrap-server HOST:PORT"
+PLACE = "--topic a.orders --partition 7"
+ABORT = f"kafka-transactions.sh {TOOLS} abort {PLACE} --start-offset 50"
+RIGHT = (
+    f"kafka-acls.sh {TOOLS} --add --allow-principal User:NAME "
+    "--operation Describe --operation Read --topic a.orders"
+)
+VERSIONS = f"kafka-broker-api-versions.sh {TOOLS}"
+PRODUCERS = f"kafka-transactions.sh {TOOLS} describe-producers {PLACE}"
+OPEN = OpenTransaction(producer_id=9, start=50)
+REFUSED = halts.halt_denied(WHERE, "no room", code=29, retry_after_s=30.0)
+DIVERGED = halts.halt_source_diverged(WHERE, end=40, copied=50)
+
+# Each: the stop, its cause, what its message must name.
+TABLE = [
+    (REFUSED, HaltCause.REFUSED, ["a.orders-7: no room", "--operation Write --topic a.orders"]),
+    (
+        halts.halt_fenced(WHERE),
+        HaltCause.FENCED,
+        [
+            "a.orders-7: another mm2 process acquired this partition of flow a->b",
+            "mm2 restart 'a->b' --topic orders --config clusters.yaml",
+        ],
+    ),
+    (
+        halts.halt_own_open_transaction(WHERE, OPEN, retry_after_s=30.0),
+        HaltCause.HANGING,
+        [
+            "a.orders-7",
+            "transaction at offset 50, of producer id 9, is hanging",
+            "its marker was lost",
+            "a batch came late",
+            ABORT,
+        ],
+    ),
+    (
+        halts.halt_foreign_open_transaction(WHERE, OPEN, retry_after_s=30.0),
+        HaltCause.HANGING,
+        [
+            "a.orders-7: a transaction at offset 50 is open, of producer id 9, which is not",
+            PRODUCERS,
+            ABORT,
+        ],
+    ),
+    (
+        halts.halt_hidden_open_transaction(
+            WHERE, "no right", code=29, stable=50, retry_after_s=30.0
+        ),
+        HaltCause.HANGING,
+        ["a.orders-7", "open at offset 50", "no right", "READ", RIGHT],
+    ),
+    (
+        halts.halt_hidden_open_transaction(
+            WHERE, "unknown", code=35, stable=50, retry_after_s=30.0
+        ),
+        HaltCause.HANGING,
+        ["a.orders-7", "open at offset 50", "unknown", "proxy", VERSIONS],
+    ),
+    (
+        halts.halt_unreadable_batch(WHERE, UnreadableBatch(offset=50, why="bad length")),
+        HaltCause.CORRUPT,
+        [
+            f"kafka-topics.sh {TOOLS} --describe --topic orders",
+            "Move leadership to an intact replica",
+            f"{RESET} latest {FILE}",
+        ],
+    ),
+    (
+        halts.halt_unreadable_batch(
+            WHERE, UnreadableBatch(offset=50, why="its gzip", behind=54, sound=True)
+        ),
+        HaltCause.CORRUPT,
+        ["its gzip. Its checksum is valid", f"{RESET} offset:54 {FILE}"],
+    ),
+    (
+        halts.halt_unreadable_batch(
+            WHERE,
+            UnreadableBatch(offset=50, why="no field a", behind=51, by_transform=True),
+        ),
+        HaltCause.TRANSFORM_FAILED,
+        ["Correct the transform", f"{RESET} offset:51 {FILE}"],
+    ),
+    (
+        halts.halt_unreadable_batch(
+            WHERE,
+            UnreadableBatch(offset=50, why="its bytes", behind=54, too_large=True),
+        ),
+        HaltCause.BATCH_TOO_LARGE,
+        ["its bytes. Raise buffer.memory", f"{RESET} offset:54 {FILE}"],
+    ),
+    (
+        halts.halt_timestamps_rewritten(WHERE, offset=50),
+        HaltCause.TIMESTAMPS_REWRITTEN,
+        [
+            "a.orders-7",
+            "offset 50",
+            f"kafka-topics.sh {TOOLS} --delete --topic a.orders",
+            f"kafka-configs.sh {TOOLS} --alter --entity-type topics --entity-name a.orders "
+            f"--add-config message.timestamp.type=CreateTime && {RESET} offset:50 {FILE}",
+        ],
+    ),
+    (
+        halts.halt_source_gap(WHERE, position=40, start=50),
+        HaltCause.SOURCE_GAP,
+        ["orders-7", "offsets 40 to 49", "on.source.gap is fail", f"{RESET} offset:50 {FILE}"],
+    ),
+    (
+        DIVERGED,
+        HaltCause.SOURCE_TRUNCATED,
+        ["orders-7", "offset 40", "up to offset 50", f"{RESET} offset:40 {FILE}"],
+    ),
+    (
+        halts.halt_mirror_unknown(WHERE, copied=60, leader_epoch=9),
+        HaltCause.RECREATED,
+        ["a.orders-7", "offset 60", "leader epoch 9", "created again", f"--from earliest {FILE}"],
+    ),
+    (
+        halts.halt_mirror_unreadable(WHERE, offset=50, why="it is damaged"),
+        HaltCause.NOT_PAIRED,
+        ["cannot be read at offset 50: it is damaged", f"{RESET} earliest {FILE}"],
+    ),
+    (
+        halts.halt_unreadable_batch(
+            WHERE, UnreadableBatch(offset=50, why="bad checksum", behind=60)
+        ),
+        HaltCause.CORRUPT,
+        [
+            "orders-7 at source offset 50: bad checksum",
+            "--describe --topic orders",
+            f"{RESET} offset:60 {FILE}",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("stop", "cause", "names"), TABLE, ids=lambda each: str(each)[:20])
+def test_a_stop_says_where_what_and_how_to_go_on(stop, cause, names):
+    assert stop.cause is cause
+    for name in names:
+        assert name in stop.message
+
+
+@pytest.mark.parametrize(("stop", "cause", "_"), TABLE, ids=lambda each: str(each)[:20])
+def test_only_what_others_can_repair_is_tried_again(stop, cause, _):
+    others = cause in (HaltCause.REFUSED, HaltCause.HANGING) or "intact replica" in stop.message
+    assert stop.retry_after_s == (30.0 if others else None)
+
+
+@pytest.mark.parametrize(("stop", "_", "names"), TABLE, ids=lambda each: str(each)[:20])
+def test_every_stop_ends_with_a_command(stop, _, names):
+    line = operator_commands.extract_remedy(stop.message)
+    assert line
+    assert stop.message.endswith(f". {operator_commands.format_remedy(line)}")
+    assert line.endswith(names[-1])
+
+
+@pytest.mark.parametrize(
+    ("position", "others"),
+    [
+        ("earliest", "Other values for --from: latest (only new records), or a time. "),
+        ("latest", "Other values for --from: earliest (everything the source holds), or a time. "),
+    ],
+)
+def test_a_reset_names_other_positions(position, others):
+    told = halts.format_reset_remedy(WHERE, position=position)
+    assert told == f"{others}Remedy: {RESET} {position} {FILE}"
+
+
+def test_a_skip_names_no_other_position():
+    assert halts.format_skip_remedy(WHERE, behind=8) == f"Remedy: {RESET} offset:8 {FILE}"
+
+
+def test_what_must_be_done_first_stands_first():
+    told = halts.format_reset_remedy(WHERE, position="latest", before="first this")
+    assert told.endswith(f"Remedy: first this && {RESET} latest {FILE}")
+
+
+def test_the_text_of_a_halt_begins_with_its_code():
+    assert halts.halt_fenced(WHERE).text.startswith("[fenced-by-another-owner] a.orders-7: ")
+
+
+def test_causes_are_told_apart_by_their_names():
+    names = [cause.value for cause in HaltCause]
+    assert len(names) == len(set(names)) == len(HaltCause.__members__)
+
+
+OLD_ID, NEW_ID = b"1" * 16, b"2" * 16
+
+
+@pytest.mark.parametrize(
+    ("on_target", "side"), [(True, "mirror topic a.orders"), (False, "source topic orders")]
+)
+def test_a_recreated_topic_is_told_with_both_ids(on_target, side):
+    stop = halts.halt_if_recreated(WHERE, on_target=on_target, was=OLD_ID, now=NEW_ID)
+    assert stop is not None
+    assert (stop.cause, stop.retry_after_s) == (HaltCause.RECREATED, None)
+    for name in (side, "MTExMTExMTExMTExMTExMQ", "MjIyMjIyMjIyMjIyMjIyMg"):
+        assert name in stop.message
+    assert operator_commands.extract_remedy(stop.message) == (
+        f"mm2 topic reset 'a->b' orders --from earliest {FILE}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        (OLD_ID, OLD_ID),
+        (OLD_ID, offset_map_records.NO_TOPIC_ID),
+        (offset_map_records.NO_TOPIC_ID, NEW_ID),
+    ],
+    ids=["the same", "not known now", "not known then"],
+)
+def test_topic_ids_that_agree_or_are_unknown_stop_nothing(was, now):
+    assert halts.halt_if_recreated(WHERE, on_target=True, was=was, now=now) is None

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import itertools
+from random import Random
+
+import pytest
+
+from mm2.replication import partition_state
+from mm2.replication.halts import HaltCause, PartitionHalt
+from mm2.replication.partition_state import PartitionPhase, PartitionState
+
+Phase = PartitionPhase
+FOR_A_WHILE = PartitionHalt(cause=HaltCause.REFUSED, message="no", retry_after_s=30.0)
+FOR_GOOD = PartitionHalt(cause=HaltCause.CORRUPT, message="damaged")
+
+
+def waited(*reasons):
+    found = PartitionState()
+    for reason in reasons:
+        found.wait(reason, 5.0, random=Random(1))
+    return found
+
+
+def test_a_partition_begins_by_waiting_and_is_due_at_once():
+    found = PartitionState()
+    assert (found.phase, found.reason, found.wake_at_s) == (Phase.WAITING, "not started", 0.0)
+    assert (found.idle, found.restless) == (True, True)
+
+
+def test_waits_grow_to_a_bound_until_a_batch_is_stored():
+    found, random = PartitionState(), Random(1)
+    waits = []
+    for _ in range(12):
+        found.wait("lost", 5.0, random=random)
+        waits.append(found.wake_at_s - 5.0)
+    assert all(after > before for before, after in itertools.pairwise(waits[:7]))
+    assert max(waits) <= partition_state.BACKOFF_MAX_S
+    found.stored()
+    found.wait("lost", 5.0, random=random)
+    assert found.wake_at_s - 5.0 <= 2 * partition_state.BACKOFF_INITIAL_S
+
+
+def test_the_first_reason_stays_named_until_something_is_copied():
+    found = waited("disk full")
+    assert found.reason == "disk full"
+    found.wait("no leader", 6.0, random=Random(1))
+    assert found.reason == "no leader; it began with: disk full"
+    found.take()
+    assert found.reason == "fencing and pairing again; it began with: disk full"
+    found.copy()
+    assert found.reason == ""
+    found.take()
+    assert found.reason == "fencing and pairing"
+
+
+@pytest.mark.parametrize(
+    ("stop", "wake_at_s", "restless"), [(FOR_A_WHILE, 35.0, True), (FOR_GOOD, float("inf"), False)]
+)
+def test_what_stands_still_says_why_and_until_when(stop, wake_at_s, restless):
+    found = PartitionState()
+    found.stand_still(stop, 5.0)
+    again = ". The next attempt is in 30 s." if stop is FOR_A_WHILE else ""
+    assert (found.phase, found.stop, found.reason) == (Phase.STOPPED, stop, stop.text + again)
+    assert (found.wake_at_s, found.restless, found.idle) == (wake_at_s, restless, True)
+    found.closing = True
+    assert found.restless
+
+
+def retries(found, stop, times):
+    """How long it stands still each time that it is tried and comes to the same."""
+    waits, now_s = [], 5.0
+    for _ in range(times):
+        found.stand_still(stop, now_s)
+        waits.append(found.wake_at_s - now_s)
+        assert f"in {waits[-1]:.0f} s" in found.reason
+        now_s = found.wake_at_s + 10.0
+        found.take()
+        found.copy()
+    return waits
+
+
+def test_the_same_stop_waits_twice_as_long_each_time_up_to_ten_minutes():
+    waits = retries(PartitionState(), FOR_A_WHILE, 40)
+    assert waits[:6] == [30.0, 60.0, 120.0, 240.0, 480.0, partition_state.HALT_RETRY_MAX_S]
+    assert waits[-1] == partition_state.HALT_RETRY_MAX_S
+
+
+def test_a_batch_that_is_stored_ends_the_row():
+    found = PartitionState()
+    seen = [found.troubled]
+    retries(found, FOR_A_WHILE, 3)
+    seen.append(found.troubled)
+    found.stored()
+    assert [*seen, found.troubled] == [False, True, False]
+    assert retries(found, FOR_A_WHILE, 1) == [30.0]
+
+
+def test_another_stop_is_another_row():
+    found = PartitionState()
+    retries(found, FOR_A_WHILE, 3)
+    other = PartitionHalt(cause=HaltCause.HANGING, message="hangs", retry_after_s=30.0)
+    assert retries(found, other, 2) == [30.0, 60.0]
+
+
+def test_what_may_pass_lasts_after_some_tries_and_at_once_behind_its_stop():
+    found, now_s = PartitionState(), 5.0
+    tries = [
+        found.lasts(FOR_A_WHILE, now_s + each)
+        for each in range(partition_state.TRANSIENT_RETRIES + 1)
+    ]
+    assert tries == [False] * partition_state.TRANSIENT_RETRIES + [True]
+    found.stand_still(FOR_A_WHILE, now_s)
+    assert found.lasts(FOR_A_WHILE, found.wake_at_s + 1.0)
+    found.stored()
+    assert not found.lasts(FOR_A_WHILE, found.wake_at_s + 2.0)
+
+
+def test_a_take_forgets_the_stop_and_asking_by_whom_does_not():
+    found = PartitionState()
+    found.stand_still(FOR_A_WHILE, 5.0)
+    found.ask_by_whom()
+    assert (found.phase, found.stop) == (Phase.TAKING, FOR_A_WHILE)
+    found.take()
+    assert (found.phase, found.stop) == (Phase.TAKING, None)
+
+
+def test_fenced_off_is_a_stop_with_its_cause():
+    found = PartitionState()
+    stop = PartitionHalt(cause=HaltCause.FENCED, message="taken over")
+    found.fence_off(stop)
+    assert (found.phase, found.reason, found.stop) == (Phase.FENCED, stop.text, stop)
+
+
+@pytest.mark.parametrize(
+    ("change", "phase"),
+    [
+        (PartitionState.take, Phase.TAKING),
+        (PartitionState.ask_by_whom, Phase.TAKING),
+        (PartitionState.copy, Phase.COPYING),
+        (PartitionState.cross, Phase.BOUNDARY),
+        (PartitionState.close, Phase.CLOSED),
+    ],
+)
+def test_only_what_waits_or_stands_still_is_idle_and_needs_the_clock(change, phase):
+    found = PartitionState(closing=True)
+    change(found)
+    assert (found.phase, found.idle, found.restless) == (phase, False, False)

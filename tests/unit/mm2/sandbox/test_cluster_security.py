@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+
+import pytest
+
+from mm2.sandbox.cluster_security import ClusterSecurity
+
+
+@pytest.fixture(scope="module")
+def security(tmp_path_factory):
+    return ClusterSecurity.create(tmp_path_factory.mktemp("s") / "security", ["alice"])
+
+
+def test_every_user_has_a_password_of_its_own(security):
+    assert sorted(security.passwords) == ["admin", "alice", "broker"]
+    assert len(set(security.passwords.values())) == 3
+    assert all(re.fullmatch(r"[\w-]{24}", password) for password in security.passwords.values())
+
+
+def test_the_credentials_for_the_storage_tool_are_salted(security):
+    words = security.format_arguments()
+
+    assert words[::2] == ["--add-scram"] * 6
+    for word in words[1::2]:
+        match = re.fullmatch(
+            r'(SCRAM-SHA-\d+)=\[name=(\w+),iterations=(\d+),salt="(.+)",saltedpassword="(.+)"\]',
+            word,
+        )
+        assert match is not None
+        mechanism, name, iterations, salt, salted = match.groups()
+        expected = hashlib.pbkdf2_hmac(
+            mechanism.removeprefix("SCRAM-").replace("-", "").lower(),
+            security.passwords[name].encode(),
+            base64.b64decode(salt),
+            int(iterations),
+        )
+        assert base64.b64decode(salted) == expected
+        assert security.passwords[name] not in word
+
+
+def test_files_with_secrets_are_the_owners_alone(security):
+    assert security.folder.stat().st_mode & 0o777 == 0o700
+    assert (security.folder / "broker.pem").stat().st_mode & 0o777 == 0o600
+
+
+def test_every_client_listener_gets_every_mechanism(security):
+    settings = security.broker_settings(
+        ["CLIENT", "TOX"], controller="CONTROLLER", authorizer="x.Authorizer"
+    )
+
+    for listener in ("client", "tox"):
+        for mechanism in ("scram-sha-512", "scram-sha-256", "plain"):
+            assert f"listener.name.{listener}.{mechanism}.sasl.jaas.config" in settings
+    plain = settings["listener.name.tox.plain.sasl.jaas.config"]
+    assert f'user_alice="{security.passwords["alice"]}"' in plain
+    controllers = settings["listener.name.controller.plain.sasl.jaas.config"]
+    assert "user_broker=" in controllers
+    assert "user_alice=" not in controllers
+    assert "user_admin=" not in controllers
+
+
+def test_brokers_without_controllers_of_their_own_get_the_key_in_their_settings(security):
+    settings = security.broker_settings(
+        ["CLIENT"], controller=None, authorizer="x.Authorizer", key_in_settings=True
+    )
+
+    assert "ssl.keystore.location" not in settings
+    assert settings["ssl.keystore.key"].startswith("-----BEGIN")
+    assert settings["authorizer.class.name"] == "x.Authorizer"
+    assert not any("controller" in key for key in settings)
+    assert settings["ssl.keystore.key"] not in repr(security)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "module"), [("PLAIN", "PlainLoginModule"), ("SCRAM-SHA-256", "ScramLoginModule")]
+)
+def test_client_properties_are_spelled_as_java_spells_them(security, mechanism, module):
+    access = security.client_properties("alice", mechanism)
+
+    assert access.pop("sasl.jaas.config").endswith(
+        f'.{module} required username="alice" password="{security.passwords["alice"]}";'
+    )
+    assert access == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": mechanism,
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(security.folder / "ca.pem"),
+    }

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from mm2.sandbox import kafka_jars
+from mm2.sandbox.kafka_jars import IvyProgress, JarSet
+from mm2.sandbox.sandbox_errors import SandboxError
+
+
+def test_every_module_is_asked_for_with_its_dependencies():
+    root = ElementTree.fromstring(kafka_jars.make_ivy_descriptor(["org.a:b_2.13:1.0", "c:d:2"]))
+
+    found = [dict(dependency.attrib) for dependency in root.iter("dependency")]
+
+    assert found == [
+        {"org": "org.a", "name": "b_2.13", "rev": "1.0", "conf": "default->default(*)"},
+        {"org": "c", "name": "d", "rev": "2", "conf": "default->default(*)"},
+    ]
+
+
+def test_progress_is_told_every_twenty_and_at_the_end():
+    told: list[str] = []
+    progress = IvyProgress(45, told.append)
+
+    for number in range(45):
+        progress.feed(f"\tfound org#module-{number};1 in public\n")
+        progress.feed("downloading https://example.org/x.jar ...\n")
+    for number in range(45):
+        progress.feed(f"\t[SUCCESSFUL ] org#module-{number};1!x.jar (3ms)\n")
+
+    assert told == [
+        "  modules looked up: 20 of 45",
+        "  modules looked up: 40 of 45",
+        "  modules looked up: 45 of 45",
+        "  jars downloaded: 20 of 45",
+        "  jars downloaded: 40 of 45",
+        "  jars downloaded: 45 of 45",
+    ]
+
+
+_CONTENT = {"a.jar": b"one", "b.jar": b"two"}
+_DIGESTS = {name: hashlib.sha256(data).hexdigest() for name, data in _CONTENT.items()}
+
+
+class _Listed(JarSet):
+    """A set whose list is `_DIGESTS`."""
+
+    def digests(self):
+        return _DIGESTS
+
+
+_SET = _Listed(name="small-1.0", modules=("g:a:1.0",))
+
+
+class _Repository:
+    """Stands for `kafka_jars.retrieve_jars`: serves `content`, or fails."""
+
+    def __init__(self, content=None):
+        self.content = content
+        self.asked = 0
+
+    def __call__(self, modules, into, *, work, expected, report):
+        self.asked += 1
+        if self.content is None:
+            raise SandboxError("the repository is down")
+        assert (modules, expected, work.parent) == (_SET.modules, 2, into.parent.parent)
+        _fill(into, self.content)
+
+
+def _fill(folder: Path, content=None) -> Path:
+    folder.mkdir()
+    for name, data in (_CONTENT if content is None else content).items():
+        (folder / name).write_bytes(data)
+    return folder
+
+
+@pytest.fixture
+def serve(monkeypatch):
+    def serve(content=None):
+        repository = _Repository(content)
+        monkeypatch.setattr(kafka_jars, "retrieve_jars", repository)
+        return repository
+
+    return serve
+
+
+def _jars(cache):
+    said: list[str] = []
+    return kafka_jars.ensure_jars(_SET, cache=cache, report=said.append), said
+
+
+def test_the_shipped_list_names_what_the_shipped_set_is_made_of():
+    digests = kafka_jars.KAFKA_JARS.digests()
+
+    assert len(digests) == 95
+    assert all(len(digest) == 64 for digest in digests.values())
+    for module in kafka_jars.KAFKA_JARS.modules:
+        _, artifact, version = module.split(":")
+        assert f"{artifact}-{version}.jar" in digests
+    assert any(name.startswith("snappy-java") for name in digests), "a bundle, not a jar, to Ivy"
+
+
+@pytest.mark.parametrize(
+    ("artefact_set", "count"), [(kafka_jars.KAFKA_2_8_JARS, 37), (kafka_jars.KAFKA_3_9_JARS, 56)]
+)
+def test_the_lists_of_old_releases_hold_what_their_brokers_need(artefact_set, count):
+    digests = artefact_set.digests()
+
+    assert len(digests) == count
+    for module in artefact_set.modules:
+        _, artifact, version = module.split(":")
+        assert f"{artifact}-{version}.jar" in digests
+    for start in ("snappy-java", "zstd-jni", "lz4-java", "scala-library"):
+        assert any(name.startswith(start) for name in digests), start
+
+
+def test_jars_are_fetched_once_checked_and_kept(tmp_path, serve):
+    repository = serve(_CONTENT)
+
+    folder, said = _jars(tmp_path / "cache")
+    again, said_again = _jars(tmp_path / "cache")
+
+    assert folder == again == tmp_path / "cache" / "small-1.0"
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == _CONTENT
+    assert repository.asked == 1
+    assert "small-1.0" in said[0]
+    assert said_again == []
+    leftovers = {path.name for path in folder.parent.iterdir()} - {"small-1.0"}
+    assert leftovers == {"small-1.0.verified", "small-1.0.lock"}
+
+
+def test_a_folder_filled_by_hand_is_taken_as_it_is(tmp_path, serve):
+    repository = serve()
+    _fill(tmp_path / "small-1.0")
+
+    assert _jars(tmp_path)[0] == tmp_path / "small-1.0"
+    assert repository.asked == 0
+
+
+@pytest.mark.parametrize("fault", ["missing: a.jar", "not on our list: c.jar", "altered: b.jar"])
+def test_a_damaged_folder_is_named_and_replaced(tmp_path, serve, fault):
+    repository = serve(_CONTENT)
+    folder, _ = _jars(tmp_path)
+    if fault.startswith("missing"):
+        (folder / "a.jar").unlink()
+    elif fault.startswith("altered"):
+        (folder / "b.jar").write_bytes(b"2wo")
+    else:
+        (folder / "c.jar").write_bytes(b"three")
+
+    _, said = _jars(tmp_path)
+
+    assert repository.asked == 2
+    assert fault in said[0]
+    assert kafka_jars.verify_jars(folder, _DIGESTS) == []
+
+
+def test_other_bytes_than_ours_are_refused_and_not_kept(tmp_path, serve):
+    serve({"a.jar": b"one", "b.jar": b"evil"})
+
+    with pytest.raises(SandboxError, match=r"altered: b\.jar"):
+        _jars(tmp_path)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["small-1.0.lock"]
+
+
+def test_a_failed_download_says_how_to_do_without(tmp_path, serve):
+    serve(None)
+
+    with pytest.raises(SandboxError, match=r"is down\n.*by hand: fill .*small-1\.0 ") as e:
+        _jars(tmp_path)
+
+    assert "small-1.0.sha256" in str(e.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["small-1.0.lock"]
+
+
+def test_the_stamp_saves_reading_but_not_looking(tmp_path, serve):
+    """Same size and time: believed. Another time: read again, and found equal."""
+    repository = serve(_CONTENT)
+    folder, _ = _jars(tmp_path)
+    os.utime(folder / "a.jar", ns=(1, 1))
+
+    _jars(tmp_path)
+
+    assert repository.asked == 1
+
+
+@pytest.mark.parametrize("whose", ["the folder", "the one around it"])
+def test_where_others_can_write_the_stamp_is_not_believed(tmp_path, serve, whose):
+    serve(_CONTENT)
+    folder, _ = _jars(tmp_path)
+    before = (folder / "a.jar").stat()
+    (folder / "a.jar").write_bytes(b"b" * before.st_size)
+    os.utime(folder / "a.jar", ns=(before.st_atime_ns, before.st_mtime_ns))
+    _, said = _jars(tmp_path)
+    assert said == []
+    (folder if whose == "the folder" else tmp_path).chmod(0o777)
+    _, said = _jars(tmp_path)
+    assert "altered: a.jar" in said[0]
+    assert (folder / "a.jar").read_bytes() == _CONTENT["a.jar"]

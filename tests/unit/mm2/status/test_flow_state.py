@@ -1,0 +1,441 @@
+"""What operators hold of a flow's connectors, and how that is said.
+
+When a flow runs, from what its connector and tasks say."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from connect_runtime.base.ids import TopicPartition
+from connect_runtime.storage import cluster_config_state
+from connect_runtime.storage.cluster_config_state import (
+    ClusterConfigState,
+    ConnectorConfigEntry,
+    TargetState,
+)
+from mm2.config import flow_plan, operator_overrides
+from mm2.config.operator_overrides import OperatorOverrides, OverrideKind
+from mm2.connectors.status_registry import (
+    ConnectorSnapshot,
+    FlowState,
+    PartitionStatus,
+    TaskPlacement,
+    TaskSnapshot,
+    TaskState,
+    TaskStatus,
+)
+from mm2.status import flow_state
+from mm2.status.flow_state import FlowWorkerState, GroupStatus, WorkerSnapshot
+
+State = TargetState
+RESUME = "mm2 resume x"
+SOURCE, HEARTBEAT, CHECKPOINT = (
+    flow_plan.SOURCE_CONNECTOR,
+    flow_plan.HEARTBEAT_CONNECTOR,
+    flow_plan.CHECKPOINT_CONNECTOR,
+)
+
+
+def config(**states: State) -> ClusterConfigState:
+    entries = {
+        name: ConnectorConfigEntry(config={"name": name}, target_state=state)
+        for name, state in states.items()
+    }
+    return ClusterConfigState(entries=entries)
+
+
+@pytest.mark.parametrize(
+    ("state", "by"),
+    [
+        (State.STARTED, None),
+        (None, None),
+        (State.PAUSED, OverrideKind.PAUSED),
+        (State.STOPPED, OverrideKind.STOPPED),
+    ],
+)
+def test_how_a_connector_is_held(state, by):
+    assert flow_state.find_override(config(**{SOURCE: state}), SOURCE) is by
+
+
+def test_what_is_not_configured_nobody_holds():
+    entry = ConnectorConfigEntry(target_state=State.PAUSED)
+    found = ClusterConfigState(entries={CHECKPOINT: entry})
+    assert flow_state.find_override(found, CHECKPOINT) is None
+    assert flow_state.find_connector_overrides(cluster_config_state.EMPTY_CONFIG_STATE) == {}
+
+
+def test_those_beside_the_source_connector():
+    found = config(**{SOURCE: State.STOPPED, CHECKPOINT: State.PAUSED, HEARTBEAT: State.STARTED})
+    assert flow_state.find_connector_overrides(found) == {CHECKPOINT: OverrideKind.PAUSED}
+
+
+def test_what_is_held_is_told_with_what_is_not_done_and_the_way_on():
+    both = {HEARTBEAT: OverrideKind.STOPPED, CHECKPOINT: OverrideKind.PAUSED}
+    assert flow_state.describe_overrides(
+        OperatorOverrides(paused=True, beside=both), resume=RESUME
+    ) == [
+        "MirrorCheckpointConnector is paused, by an operator: no checkpoints are made; groups that "
+        "move go on where they were then. Remedy: mm2 resume x",
+        "MirrorHeartbeatConnector is stopped, by an operator: no heartbeats are written to its "
+        "target. Remedy: mm2 resume x",
+    ]
+    assert flow_state.describe_overrides(operator_overrides.NO_OVERRIDES, resume=RESUME) == []
+
+
+def test_a_pause_is_told_with_the_command_that_ends_it():
+    assert flow_state.describe_pause(RESUME) == "paused by an operator; resume with: mm2 resume x"
+    told = flow_state.describe_pause(RESUME, "task 0 failed")
+    assert told == "paused by an operator; task 0 failed; resume with: mm2 resume x"
+
+
+def test_of_a_flow_that_is_stopped_nothing_else_is_expected():
+    beside = {CHECKPOINT: OverrideKind.STOPPED}
+    stopped = OperatorOverrides(paused=True, stopped=True, beside=beside)
+    assert flow_state.describe_overrides(stopped, resume=RESUME) == []
+
+
+HERE = GroupStatus(state="RUNNING", here=True)
+THERE = GroupStatus(state="RUNNING")
+ELSEWHERE = GroupStatus(state="RUNNING", node="b:8083/a->b")
+
+
+def partition(number: int, task: int = 0) -> PartitionStatus:
+    return PartitionStatus(
+        partition=TopicPartition("t", number), task=task, phase="copying", reason="", cause="",
+        records=0, bytes=0, copied_to=-1, source_end=-1, age_ms=0, oldest_ms=-1,
+        transactional=False,
+    )  # fmt: skip
+
+
+def shown(*numbers: int, task: int = 0) -> TaskSnapshot:
+    status = TaskStatus(index=task, state=TaskState.RUNNING, reason="", restarts=0)
+    return TaskSnapshot(
+        status=status, partitions=tuple(partition(each, task) for each in numbers), slots_missing=1
+    )
+
+
+RUNS = WorkerSnapshot(
+    flow="a->b",
+    life=FlowWorkerState.WORKING,
+    met=True,
+    connector=HERE,
+    tasks={0: HERE},
+    configured={0: frozenset({TopicPartition("t", 0), TopicPartition("t", 1)})},
+    shown=ConnectorSnapshot(planned=True, copyable=2),
+    tasks_shown={0: shown(0, 1)},
+)
+
+
+def test_a_flow_runs_once_all_its_partitions_are_shown():
+    found = flow_state.compute_flow_status(RUNS)
+    assert (found.state, found.reason, found.slots_missing) == (FlowState.RUNNING, "", 1)
+    assert [each.partition.partition for each in found.partitions] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"met": False}, "joining its Connect group"),
+        ({"shown": None}, "connector is starting"),
+        ({"shown": ConnectorSnapshot(planned=False, reason="east is silent")}, "east is silent"),
+        ({"configured": {}, "tasks": {}}, "tasks are being configured"),
+        ({"handed_out": False}, "assigned to the nodes"),
+        ({"current": False}, "configured by the leader"),
+        ({"planned_anew": False}, "connector is starting"),
+        ({"tasks_shown": {}}, "task 0 is starting"),
+        ({"tasks_shown": {0: shown(0)}}, "task 0 is starting"),
+        (
+            {"connector": THERE, "shown": None, "tasks": {}},
+            "waiting for another node to find the topics",
+        ),
+        (
+            {"connector": ELSEWHERE, "shown": None, "tasks": {}},
+            "waiting for node b:8083, which ran its connector last, to find the topics",
+        ),
+        (
+            {
+                "connector": dataclasses.replace(ELSEWHERE, state="FAILED", reason="no right"),
+                "shown": None,
+                "tasks": {},
+            },
+            "its connector failed on node b:8083: no right; see the log of that node",
+        ),
+        ({"life": FlowWorkerState.STARTING, "reason": "no broker"}, "no broker"),
+        (
+            {"connector": GroupStatus(state="FAILED", here=True, reason="not allowed")},
+            "not allowed",
+        ),
+    ],
+)
+def test_until_then_it_says_what_it_waits_for(changes, words):
+    found = flow_state.compute_flow_status(dataclasses.replace(RUNS, **changes))
+    assert found.state is FlowState.PLANNING
+    assert words in found.reason
+
+
+def test_what_is_paused_when_a_node_begins_is_not_waited_for():
+    paused = GroupStatus(state="PAUSED", here=True)
+    rests = dataclasses.replace(
+        RUNS, connector=paused, tasks={0: paused}, shown=None, tasks_shown={}
+    )
+    assert flow_state.compute_flow_status(rests).state is FlowState.RUNNING
+    begins = dataclasses.replace(rests, tasks={0: HERE})
+    assert flow_state.compute_flow_status(begins).state is FlowState.PLANNING
+
+
+def test_what_tasks_elsewhere_have_is_counted():
+    assert flow_state.compute_flow_status(RUNS).elsewhere == 0
+    moving = dataclasses.replace(RUNS, tasks={0: THERE}, tasks_shown={})
+    found = flow_state.compute_flow_status(moving, flow_state.compute_flow_status(RUNS))
+    assert (found.state, found.partitions, found.elsewhere) == (FlowState.RUNNING, (), 2)
+    begins = dataclasses.replace(moving, tasks={0: HERE}, tasks_shown={0: shown()})
+    found = flow_state.compute_flow_status(begins, found)
+    assert (found.state, found.partitions, found.elsewhere) == (FlowState.RUNNING, (), 2)
+
+
+FAILED = GroupStatus(state="FAILED", here=True, reason="no right")
+BOTH = dataclasses.replace(
+    RUNS,
+    tasks={0: HERE, 1: HERE},
+    configured={
+        0: frozenset({TopicPartition("t", 0)}),
+        1: frozenset({TopicPartition("t", 1)}),
+    },
+    tasks_shown={0: shown(0), 1: shown(1, task=1)},
+)
+
+
+def test_a_task_that_failed_is_still_a_task_and_its_partitions_are_here():
+    before = flow_state.compute_flow_status(BOTH)
+    failed = dataclasses.replace(BOTH, tasks={0: HERE, 1: FAILED}, tasks_shown={0: shown(0)})
+    for known in (before, None):
+        found = flow_state.compute_flow_status(failed, known)
+        assert [(each.index, each.state.value, each.reason) for each in found.tasks] == [
+            (0, "RUNNING", ""),
+            (1, "FAILED", "no right"),
+        ]
+        phases = {each.partition.partition: (each.task, each.phase) for each in found.partitions}
+        assert phases == {0: (0, "copying"), 1: (1, "waiting")}
+        assert (found.elsewhere, found.all_move) == (0, False)
+    assert flow_state.compute_flow_status(failed, found) is found
+    begun = dataclasses.replace(failed, tasks_shown=BOTH.tasks_shown)
+    assert flow_state.compute_flow_status(begun, found).tasks == before.tasks
+
+
+def test_while_a_failed_task_is_begun_again_its_partitions_stay_here():
+    failed = dataclasses.replace(BOTH, tasks={0: HERE, 1: FAILED}, tasks_shown={0: shown(0)})
+    begins = dataclasses.replace(failed, tasks={0: HERE, 1: HERE})
+    found = flow_state.compute_flow_status(begins, flow_state.compute_flow_status(failed))
+    assert (len(found.tasks), len(found.partitions), found.elsewhere) == (1, 2, 0)
+    assert not found.all_move
+
+
+def test_what_failed_elsewhere_is_told_there():
+    there = GroupStatus(state="FAILED", reason="no right")
+    seen = dataclasses.replace(BOTH, tasks={0: HERE, 1: there}, tasks_shown={0: shown(0)})
+    found = flow_state.compute_flow_status(seen, flow_state.compute_flow_status(BOTH))
+    assert (len(found.tasks), len(found.partitions), found.elsewhere) == (1, 1, 1)
+
+
+def test_a_node_is_not_ready_before_its_copies_have_started_or_when_all_have_failed():
+    before = flow_state.compute_flow_status(BOTH)
+    assert flow_state.explain_not_serving(BOTH, before, ()) == ""
+    one = dataclasses.replace(BOTH, tasks={0: HERE, 1: FAILED}, tasks_shown={0: shown(0)})
+    assert (
+        flow_state.explain_not_serving(one, flow_state.compute_flow_status(one, before), ()) == ""
+    )
+    both = dataclasses.replace(
+        BOTH, tasks={0: FAILED, 1: dataclasses.replace(FAILED, reason="no")}, tasks_shown={}
+    )
+    found = flow_state.compute_flow_status(both, before)
+    assert found.state is FlowState.RUNNING
+    assert flow_state.explain_not_serving(both, found, ()) != ""
+    held = dataclasses.replace(both, holds=OperatorOverrides(stopped=True))
+    assert (
+        flow_state.explain_not_serving(held, flow_state.compute_flow_status(held, before), ()) == ""
+    )
+    elsewhere = dataclasses.replace(BOTH, tasks={0: THERE, 1: THERE}, tasks_shown={})
+    assert (
+        flow_state.explain_not_serving(
+            elsewhere, flow_state.compute_flow_status(elsewhere, before), ()
+        )
+        == ""
+    )
+
+
+@pytest.mark.parametrize(
+    ("states", "begun", "words"),
+    [
+        (["STARTING", "RUNNING"], (), "its copies have not started yet: task 0"),
+        (["STARTING", "RUNNING"], (0,), ""),
+        (["WAITING_FOR_SLOT", "RUNNING"], (), ""),
+        (["WAITING_FOR_SLOT", "WAITING_FOR_SLOT"], (), "all its tasks wait for a Spark slot"),
+        (["RESTARTING", "RUNNING"], (), ""),
+    ],
+)
+def test_what_of_its_tasks_keeps_a_node_from_being_ready(states, begun, words):
+    tasks = {
+        number: dataclasses.replace(
+            shown(number, task=number),
+            status=TaskStatus(index=number, state=TaskState[state], reason="", restarts=0),
+        )
+        for number, state in enumerate(states)
+    }
+    seen = dataclasses.replace(BOTH, tasks_shown=tasks)
+    assert (
+        flow_state.explain_not_serving(seen, flow_state.compute_flow_status(seen), begun) == words
+    )
+
+
+def test_how_much_is_handed_out_is_told_where_the_connector_knows():
+    assert flow_state.compute_flow_status(RUNS).wanted == 2
+    for unknown in (None, ConnectorSnapshot(planned=False, copyable=2)):
+        assert (
+            flow_state.compute_flow_status(dataclasses.replace(RUNS, shown=unknown)).wanted is None
+        )
+
+
+def test_tasks_of_other_nodes_are_theirs_to_show():
+    seen = dataclasses.replace(
+        RUNS, connector=THERE, shown=None, tasks={0: THERE, 1: HERE}, tasks_shown={1: shown(1)}
+    )
+    assert flow_state.compute_flow_status(seen).state is FlowState.RUNNING
+
+
+def test_no_topic_at_all_is_a_flow_that_runs():
+    seen = dataclasses.replace(
+        RUNS, shown=ConnectorSnapshot(planned=True), tasks={}, configured={}, tasks_shown={}
+    )
+    assert flow_state.compute_flow_status(seen).state is FlowState.RUNNING
+
+
+def test_what_has_run_goes_on_running_while_tasks_move():
+    before = flow_state.compute_flow_status(RUNS)
+    gone = dataclasses.replace(RUNS, tasks_shown={}, tasks={0: THERE})
+    moved = flow_state.compute_flow_status(gone, before)
+    assert moved.state is FlowState.RUNNING
+    assert moved.partitions == ()
+    starting = flow_state.compute_flow_status(dataclasses.replace(RUNS, tasks_shown={}), before)
+    assert [each.partition for each in starting.partitions] == [
+        each.partition for each in before.partitions
+    ]
+    assert {each.phase for each in starting.partitions} == {"waiting"}
+    ending = dataclasses.replace(RUNS, tasks_shown={}, life=FlowWorkerState.STOPPING)
+    assert flow_state.compute_flow_status(ending, before).partitions == before.partitions
+    again = dataclasses.replace(RUNS, tasks_shown={})
+    assert flow_state.compute_flow_status(again, starting) is starting
+    assert flow_state.compute_flow_status(RUNS, before) is before
+
+
+def test_findings_are_shown_unless_a_task_has_the_partition():
+    finding = dataclasses.replace(partition(1, -1), phase="stopped")
+    late = dataclasses.replace(partition(2, -1), phase="stopped")
+    seen = dataclasses.replace(
+        RUNS, shown=ConnectorSnapshot(planned=True, copyable=2, findings=(finding, late))
+    )
+    tasks = {
+        each.partition.partition: each.task
+        for each in flow_state.compute_flow_status(seen).partitions
+    }
+    assert tasks == {0: 0, 1: 0, 2: -1}
+
+
+def test_what_an_operator_has_stopped_says_when_and_how_it_goes_on():
+    before = flow_state.compute_flow_status(RUNS)
+    stopped = dataclasses.replace(
+        RUNS,
+        connector=GroupStatus(state="STOPPED", here=True),
+        holds=OperatorOverrides(paused=True, stopped=True),
+        stopped_ms=1_700_000_000_000,
+        resume="mm2 resume 'a->b' --config /f.yaml",
+    )
+    stops = flow_state.compute_flow_status(stopped, before)
+    assert (stops.state, stops.reason) == (FlowState.STOPPING, "its tasks stop")
+    ended = dataclasses.replace(stopped, tasks={}, tasks_shown={})
+    for found in (
+        flow_state.compute_flow_status(ended),
+        flow_state.compute_flow_status(ended, before),
+    ):
+        assert (found.state, found.reason) == (
+            FlowState.STOPPED,
+            "stopped by failover or REST at 2023-11-14T22:13:20Z; "
+            "resume with: mm2 resume 'a->b' --config /f.yaml",
+        )
+        assert not found.final, "it can be resumed: mm2 run goes on"
+    undated = flow_state.compute_flow_status(dataclasses.replace(ended, stopped_ms=-1))
+    assert (
+        undated.reason
+        == "stopped by failover or REST; resume with: mm2 resume 'a->b' --config /f.yaml"
+    )
+
+
+def test_while_a_cluster_cannot_be_reached_that_is_the_reason():
+    cause = "b: connection refused (b:1), retrying; diagnose with: mm2 check"
+    begins = WorkerSnapshot(
+        flow="a->b", life=FlowWorkerState.STARTING, reason="connecting to b", unreachable=cause
+    )
+    assert flow_state.compute_flow_status(begins).reason == cause
+    works = dataclasses.replace(begins, life=FlowWorkerState.WORKING, reason="")
+    assert flow_state.compute_flow_status(works).reason == cause
+    answers = dataclasses.replace(works, unreachable="")
+    assert (
+        flow_state.compute_flow_status(answers, flow_state.compute_flow_status(works)).reason
+        != cause
+    )
+    runs = flow_state.compute_flow_status(dataclasses.replace(RUNS, unreachable=cause))
+    assert (runs.state, runs.reason) == (FlowState.RUNNING, ""), "old news"
+    given_up = flow_state.compute_flow_status(dataclasses.replace(works, given_up="wrong password"))
+    assert (given_up.state, given_up.reason) == (FlowState.FAILED, f"{cause}; wrong password")
+
+
+def test_what_is_given_up_has_failed():
+    seen = dataclasses.replace(RUNS, given_up="task 0: no")
+    found = flow_state.compute_flow_status(seen, flow_state.compute_flow_status(RUNS))
+    assert (found.state, found.reason) == (FlowState.FAILED, "task 0: no")
+    ended = dataclasses.replace(seen, life=FlowWorkerState.STOPPED)
+    assert flow_state.compute_flow_status(ended, found).state is FlowState.FAILED
+
+
+def test_after_the_end_figures_stay_what_they_were():
+    before = flow_state.compute_flow_status(RUNS)
+    ended = dataclasses.replace(RUNS, life=FlowWorkerState.STOPPED, tasks_shown={}, shown=None)
+    found = flow_state.compute_flow_status(ended, before)
+    assert (found.state, found.reason) == (FlowState.STOPPED, "stopped")
+    assert found.partitions == before.partitions
+
+
+def test_the_words_of_a_trace():
+    assert flow_state.extract_error_message("a.b.FatalError: no right: READ\nTraceback …") == (
+        "no right: READ"
+    )
+    assert flow_state.extract_error_message("plain words: here") == "plain words: here"
+    assert flow_state.extract_error_message(None) == ""
+
+
+def test_where_the_groups_tasks_are_is_told_of_all_and_what_the_connector_warns_of():
+    failed = GroupStatus(state="FAILED", reason="no right", node="b:2")
+    told = {1: failed, 0: GroupStatus(state="RUNNING", here=True, node="a:1")}
+    shown = ConnectorSnapshot(planned=True, warnings=("its mirror is short",))
+    seen = WorkerSnapshot(
+        flow="a->b", life=FlowWorkerState.WORKING, met=True, tasks=told, shown=shown
+    )
+    found = flow_state.compute_flow_status(seen)
+    assert found.places == (
+        TaskPlacement(number=0, state="RUNNING", node="a:1"),
+        TaskPlacement(number=1, state="FAILED", node="b:2", reason="no right"),
+    )
+    assert found.warnings == ("its mirror is short",)
+
+
+def test_what_of_the_file_is_refused_is_shown_beside_what_goes_on():
+    seen = dataclasses.replace(RUNS, refused="heartbeats stay as they were")
+    found = flow_state.compute_flow_status(seen)
+    assert (found.state, found.reason) == (FlowState.RUNNING, "heartbeats stay as they were")
+    assert (
+        flow_state.compute_flow_status(seen, flow_state.compute_flow_status(RUNS)).reason
+        == found.reason
+    )
+    old = flow_state.compute_flow_status(dataclasses.replace(seen, current=False))
+    assert (old.state, old.reason) == (FlowState.PLANNING, "heartbeats stay as they were")

@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mm2.operator_commands import ClusterCommands
+from mm2.status import retention_risk
+from mm2.status.retention_risk import (
+    DeletionCause,
+    RetentionRisk,
+    RetentionRiskEstimator,
+    RetentionSample,
+    RiskKind,
+    TopicRetention,
+)
+
+By, Kind = DeletionCause, RiskKind
+SOURCE = ClusterCommands(bootstrap="e:1")
+
+
+def runs_out(by: DeletionCause, left_ms: int = 7_200_000) -> RetentionRisk:
+    return RetentionRisk(kind=Kind.RUNS_OUT, left_ms=left_ms, by=by, share=0.1)
+
+
+@pytest.mark.parametrize(
+    ("outlook", "short", "said"),
+    [
+        (
+            runs_out(By.TIME),
+            "2.0 h",
+            "the source deletes what is not copied yet in 2.0 h at the earliest (retention.ms)",
+        ),
+        (
+            runs_out(By.SIZE, 90_000),
+            "90 s",
+            "the source deletes what is not copied yet in about 90 s, as fast as records come "
+            "(retention.bytes)",
+        ),
+        (
+            runs_out(By.START, 0),
+            "0 s",
+            "the source deletes what is not copied yet in about 0 s, as fast as its log's start "
+            "moves",
+        ),
+        (
+            RetentionRisk(kind=Kind.GONE, left_ms=0, gone=20),
+            "gone",
+            "the source deleted 20 offsets before they were copied",
+        ),
+        (RetentionRisk(kind=Kind.KEPT), "-", ""),
+        (RetentionRisk(kind=Kind.UNKNOWN), "-", ""),
+        (RetentionRisk(kind=Kind.NOTHING_WAITS), "-", ""),
+    ],
+)
+def test_what_the_source_does_to_what_waits(outlook, short, said):
+    assert (retention_risk.format_time_left(outlook), retention_risk.describe_loss(outlook)) == (
+        short,
+        said,
+    )
+
+
+def test_of_nothing_nothing_is_said():
+    assert retention_risk.format_time_left(None) == "-"
+
+
+@pytest.mark.parametrize(
+    ("outlook", "retention", "setting"),
+    [
+        (runs_out(By.TIME), TopicRetention(keeps_ms=5), "retention.ms=10"),
+        (runs_out(By.SIZE), TopicRetention(keeps_bytes=7), "retention.bytes=14"),
+        (runs_out(By.START), TopicRetention(keeps_ms=5), ""),
+        (runs_out(By.TIME), None, ""),
+        (runs_out(By.TIME), TopicRetention(keeps_ms=0), ""),
+        (RetentionRisk(kind=Kind.GONE), TopicRetention(keeps_ms=5), ""),
+    ],
+)
+def test_the_way_on_is_to_let_it_keep_more(outlook, retention, setting):
+    line = retention_risk.make_retention_command(
+        "orders", outlook, retention=retention, source=SOURCE
+    )
+    assert line == (setting and SOURCE.set_topic("orders", dict([setting.split("=")])))
+
+
+HOUR_MS = 3_600_000
+
+
+def look(at_ms: int = 0, *, start: int = 0, end: int = 100, copied_to: int = 10, **more):
+    return RetentionSample(at_ms=at_ms, start=start, end=end, copied_to=copied_to, **more)
+
+
+def fold(*looks: RetentionSample) -> RetentionRiskEstimator:
+    found = RetentionRiskEstimator()
+    for each in looks:
+        found.look(each)
+        found.check_invariants()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, None),
+        ({"cleanup.policy": "compact"}, TopicRetention()),
+        ({"cleanup.policy": "delete"}, None),
+        (
+            {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"},
+            TopicRetention(),
+        ),
+        (
+            {"cleanup.policy": "compact,delete", "retention.ms": "5", "retention.bytes": "-1"},
+            TopicRetention(keeps_ms=5),
+        ),
+        (
+            {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "7"},
+            TopicRetention(keeps_bytes=7),
+        ),
+        (
+            {"cleanup.policy": "delete", "retention.ms": "?", "retention.bytes": "7"},
+            None,
+        ),
+    ],
+)
+def test_what_a_topics_settings_delete_by(settings, expected):
+    assert TopicRetention.of(settings) == expected
+
+
+@pytest.mark.parametrize(
+    ("seen", "retention", "expected"),
+    [
+        (look(copied_to=100), None, RetentionRisk(kind=RiskKind.NOTHING_WAITS)),
+        (look(), None, RetentionRisk(kind=RiskKind.UNKNOWN)),
+        (look(), TopicRetention(), RetentionRisk(kind=RiskKind.KEPT)),
+        (look(), TopicRetention(keeps_ms=HOUR_MS), RetentionRisk(kind=RiskKind.UNKNOWN)),
+        (look(), TopicRetention(keeps_bytes=1), RetentionRisk(kind=RiskKind.UNKNOWN)),
+        (
+            look(start=30),
+            TopicRetention(),
+            RetentionRisk(kind=RiskKind.GONE, left_ms=0, share=0.0, gone=20),
+        ),
+        (
+            look(HOUR_MS, waiting_since_ms=HOUR_MS // 4),
+            TopicRetention(keeps_ms=HOUR_MS),
+            RetentionRisk(
+                kind=RiskKind.RUNS_OUT, left_ms=HOUR_MS // 4, by=DeletionCause.TIME, share=0.25
+            ),
+        ),
+        (
+            look(3 * HOUR_MS, waiting_since_ms=0),
+            TopicRetention(keeps_ms=HOUR_MS),
+            RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=0, by=DeletionCause.TIME, share=0.0),
+        ),
+        (
+            look(0, waiting_since_ms=HOUR_MS),
+            TopicRetention(keeps_ms=HOUR_MS),
+            RetentionRisk(
+                kind=RiskKind.RUNS_OUT, left_ms=2 * HOUR_MS, by=DeletionCause.TIME, share=1.0
+            ),
+        ),
+    ],
+)
+def test_what_one_look_tells(seen, retention, expected):
+    assert fold(seen).outlook(retention) == expected
+
+
+def test_nothing_was_seen_yet():
+    assert RetentionRiskEstimator().outlook(TopicRetention()).kind is RiskKind.UNKNOWN
+
+
+def test_by_size_what_waits_may_grow_until_it_is_all_that_is_kept():
+    """100 records a second of 10 bytes; 2,000 wait, and 60,000 bytes are kept."""
+    found = fold(
+        look(0, end=1_000, copied_to=0, bytes_each=10.0),
+        look(10_000, end=2_000, copied_to=0, bytes_each=10.0),
+    )
+    outlook = found.outlook(TopicRetention(keeps_bytes=60_000))
+    assert outlook.by is DeletionCause.SIZE
+    assert outlook.left_ms == 40_000
+    assert outlook.share == pytest.approx(2 / 3)
+    assert not outlook.is_short
+
+
+def test_more_waits_than_is_kept():
+    found = fold(
+        look(0, end=1_000, copied_to=0, bytes_each=10.0),
+        look(10_000, end=1_000, copied_to=0, bytes_each=10.0),
+    )
+    outlook = found.outlook(TopicRetention(keeps_bytes=5_000))
+    assert (outlook.left_ms, outlook.share) == (0, 0.0)
+    assert outlook.is_short
+
+
+def test_where_nothing_comes_nothing_goes_by_size():
+    seen = [look(at, end=1_000, copied_to=0, bytes_each=10.0) for at in (0, 10_000)]
+    retention = TopicRetention(keeps_bytes=50_000)
+    assert fold(*seen).outlook(retention).kind is RiskKind.UNKNOWN
+
+
+def test_a_start_that_moves_by_segments_is_taken_at_its_mean_speed():
+    """100 offsets every 10 s."""
+    starts = [0, 0, 100, 100, 200, 200]
+    found = fold(
+        *(look(5_000 * n, start=start, end=1_000, copied_to=600) for n, start in enumerate(starts))
+    )
+    outlook = found.outlook(None)
+    assert outlook.by is DeletionCause.START
+    assert outlook.left_ms == int(400 / (100 / 15_000))  # since it moved last it slowed down
+    assert outlook.share == pytest.approx(400 / 800)
+
+
+def test_one_move_tells_no_speed():
+    found = fold(look(0, copied_to=50), look(1_000, start=20, copied_to=50))
+    assert found.outlook(None).kind is RiskKind.UNKNOWN
+
+
+def test_what_deletes_first_counts():
+    seen = [
+        look(at, end=1_000 + at, copied_to=0, bytes_each=1.0, waiting_since_ms=0)
+        for at in (0, 1_000)
+    ]
+    both = TopicRetention(keeps_ms=5_000, keeps_bytes=4_000)
+    assert fold(*seen).outlook(both).by is DeletionCause.SIZE
+    both = TopicRetention(keeps_ms=2_000, keeps_bytes=4_000)
+    assert fold(*seen).outlook(both).by is DeletionCause.TIME
+
+
+def test_another_log_of_that_name_begins_anew():
+    moving = [look(1_000 * n, start=10 * n, copied_to=80) for n in range(4)]
+    assert fold(*moving).outlook(None).by is DeletionCause.START
+    again = fold(*moving, look(9_000, start=0, end=50, copied_to=20))
+    assert again.outlook(None).kind is RiskKind.UNKNOWN
+
+
+def test_where_the_clock_was_set_back_it_begins_anew():
+    moving = [look(1_000 * n, start=10 * n, copied_to=80) for n in range(4)]
+    assert fold(*moving, look(500, start=30, copied_to=80)).outlook(None).kind is RiskKind.UNKNOWN
+    assert fold(look(500, copied_to=0), look(500, copied_to=100)).outlook(None).kind is (
+        RiskKind.NOTHING_WAITS
+    )
+
+
+@pytest.mark.parametrize(
+    ("outlook", "short"),
+    [
+        (RetentionRisk(kind=RiskKind.GONE), True),
+        (RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=1, share=0.24), True),
+        (RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=1, share=0.25), False),
+        (RetentionRisk(kind=RiskKind.UNKNOWN), False),
+    ],
+)
+def test_when_somebody_should_know(outlook, short):
+    assert outlook.is_short is short
+
+
+STEP = st.tuples(
+    st.integers(1, 300_000), st.integers(0, 50), st.integers(0, 90), st.integers(0, 100)
+)
+
+
+@given(
+    st.lists(STEP, min_size=1, max_size=60),
+    st.sampled_from([None, TopicRetention(keeps_ms=HOUR_MS, keeps_bytes=10_000)]),
+)
+def test_whatever_is_seen_is_bounded_and_never_negative(steps, retention):
+    found, at, start, end = RetentionRiskEstimator(), 0, 0, 0
+    for passed_ms, moved, grown, copied in steps:
+        at, start = at + passed_ms, start + moved
+        end = max(end + grown, start)
+        found.look(
+            look(at, start=start, end=end, copied_to=copied, waiting_since_ms=0, bytes_each=3.0)
+        )
+        found.check_invariants()
+        outlook = found.outlook(retention)
+        assert outlook.left_ms is None or outlook.left_ms >= 0
+        assert outlook.share is None or 0 <= outlook.share <= 1
+        assert (outlook.kind is RiskKind.RUNS_OUT) == (outlook.by is not None)

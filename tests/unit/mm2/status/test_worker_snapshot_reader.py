@@ -1,0 +1,160 @@
+"""What is read of a worker: whose tasks run here, of which configuration they are."""
+
+from __future__ import annotations
+
+import pathlib
+from dataclasses import dataclass, field
+from typing import cast
+
+import pytest
+
+from connect_runtime.app.multi_worker import FleetMember
+from connect_runtime.base.ids import ConnectorTaskId, TopicPartition
+from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks
+from connect_runtime.storage import config_records
+from connect_runtime.storage.cluster_config_state import TargetState
+from connect_runtime.storage.status_records import RunState
+from mm2.config import config_loader, flow_plan, operator_overrides
+from mm2.config.flow_plan import FlowPlan
+from mm2.config.operator_overrides import OverrideKind
+from mm2.connectors.status_registry import ConnectorSnapshot, RegistrySnapshot
+from mm2.status.flow_state import FlowWorkerState, GroupStatus, WorkerSnapshot
+from mm2.status.worker_snapshot_reader import WorkerSnapshotReader
+from tests.fakes.rest_herder import FakeHerder
+
+NAME = flow_plan.SOURCE_CONNECTOR
+FILE = """clusters=a,b
+a.bootstrap.servers=a:1
+b.bootstrap.servers=b:1
+a->b.enabled=true
+emit.heartbeats.enabled=false
+"""
+NOWHERE = RegistrySnapshot()
+
+
+@dataclass
+class Member:
+    leads: bool = True
+    assigned: ConnectorsAndTasks = field(
+        default_factory=lambda: ConnectorsAndTasks(connectors=(NAME,))
+    )
+    assigned_offset: int = 1_000
+    herder: FakeHerder = field(default_factory=FakeHerder)
+
+
+@pytest.fixture
+def plan() -> FlowPlan:
+    found = config_loader.parse_properties(
+        FILE, file="mm2", folder=pathlib.Path("/"), environment={}
+    )
+    (made,) = flow_plan.plan_flows(found, flow_plan.ALL_FLOWS, environment={})
+    return made
+
+
+@pytest.fixture
+def member(plan: FlowPlan) -> Member:
+    """It runs the connector, which has one task, elsewhere."""
+    made = Member()
+    write(made, plan.connectors[NAME], "t-0,t-1")
+    made.herder.say(NAME, RunState.RUNNING)
+    failed = RunState.FAILED
+    made.herder.say(ConnectorTaskId(NAME, 0), failed, trace="x.FatalError: no right")
+    return made
+
+
+def write(of: Member, config, partitions: str) -> None:
+    of.herder.write(config_records.encode_creation(NAME, dict(config), None))
+    task = {**config, "task.assigned.partitions": partitions}
+    of.herder.write(config_records.encode_task_configs(NAME, [task]))
+    of.herder.write([config_records.encode_commit(NAME, 1)])
+
+
+def see(member: Member | None, plan, snapshot=NOWHERE, view=None) -> WorkerSnapshot:
+    return (view or WorkerSnapshotReader()).see(
+        None if member is None else cast(FleetMember, member),
+        snapshot,
+        life=FlowWorkerState.WORKING,
+        reason="",
+        given_up="",
+        refused="",
+        plan=plan,
+    )
+
+
+def test_what_a_worker_says_of_its_flow(member, plan):
+    found = see(member, plan)
+    assert found.met
+    assert (found.connector.state, found.connector.here) == ("RUNNING", True)
+    assert found.connector.node == "127.0.0.1:8083"
+    failed = GroupStatus(state="FAILED", reason="no right", node=found.tasks[0].node)
+    assert found.tasks == {0: failed}
+    assert found.configured == {0: frozenset({TopicPartition("t", 0), TopicPartition("t", 1)})}
+    assert found.current
+    assert found.handed_out
+
+
+def test_without_a_worker_there_is_the_board_alone(plan):
+    shown = ConnectorSnapshot(planned=True)
+    found = see(None, plan, RegistrySnapshot(connectors={"a->b": shown}))
+    assert (found.shown, found.met, dict(found.tasks)) == (shown, False, {})
+
+
+def test_tasks_that_make_checkpoints_are_counted_however_they_are(member, plan):
+    assert see(member, plan).checkpoint_tasks == 0
+    tasks = [ConnectorTaskId(flow_plan.CHECKPOINT_CONNECTOR, number) for number in range(2)]
+    member.assigned = ConnectorsAndTasks.of([NAME, flow_plan.CHECKPOINT_CONNECTOR, *tasks])
+    assert see(member, plan).checkpoint_tasks == 2
+    assert see(None, plan).checkpoint_tasks == 0
+
+
+def test_what_another_file_says_is_not_current_for_who_leads(member, plan):
+    write(member, {**plan.connectors[NAME], "topics": "x"}, "t-0")
+    assert not see(member, plan).current
+    member.leads = False
+    assert see(member, plan).current
+
+
+def test_what_operators_set_makes_no_difference(member, plan):
+    write(member, {**plan.connectors[NAME], "live.throttle": "1MB"}, "t-0")
+    assert see(member, plan).current
+
+
+def test_tasks_are_handed_out_by_a_round_that_knew_them(member, plan):
+    view = WorkerSnapshotReader()
+    member.assigned_offset = member.herder.config().offset
+    assert see(member, plan, view=view).handed_out
+    write(member, plan.connectors[NAME], "t-0,t-1,t-2")
+    assert not see(member, plan, view=view).handed_out
+    member.assigned_offset = member.herder.config().offset
+    assert see(member, plan, view=view).handed_out
+
+
+def test_a_connector_of_before_is_not_the_plans(member, plan):
+    def shown(**props: str) -> RegistrySnapshot:
+        made = ConnectorSnapshot(planned=True, props={**plan.source, **props})
+        return RegistrySnapshot(connectors={"a->b": made})
+
+    assert see(member, plan, shown()).planned_anew
+    assert see(member, plan, shown(**{"live.throttle": "1MB"})).planned_anew
+    assert not see(member, plan, shown(topics="x")).planned_anew
+
+
+def test_what_holds_a_flow_back_is_as_the_group_says(member, plan):
+    view = WorkerSnapshotReader()
+    assert see(member, plan, view=view).holds == operator_overrides.NO_OVERRIDES
+    write(member, {**plan.connectors[NAME], "live.throttle": "1MB"}, "t-0")
+    found = see(member, plan, view=view).holds
+    assert (found.paused, found.budgets.flow) == (False, 1_000_000)
+    member.herder.set_target_state(NAME, TargetState.PAUSED)
+    assert see(member, plan, view=view).holds.by is OverrideKind.PAUSED
+    member.herder.set_target_state(NAME, TargetState.STOPPED)
+    assert see(member, plan, view=view).holds.by is OverrideKind.STOPPED
+
+
+def test_what_operators_hold_beside_the_source_connector(member, plan):
+    view, name = WorkerSnapshotReader(), flow_plan.CHECKPOINT_CONNECTOR
+    member.herder.write(config_records.encode_creation(name, dict(plan.connectors[name]), None))
+    assert see(member, plan, view=view).holds.beside == {}
+    member.herder.set_target_state(name, TargetState.PAUSED)
+    found = see(member, plan, view=view).holds
+    assert (found.by, found.beside) == (None, {name: OverrideKind.PAUSED})

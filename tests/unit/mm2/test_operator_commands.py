@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import json
+import re
+import shlex
+
+import pytest
+
+from connect_runtime.api.records import SourceOffset
+from connect_runtime.base.ids import TopicPartition
+from mm2 import operator_commands
+from mm2.connectors import connect_offsets
+from mm2.operator_commands import ClusterCommands, OperatorCommands
+from tests.support import printed
+
+CLUSTER = ClusterCommands(bootstrap="b1:9092,b2:9092", principal="User:mm2")
+OPERATOR = OperatorCommands(file="/etc/mm2/clusters.yaml", target=CLUSTER)
+HEAD = "--bootstrap-server b1:9092,b2:9092"
+ALLOW = f"kafka-acls.sh {HEAD} --add --allow-principal User:mm2"
+
+# Each: what is built, and how it reads.
+TABLE = [
+    (
+        CLUSTER.set_topic("t", {"a.b": "1", "c": "d"}),
+        f"kafka-configs.sh {HEAD} --alter --entity-type topics --entity-name t "
+        "--add-config a.b=1,c=d",
+    ),
+    (
+        CLUSTER.set_topic("t", {"cleanup.policy": "compact,delete"}),
+        f"kafka-configs.sh {HEAD} --alter --entity-type topics --entity-name t "
+        "--add-config 'cleanup.policy=[compact,delete]'",
+    ),
+    (
+        CLUSTER.create_topic("t", partitions=2, replication_factor=3, settings={"a": "b,c"}),
+        f"kafka-topics.sh {HEAD} --create --topic t --partitions 2 --replication-factor 3 "
+        "--config a=b,c",
+    ),
+    (
+        CLUSTER.create_topic("t", partitions=2, replication_factor=None, settings={}),
+        f"kafka-topics.sh {HEAD} --create --topic t --partitions 2",
+    ),
+    (
+        CLUSTER.show_settings("t"),
+        f"kafka-configs.sh {HEAD} --describe --all --entity-type topics --entity-name t",
+    ),
+    (CLUSTER.show_topic("t"), f"kafka-topics.sh {HEAD} --describe --topic t"),
+    (CLUSTER.delete_topic("t"), f"kafka-topics.sh {HEAD} --delete --topic t"),
+    (
+        CLUSTER.allow_topic("t", "Read", "Write"),
+        f"{ALLOW} --operation Read --operation Write --topic t",
+    ),
+    (
+        CLUSTER.allow_transactional_ids("mm2-a->b-"),
+        f"{ALLOW} --operation Write --operation Describe --transactional-id 'mm2-a->b-' "
+        "--resource-pattern-type prefixed",
+    ),
+    (
+        CLUSTER.allow_topics(["t", "u"], "Read"),
+        f"{ALLOW} --operation Read --topic t --topic u",
+    ),
+    (
+        CLUSTER.allow_named_groups(["g", "h"], "Read"),
+        f"{ALLOW} --operation Read --group g --group h",
+    ),
+    (
+        CLUSTER.show_user("mirror"),
+        f"kafka-configs.sh {HEAD} --describe --entity-type users --entity-name mirror",
+    ),
+    (CLUSTER.show_versions(), f"kafka-broker-api-versions.sh {HEAD}"),
+    (operator_commands.build_dns_lookup("kafka.example:9092"), "getent ahosts kafka.example"),
+    (operator_commands.build_port_test("[::1]:9092"), "nc -vz ::1 9092"),
+    (
+        operator_commands.build_certificate_check("k:9093"),
+        "openssl s_client -connect k:9093 -servername k </dev/null",
+    ),
+    (
+        CLUSTER.allow_cluster("IdempotentWrite"),
+        f"{ALLOW} --operation IdempotentWrite --cluster",
+    ),
+    (
+        CLUSTER.abort_transaction("t", partition=3, start=70),
+        f"kafka-transactions.sh {HEAD} abort --topic t --partition 3 --start-offset 70",
+    ),
+    (
+        CLUSTER.show_producers("t", partition=3),
+        f"kafka-transactions.sh {HEAD} describe-producers --topic t --partition 3",
+    ),
+    (
+        OPERATOR.rebuild("a->b", "t"),
+        "mm2 offsets rebuild --flow 'a->b' --topic t --config /etc/mm2/clusters.yaml",
+    ),
+    (OperatorCommands(connector="a").rebuild("a->b", "t"), ""),
+    (OPERATOR.run(), "mm2 run --config /etc/mm2/clusters.yaml"),
+    (OPERATOR.reload(), "mm2 reload --config /etc/mm2/clusters.yaml"),
+    (
+        OPERATOR.reset_topic("a->b", "t", position="offset:9", partition=3),
+        "mm2 topic reset 'a->b' t --partition 3 --from offset:9 --config /etc/mm2/clusters.yaml",
+    ),
+    (
+        OPERATOR.reset_topic("a->b", "t", position="earliest"),
+        "mm2 topic reset 'a->b' t --from earliest --config /etc/mm2/clusters.yaml",
+    ),
+    (OPERATOR.restart("a->b"), "mm2 restart 'a->b' --config /etc/mm2/clusters.yaml"),
+    (
+        OPERATOR.restart("a->b", "t"),
+        "mm2 restart 'a->b' --topic t --config /etc/mm2/clusters.yaml",
+    ),
+    (
+        OperatorCommands(connector="m").restart("a->b", "t"),
+        "curl -f -X POST 'http://WORKER:8083/connectors/m/restart?includeTasks=true'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("built", "reads"), TABLE, ids=[reads[:30] for _, reads in TABLE])
+def test_a_command_is_whole(built, reads):
+    assert built == reads
+
+
+def test_a_move_is_begun_between_two_clusters():
+    line = operator_commands.build_move_command("failover", "a", "b", "--group", "my group")
+    assert line == "mm2 failover --from a --to b --group 'my group'"
+
+
+def test_the_shell_gets_every_word_as_it_was():
+    line = OperatorCommands(file="my file.yaml").reset_topic("a->b", "t", position="latest")
+    assert shlex.split(line)[3] == "a->b"
+    assert shlex.split(line)[-1] == "my file.yaml"
+
+
+def test_a_secured_cluster_is_reached_with_an_administrators_properties():
+    secured = ClusterCommands(bootstrap="b:1", secured=True)
+    assert secured.show_topic("t") == (
+        "kafka-topics.sh --bootstrap-server b:1 --command-config ADMIN.properties "
+        "--describe --topic t"
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("All is well.", ""),
+        (f"Bad. {operator_commands.format_remedy('a b')}", "a b"),
+        (f"Bad. {operator_commands.format_remedy('a b', 'c d')}", "a b && c d"),
+        (
+            operator_commands.insert_note(
+                f"Bad. {operator_commands.format_remedy('a b')}", "It is tried again."
+            ),
+            "a b",
+        ),
+        (
+            f"{operator_commands.format_remedy('not this')}. "
+            f"{operator_commands.format_remedy('a (b)')}",
+            "a (b)",
+        ),
+    ],
+)
+def test_the_remedy_is_found_in_a_message(message, line):
+    assert operator_commands.extract_remedy(message) == line
+
+
+PLAIN = OperatorCommands(file="", connector="mirror")
+URL = "http://WORKER:8083/connectors/mirror"
+
+
+@pytest.mark.parametrize(
+    ("position", "partition", "body"),
+    [
+        ("offset:7", 3, {"partition": 3, "offset": {"offset": 6}}),
+        ("offset:0", 3, {"partition": 3, "offset": None}),
+        ("earliest", 0, {"partition": 0, "offset": None}),
+    ],
+)
+def test_on_a_plain_worker_offsets_are_altered_over_rest(position, partition, body):
+    line = PLAIN.reset_topic("a->b", "my topic", position=position, partition=partition)
+    stop, alter, go_on = (shlex.split(each) for each in line.split(" && "))
+    assert stop[-3:] == ["-X", "PUT", f"{URL}/stop"]
+    assert go_on[-1] == f"{URL}/resume"
+    assert (alter[3], alter[-1]) == ("PATCH", f"{URL}/offsets")
+    (altered,) = json.loads(alter[-2])["offsets"]
+    where = {"cluster": "a", "topic": "my topic", "partition": body["partition"]}
+    assert altered == {"partition": where, "offset": body["offset"]}
+    (read,) = (SourceOffset(**altered),)
+    connect_offsets.check_source_offsets([read])
+    start = connect_offsets.find_start_positions([read], cluster="a", start="earliest")
+    at = position if position == "offset:7" else "earliest"
+    assert start == {TopicPartition("my topic", partition): at}
+
+
+def test_on_a_plain_worker_what_is_not_known_is_a_word_to_be_replaced():
+    line = PLAIN.reset_topic("a->b", "t", position="latest")
+    assert '"partition": PARTITION}, "offset": {"offset": OFFSET}' in line
+
+
+def test_on_a_plain_worker_no_command_of_mm2_is_told():
+    for text in printed.messages(PLAIN):
+        other = re.sub(r"mm2 offsets skip .*", "", text)  # which names a file of its own
+        assert not re.search(r"mm2 (run|reload|resume|restart|topic)|--from", other), text

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import pytest
+
+from mm2 import text_format
+
+
+def test_columns_are_as_wide_as_what_stands_in_them():
+    found = list(text_format.format_columns(("TOPIC", "LAG"), [("orders", "1"), ("b", "1000")]))
+    assert found == ["TOPIC   LAG", "orders  1", "b       1000"]
+
+
+def test_without_rows_there_are_the_names():
+    assert list(text_format.format_columns(("TOPIC", "LAG"), [])) == ["TOPIC  LAG"]
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(None, "-"), (0, "0"), (0.25, "0.2"), (7, "7"), (9.97, "10"), (1234567.4, "1,234,567")],
+)
+def test_counts(number, text):
+    assert text_format.format_count(number) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (None, "-"),
+        (0, "0.0"),
+        (1_000, "0.0"),
+        (1_234_000, "1.2"),
+        (99_960_000, "100"),
+        (5e9, "5,000"),
+    ],
+)
+def test_megabytes(size, text):
+    assert text_format.format_megabytes(size) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1_000, "1.0 kB"),
+        (999_960, "1.0 MB"),
+        (1_300_000_000, "1.3 GB"),
+    ],
+)
+def test_sizes(number, text):
+    assert text_format.format_size(number) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "-"),
+        (0, "0 s"),
+        (0.04, "0 s"),
+        (0.26, "0.3 s"),
+        (9.96, "10 s"),
+        (119, "119 s"),
+        (119.6, "2.0 min"),
+        (7_199, "120.0 min"),
+        (7_200, "2.0 h"),
+        (86_400 * 3, "3.0 d"),
+    ],
+)
+def test_durations(seconds, text):
+    assert text_format.format_duration(seconds) == text

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.base import bounded_regex
+from connect_runtime.base.bounded_regex import PatternError
+from mm2.topics import filters
+from mm2.topics.filters import CustomConfigPropertyFilter, CustomNameFilter
+
+
+def test_by_default_every_topic_but_internal_and_replica_ones_is_taken():
+    topics = filters.compile_topic_filter()
+    assert topics.takes("orders")
+    assert topics.takes("orders-internal")
+    for excluded in ("mm2-offsets.A.internal", "y.replica", "__consumer_offsets"):
+        assert not topics.takes(excluded)
+
+
+def test_by_default_console_and_connect_groups_are_left_out():
+    groups = filters.compile_group_filter()
+    assert groups.takes("billing")
+    for excluded in ("console-consumer-1", "connect-sink", "__x"):
+        assert not groups.takes(excluded)
+
+
+def test_a_name_is_matched_whole():
+    topics = filters.compile_topic_filter(["orders"], [])
+    assert topics.takes("orders")
+    assert not topics.takes("orders2")
+    assert not topics.takes("my-orders")
+
+
+def test_alternatives_inside_an_item_are_matched_whole_too():
+    topics = filters.compile_topic_filter(["a|ab", "x"], [])
+    assert topics.takes("ab")
+    assert topics.takes("x")
+    assert not topics.takes("xab")
+
+
+def test_an_empty_list_matches_nothing():
+    assert not filters.compile_topic_filter([], []).takes("orders")
+    assert filters.compile_topic_filter([".*"], []).takes("__consumer_offsets")
+
+
+def test_exclusion_wins():
+    topics = filters.compile_topic_filter(["orders.*"], ["orders-test"])
+    assert topics.takes("orders-live")
+    assert not topics.takes("orders-test")
+
+
+def test_properties_are_synced_unless_excluded():
+    properties = filters.compile_config_property_filter()
+    assert properties.takes("retention.ms")
+    assert not properties.takes("min.insync.replicas")
+    assert properties.takes("min.insync.replicas.x")
+    assert not properties.source_defaults
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        ("a++b", "aab"),
+        ("(?>a|ab)c", "ac"),
+        ("(?i)ORDERS", "orders"),
+        (r"[\w.]+", "a.b"),
+        (r"[]a]x".replace("]a", r"\]a"), "ax"),
+        (r"[^\[]", "x"),
+        (r"a\[b", "a[b"),
+        ("a{1,3}", "aaa"),
+    ],
+)
+def test_what_both_dialects_share_works(pattern, name):
+    assert bounded_regex.compile_pattern(pattern).fullmatch(name)
+
+
+def test_shorthand_classes_are_ascii_as_in_java():
+    assert not bounded_regex.compile_pattern(r"\w").fullmatch("é")
+    assert not bounded_regex.compile_pattern(r"\d").fullmatch("\u0661")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "advice"),
+    [
+        (r"\p{Alpha}+", "[a-zA-Z]"),
+        (r"\P{Alpha}+", "[^a-zA-Z]"),
+        (r"\Qa.b\E", "backslash"),
+        (r"a\h", "blank"),
+        ("(?<name>x)", "(?P<name>"),
+        ("[a-z&&[^b]]", "one plain"),
+        ("[a-z&&b]", "one plain"),
+        ("[a[bc]]", "one plain"),
+        ("[]a]", r"\]"),
+        ("(unclosed", "not a regular expression"),
+        ("*", "not a regular expression"),
+        ("a{99999999999999}", "not a regular expression"),
+        ("a|(?i)b", "not a regular expression"),
+        ("ends in \\", "not a regular expression"),
+    ],
+)
+def test_what_python_cannot_do_is_refused_with_advice(pattern, advice):
+    with pytest.raises(PatternError) as caught:
+        filters.compile_patterns(["fine", pattern])
+    assert caught.value.pattern == pattern
+    assert advice in caught.value.reason
+
+
+def test_items_are_stripped_as_java_strips_them():
+    assert filters.compile_patterns([" orders "]).matches("orders")
+
+
+def test_the_first_item_that_matches_is_named():
+    found = filters.compile_patterns(["a", "b.*", "b"])
+    assert [found.first(name) for name in ("b", "a", "c")] == ["b.*", "a", None]
+
+
+def test_why_a_name_is_taken_or_not():
+    found = filters.compile_topic_filter(["x", "a.*"], ["ab"])
+    assert found.why("abc", key="topics") == "topics has a.*"
+    found = filters.compile_topic_filter(["a.*"], ["ab"])
+    assert found.why_not("x", key="topics") == "topics does not name it: a.*"
+    assert found.why_not("ab", key="topics") == "topics.exclude has ab"
+    assert filters.compile_topic_filter([]).why_not("x", key="topics").endswith("nothing")
+
+
+def test_what_a_class_of_the_users_says_counts():
+    names = CustomNameFilter("mine.Filter", lambda name: name == "a")
+    assert (names.takes("a"), names.takes("b"), names.listed) == (True, False, (".*",))
+    assert "mine.Filter" in names.why_not("b", key="groups")
+    assert names.why("a", key="groups") == "mine.Filter, which picks groups, takes a"
+    settings = CustomConfigPropertyFilter(
+        "mine.Settings", lambda _: False, lambda name: name == "a"
+    )
+    assert (settings.takes("a"), settings.takes_default("a")) == (False, True)

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.base.ids import TopicPartition
+from mm2.topics import filters, naming
+from mm2.topics.flow_config import Flow, StartAt, StartPosition, TargetTopicAccess
+from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
+
+
+def test_names_of_a_flow():
+    flow = Flow(source="east", target="west")
+    assert flow.name == "east->west"
+    assert flow.remote_topic("orders") == "east.orders"
+    assert flow.transactional_id(TopicPartition("a-b", 7)) == "mm2-east->west-a-b-7"
+
+
+@pytest.mark.parametrize(
+    ("topic", "expected"),
+    [
+        ("orders", True),
+        ("other", False),
+        ("orders.internal", True),
+        ("__orders", False),
+        ("west.orders", False),
+        ("north.west.orders", False),
+        ("east.orders", True),
+        ("north.orders", True),
+        ("heartbeats", True),
+        ("north.heartbeats", True),
+        ("west.heartbeats", False),
+        ("device-heartbeats", False),
+    ],
+)
+def test_which_topics_are_mirrored(topic, expected):
+    flow = Flow(
+        source="east", target="west", topics=filters.compile_topic_filter([r".*orders.*"], [])
+    )
+    assert flow.should_replicate_topic(topic) is expected
+
+
+def test_our_own_internal_topics_are_never_mirrored_whatever_the_filter_says():
+    other = Flow(source="west", target="east", topics=filters.compile_topic_filter([".*"], []))
+    assert not other.should_replicate_topic(naming.offset_map_topic("east"))
+    assert not other.should_replicate_topic(naming.incidents_topic("east"))
+
+
+@pytest.mark.parametrize(
+    ("taken", "separator", "left_to_filters", "expected"),
+    [
+        ("nothing", ".", False, (True, True)),
+        ("nothing", "_", False, (True, False)),
+        ("nothing", ".", True, (False, False)),
+        (".*", ".", True, (True, True)),
+    ],
+    ids=["always", "by the separator", "left to filters", "taken by filters"],
+)
+def test_heartbeats_are_mirrored_unless_they_are_left_to_the_filters(
+    taken, separator, left_to_filters, expected
+):
+    """MirrorSourceConnectorTest, testReplicatesHeartbeats… and its kin."""
+    flow = Flow(
+        source="east",
+        target="west",
+        topics=filters.compile_topic_filter([taken]),
+        policy=DefaultReplicationPolicy(separator=separator),
+        replicate_heartbeats=not left_to_filters,
+    )
+    found = tuple(map(flow.should_replicate_topic, ("heartbeats", "us-west.heartbeats")))
+    assert found == expected
+
+
+def test_identity_mirrors_names_as_they_are():
+    flow = Flow(
+        source="east",
+        target="west",
+        policy=IdentityReplicationPolicy(source_alias="east"),
+        target_topics=TargetTopicAccess.SHARED,
+    )
+    assert flow.remote_topic("orders") == "orders"
+    assert flow.should_replicate_topic("west.orders")
+    assert not flow.should_replicate_topic("west.heartbeats")
+
+
+def test_a_timestamp_goes_with_a_timestamp_start_only():
+    assert StartPosition(StartAt.TIMESTAMP, 0).timestamp_ms == 0
+    with pytest.raises(AssertionError):
+        StartPosition(StartAt.LATEST, 5)
+    with pytest.raises(AssertionError):
+        StartPosition(StartAt.TIMESTAMP)
+
+
+@pytest.mark.parametrize(
+    ("topic", "said"),
+    [
+        ("orders", ""),
+        ("orders-old", "topics.exclude has .*-old"),
+        ("users", "topics does not name it: x, .*orders.*"),
+        ("__orders", "topics of Kafka and of MirrorMaker itself are never mirrored"),
+        ("west.orders", "its name says that it has been on west: it would go in circles"),
+        ("heartbeats", ""),
+    ],
+)
+def test_why_a_topic_is_not_mirrored(topic, said):
+    wanted = filters.compile_topic_filter(["x", ".*orders.*"], ["a", ".*-old"])
+    flow = Flow(source="east", target="west", topics=wanted)
+    assert flow.why_not(topic) == said
+    assert (said == "") == flow.should_replicate_topic(topic)
+    assert bool(flow.why(topic)) == (said == "")
+
+
+def test_by_which_rule_a_topic_is_mirrored():
+    flow = Flow(
+        source="east", target="west", topics=filters.compile_topic_filter(["x", ".*orders.*"])
+    )
+    assert flow.why("orders") == "topics has .*orders.*"
+    assert "heartbeats.replication.enabled" in flow.why("heartbeats")
+
+
+@pytest.mark.parametrize(
+    ("start", "text"),
+    [
+        (StartPosition(), "earliest"),
+        (StartPosition(StartAt.LATEST), "latest"),
+        (StartPosition(StartAt.TIMESTAMP, timestamp_ms=17), "17"),
+    ],
+)
+def test_a_start_is_said_as_setups_have_it(start, text):
+    assert start.text == text

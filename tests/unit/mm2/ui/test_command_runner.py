@@ -1,0 +1,342 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import tempfile
+import threading
+
+import pytest
+
+from mm2 import version
+from mm2.failover import plan_output
+from mm2.failover.move_plan import MovePlan
+from mm2.failover.move_request import MoveKind, MoveRequest
+from mm2.failover.plan_findings import PlanFinding, PlanSeverity
+from mm2.topics.flow_config import Flow
+from mm2.ui import command_runner
+from mm2.ui.command_runner import (
+    CommandFailedError,
+    CommandResult,
+    CommandRunner,
+    UnsupportedOutputVersionError,
+)
+from mm2.ui.json_documents import Badge
+from tests.fakes.plugin_contexts import Context
+from tests.support import eventually
+
+FLOW = Flow(source="east", target="west")
+RECEIPTS = command_runner.make_incidents_command(FLOW, "c.yaml")
+NOTHING = json.dumps({"version": 1, "receipts": []}).encode()
+SOON_S = 20.0
+
+
+class Commands:
+    """Commands that answer when they are let."""
+
+    def __init__(self):
+        self.asked = []
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+        self.was_gone = False
+        self.says: bytes | Exception = NOTHING
+
+    def run(self, words, timeout_s, gone):
+        self.asked.append((tuple(words), timeout_s))
+        eventually.eventually(lambda: self.may_answer.is_set() or gone(), SOON_S)
+        self.was_gone = gone()
+        if isinstance(self.says, Exception):
+            raise self.says
+        return self.says
+
+
+@pytest.fixture
+def commands():
+    made = Commands()
+    yield made
+    made.may_answer.set()
+
+
+@pytest.fixture
+def clock():
+    return Context().clock
+
+
+@pytest.fixture
+def asked(commands, clock):
+    made = CommandRunner(commands.run, clock=clock)
+    yield made
+    commands.may_answer.set()
+    made.stop()
+
+
+def settled(asked, question=RECEIPTS):
+    eventually.eventually(lambda: not asked.known(question).running, SOON_S)
+    return asked.known(question)
+
+
+def test_the_questions_are_mm2s_own_commands():
+    assert RECEIPTS.words == ("receipts", "c.yaml", "--flow", "east->west", "--json")
+    assert command_runner.make_plan_command(FLOW, "c.yaml").words == (
+        *("failover", "--from", "east", "--to", "west", "--config", "c.yaml"),
+        *("--look", "60", "--json"),
+    )
+    assert command_runner.make_plan_command(FLOW, "c.yaml").timeout_s > 60.0, "its look comes first"
+
+
+def test_whoever_asks_waits_for_nobody_and_finds_the_answer_later(asked, commands, clock):
+    commands.may_answer.clear()
+    assert asked.known(RECEIPTS) == CommandResult()
+    assert asked.ask(RECEIPTS).running
+    assert asked.ask(RECEIPTS).running, "it runs already"
+    assert asked.known(RECEIPTS).found is None
+    commands.may_answer.set()
+    found = settled(asked)
+    assert found.found == command_runner.parse_incidents({"version": 1, "receipts": []})
+    assert (found.at_ms, found.error) == (clock.wall_ms(), "")
+    assert [words for words, _ in commands.asked] == [RECEIPTS.words]
+
+
+def test_the_same_is_not_asked_again_too_soon_after_its_end(asked, commands, clock):
+    """However long it takes: it does not run all the time, whoever looks."""
+    commands.may_answer.clear()
+    asked.ask(RECEIPTS)
+    eventually.eventually(lambda: commands.asked, SOON_S)
+    clock.now += 5 * command_runner.INCIDENTS_INTERVAL_S
+    commands.may_answer.set()
+    assert settled(asked).took_s == 5 * command_runner.INCIDENTS_INTERVAL_S
+    clock.now += command_runner.INCIDENTS_INTERVAL_S - 0.1
+    assert not asked.ask(RECEIPTS).running
+    clock.now += 0.1
+    assert asked.ask(RECEIPTS).running
+    settled(asked)
+    assert len(commands.asked) == 2
+
+
+@pytest.mark.parametrize("raised", [RecursionError("too deep"), OSError("no"), MemoryError()])
+def test_whatever_goes_wrong_it_is_asked_again_later(asked, commands, clock, raised):
+    commands.says = raised
+    asked.ask(RECEIPTS)
+    assert repr(raised) in settled(asked).error
+    commands.says = NOTHING
+    clock.now += command_runner.INCIDENTS_INTERVAL_S
+    assert asked.ask(RECEIPTS).running
+    assert settled(asked).error == ""
+
+
+def test_what_was_found_stays_beside_why_nothing_newer_was(asked, commands, clock):
+    asked.ask(RECEIPTS)
+    first = settled(asked)
+    commands.says = CommandFailedError("mm2 receipts gave no answer within 30 s")
+    clock.now += 100
+    clock.wall += 100_000
+    asked.ask(RECEIPTS)
+    second = settled(asked)
+    assert (second.found, second.at_ms) == (first.found, first.at_ms)
+    assert second.error == "mm2 receipts gave no answer within 30 s"
+    told = command_runner.result_to_json(second)
+    assert told["found_ms"] == first.at_ms
+    assert (told["running"], told["error"]) == (False, second.error)
+
+
+@pytest.mark.parametrize(
+    "says", [b"oops", b"[]", b"{}", b'{"version": 2}', b'{"version": 1, "receipts": 3}']
+)
+def test_what_is_no_answer_is_told_as_such(asked, commands, says):
+    commands.says = says
+    asked.ask(RECEIPTS)
+    assert settled(asked).error.startswith("mm2 receipts c.yaml --flow 'east->west' --json: no us")
+
+
+def test_one_command_runs_at_a_time_and_only_so_many_wait(asked, commands):
+    commands.may_answer.clear()
+    others = [
+        dataclasses.replace(RECEIPTS, words=("receipts", str(number)))
+        for number in range(command_runner.QUEUED_COMMANDS_MAX + 3)
+    ]
+    asked.ask(RECEIPTS)
+    eventually.eventually(lambda: commands.asked, SOON_S)
+    answers = [asked.ask(each) for each in others]
+    assert len(commands.asked) == 1
+    refused = [each for each in answers if not each.running]
+    assert len(refused) == 3
+    assert all("try again later" in each.error for each in refused)
+    commands.may_answer.set()
+    for each in others:
+        settled(asked, each)
+    assert len(commands.asked) == 1 + command_runner.QUEUED_COMMANDS_MAX
+
+
+def test_a_command_is_told_when_nobody_waits_for_it_any_more(asked, commands):
+    commands.may_answer.clear()
+    asked.ask(RECEIPTS)
+    eventually.eventually(lambda: commands.asked, SOON_S)
+    asked.stop()
+    assert commands.was_gone
+    assert "is stopping" in asked.ask(command_runner.make_plan_command(FLOW, "c.yaml")).error
+
+
+def _nobody() -> bool:
+    """Has gone."""
+    return False
+
+
+FILE = """
+clusters: {east: {bootstrap.servers: '127.0.0.1:1'}, west: {bootstrap.servers: '127.0.0.1:1'}}
+flows:
+- {from: east, to: west}
+"""
+
+
+def test_a_commands_answer_is_what_it_printed():
+    assert version.VERSION in command_runner.run_command(["--version"], 60.0, _nobody).decode()
+
+
+def test_a_command_that_says_why_it_cannot_is_quoted(tmp_path):
+    file = tmp_path / "c.yaml"
+    file.write_text("clusters: 3")
+    with pytest.raises(CommandFailedError, match=r"mm2 receipts .* ended with 2: 2 problems in "):
+        command_runner.run_command(["receipts", str(file), "--json"], 60.0, _nobody)
+
+
+def test_a_command_that_takes_too_long_is_ended(tmp_path):
+    file = tmp_path / "c.yaml"
+    file.write_text(FILE)
+    with pytest.raises(CommandFailedError, match=r"was ended: no answer within 1 s"):
+        command_runner.run_command(
+            ["receipts", str(file), "--timeout", "600", "--json"], 1.0, _nobody
+        )
+
+
+def test_a_command_that_failed_without_an_answer_is_no_answer(tmp_path, monkeypatch):
+    file = tmp_path / "c.yaml"
+    file.write_text(FILE)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(CommandFailedError, match=r"ended with 4: mm2: .*127\.0\.0\.1:1"):
+        command_runner.run_command(
+            ["receipts", str(file), "--timeout", "0.5", "--json"], 60.0, _nobody
+        )
+    assert [each.name for each in tmp_path.iterdir()] == ["c.yaml"], "nothing is left behind"
+
+
+def test_an_answer_goes_through_json():
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(command_runner.run_command(["--version"], 60.0, _nobody))
+
+
+def test_a_command_that_nobody_waits_for_is_ended_and_leaves_nothing(tmp_path, monkeypatch):
+    file = tmp_path / "c.yaml"
+    file.write_text(FILE)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(CommandFailedError, match="was ended: nobody waits for it"):
+        command_runner.run_command(["receipts", str(file), "--timeout", "600"], 60.0, lambda: True)
+    assert [each.name for each in tmp_path.iterdir()] == ["c.yaml"]
+
+
+WANTED = MoveRequest(origin="east", destination="west", kind=MoveKind.EMERGENCY)
+
+
+def receipt(number, **fields):
+    given = {
+        "flow": "east->west",
+        "topic": "orders",
+        "partition": 0,
+        "kind": "source-gone",
+        "source": [3, 9],
+        "target": None,
+        "at_ms": number,
+        "detail": "they were deleted",
+        "id": f"id{number}",
+    }
+    return given | fields
+
+
+def finding(number, weight=PlanSeverity.COSTS):
+    return PlanFinding(weight=weight, code=f"c{number}", text=f"t{number}", group="g")
+
+
+def planned(*findings):
+    made = MovePlan(
+        wanted=WANTED, at_ms=7, flow="east->west", mirrored=(), groups=(), findings=findings
+    )
+    return command_runner.parse_failover_plan(
+        plan_output.plan_to_json(made, [], {"bootstrap.servers": "w:1"})
+    )
+
+
+def test_receipts_are_told_newest_first_and_counted_by_kind():
+    found = command_runner.parse_incidents(
+        {"version": 1, "receipts": [receipt(1), receipt(3, kind="poison"), receipt(2)]}
+    )
+    assert [each["at_ms"] for each in found["receipts"]] == [3, 2, 1]
+    assert (found["receipt_count"], found["kinds"]) == (3, {"poison": 1, "source-gone": 2})
+    assert found["receipts"][1] == {
+        "id": "id2",
+        "at_ms": 2,
+        "topic": "orders",
+        "partition": 0,
+        "kind": "source-gone",
+        "source": [3, 9],
+        "target": None,
+        "detail": "they were deleted",
+    }
+
+
+def test_what_operators_did_is_apart_from_losses_and_duplicates():
+    done = [receipt(number, kind="operator-action") for number in range(2)]
+    found = command_runner.parse_incidents({"version": 1, "receipts": [*done, receipt(5)]})
+    assert (found["receipt_count"], found["kinds"]) == (1, {"source-gone": 1})
+    assert [each["at_ms"] for each in found["receipts"]] == [5]
+    assert [each["at_ms"] for each in found["actions"]] == [1, 0]
+
+
+def test_only_the_newest_receipts_are_shown_and_all_are_counted():
+    many = [receipt(number) for number in range(command_runner.LISTED_INCIDENTS_MAX + 20)]
+    found = command_runner.parse_incidents({"version": 1, "receipts": many})
+    assert len(found["receipts"]) == command_runner.LISTED_INCIDENTS_MAX
+    assert found["receipt_count"] == command_runner.LISTED_INCIDENTS_MAX + 20
+    assert found["receipts"][-1]["at_ms"] == 20
+
+
+@pytest.mark.parametrize(
+    ("weights", "verdict", "tone"),
+    [
+        ([], "GO", "good"),
+        ([PlanSeverity.NOTE], "GO", "good"),
+        ([PlanSeverity.NOTE, PlanSeverity.COSTS], "GO, AT A COST", "wait"),
+        ([PlanSeverity.COSTS, PlanSeverity.FORBIDS], "NO-GO", "bad"),
+    ],
+)
+def test_a_plan_is_told_as_the_command_says_it(weights, verdict, tone):
+    found = planned(*(finding(number, weight) for number, weight in enumerate(weights)))
+    assert (found["verdict"], found["tone"], found["plan_ms"]) == (verdict, tone, 7)
+    assert (found["group_count"], found["lag_records"], found["read_again"]) == (
+        0,
+        0,
+        "at most 0 records",
+    )
+
+
+def test_what_forbids_comes_first_and_only_so_much_is_told():
+    costs = [finding(number) for number in range(40)]
+    found = planned(*costs, finding(99, PlanSeverity.FORBIDS))
+    assert found["findings"][0] == {"weight": "no-go", "tone": "bad", "code": "c99", "text": "t99"}
+    assert len(found["findings"]) == command_runner.LISTED_FINDINGS_MAX
+    assert found["findings_hidden"] == 41 - command_runner.LISTED_FINDINGS_MAX
+
+
+def test_what_clients_need_to_get_in_is_not_told_on():
+    assert "w:1" not in str(planned())
+
+
+@pytest.mark.parametrize("weight", list(PlanSeverity))
+def test_every_weight_has_a_tone_and_no_finding_looks_well(weight):
+    (told,) = planned(finding(0, weight))["findings"]
+    assert told["tone"] in {each.value for each in Badge} - {"good"}
+
+
+@pytest.mark.parametrize(
+    "read", [command_runner.parse_incidents, command_runner.parse_failover_plan]
+)
+def test_another_release_is_not_guessed_at(read):
+    with pytest.raises(UnsupportedOutputVersionError, match="of version 2"):
+        read({"version": 2})

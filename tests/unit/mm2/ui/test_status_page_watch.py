@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import pathlib
+import threading
+
+import pytest
+
+from mm2.config import config_loader
+from mm2.status.process_health import ReplicationActivity
+from mm2.ui import status_page, timeline
+from mm2.ui.status_page import SnapshotWatch
+from tests.fakes.plugin_contexts import Context
+from tests.support import seen_flows, statuses
+
+FILE = """
+clusters: {a: {bootstrap.servers: 'a:1'}, b: {bootstrap.servers: 'b:1'}}
+flows:
+- {from: a, to: b}
+- {from: b, to: a}
+"""
+
+
+class Running:
+    crashed = ""
+
+    def __init__(self, clock):
+        self.settings = config_loader.parse(
+            FILE, file="c.yaml", folder=pathlib.Path("/"), environment={}
+        )
+        self.engine_ready = False
+        self.records = 0
+        self.names = ["b->a", "a->b"]
+        self.looks = 0
+        self.crossed = {}
+        self.takes_s = 0.0
+        self._clock = clock
+
+    def standings(self):
+        return []
+
+    def statuses(self):
+        return [
+            statuses.flow(statuses.partition(records=self.records), name=name)
+            for name in self.names
+        ]
+
+    def reports(self):
+        self.looks += 1
+        self._clock.now += self.takes_s
+        return [
+            seen_flows.report(seen_flows.part(), flow=name, crossed=self.crossed.get(name))
+            for name in self.names
+        ]
+
+
+@pytest.fixture
+def clock():
+    return Context().clock
+
+
+@pytest.fixture
+def running(clock):
+    return Running(clock)
+
+
+@pytest.fixture
+def seen(running, clock):
+    return SnapshotWatch(running, running, release="1", host="h", pid=3, clock=clock)
+
+
+def test_flows_are_seen_in_the_files_order_with_who_runs_them(seen, running, clock):
+    found = seen.seen()
+    assert [each.flow.name for each in found.flows] == ["a->b", "b->a"]
+    assert [each.report.flow for each in found.flows] == ["a->b", "b->a"]
+    assert (found.node.pid, found.node.host, found.node.file) == (3, "h", "c.yaml")
+    assert (found.node.engine, found.node.engine_ready) == ("spark", False)
+    assert found.at_ms == found.node.started_ms == clock.wall_ms()
+
+
+def test_whoever_asks_soon_after_another_is_shown_the_same(seen, running, clock):
+    first = seen.seen()
+    assert seen.seen() is first
+    clock.now += status_page.SNAPSHOT_MAX_AGE_S
+    assert seen.seen() is not first
+    assert running.looks == 2
+
+
+@pytest.mark.parametrize(
+    ("takes_s", "pause_s"), [(0.1, 5.0), (3.0, status_page.IDLE_SNAPSHOT_INTERVAL_S)]
+)
+def test_looks_that_take_long_are_rarer(seen, running, clock, takes_s, pause_s):
+    running.takes_s = takes_s
+    first = seen.seen()
+    clock.now += pause_s - 0.01
+    assert seen.seen() is first
+    clock.now += 0.02
+    assert seen.seen() is not first
+
+
+def test_rates_are_unknown_until_there_were_two_looks(seen, running, clock):
+    assert [each.rates for each in seen.seen().flows] == [None, None]
+    clock.now += 2.0
+    running.records = 30
+    found = seen.seen().flows[0]
+    assert found.rates is not None
+    assert found.rates.of("a->b", "orders").records_s == 15.0
+
+
+def test_a_flow_that_has_gone_is_seen_no_more_nor_its_past(seen, running, clock):
+    seen.note()
+    running.names = ["a->b"]
+    clock.now += timeline.POINT_INTERVAL_S
+    seen.note()
+    assert [each.flow.name for each in seen.seen().flows] == ["a->b"]
+    assert (len(seen.past("a->b")), len(seen.past("b->a"))) == (2, 0)
+
+
+def test_its_thread_notes_a_point_every_step_and_more_rarely_where_looking_takes_long(
+    seen, running, clock
+):
+    pauses = []
+
+    class Stop(threading.Event):
+        def wait(self, timeout=None):
+            pauses.append(timeout)
+            clock.now += timeout
+            running.takes_s = 1.0 if len(pauses) == 3 else 0.0
+            return len(pauses) > 4
+
+    seen.run(Stop())
+    assert pauses == [
+        0.0,
+        timeline.POINT_INTERVAL_S,
+        timeline.POINT_INTERVAL_S,
+        1.0 / status_page.SNAPSHOT_CPU_SHARE,
+        timeline.POINT_INTERVAL_S,
+    ]
+    assert len(seen.past("a->b")) == 4
+
+
+def test_each_flow_has_its_verdict_by_the_objective_of_the_file(seen, running):
+    long_ago = ReplicationActivity(begun_ms=seen_flows.NOW_MS - 61_000, last=None)
+    running.crossed = {"b->a": long_ago}
+    first, second = (each.verdict for each in seen.seen().flows)
+    assert first.is_healthy
+    assert second.reasons == (
+        "no record replicated since the flow started 61 s ago "
+        "(health.replicating.within.seconds: 60)",
+    )
