@@ -120,8 +120,8 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
         UNREACHABLE: _NO_CLUSTER_ANSWERED,
     },
     "offsets skip": {
-        DONE: "the record is skipped, and a receipt names it",
-        FAILED: "the receipt or the tombstone could not be written or read back; correct the "
+        DONE: "the record is skipped, and an incident names it",
+        FAILED: "the incident or the tombstone could not be written or read back; correct the "
         "reported error and run the command again",
         BAD_INPUT: "wrong usage (--from is for the record of an era only, and required for "
         "that), or no unreadable record is at that offset; nothing was done",
@@ -139,11 +139,11 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
         UNKNOWN: "a flow probably can, but something could not be tried",
         UNREACHABLE: "a cluster did not answer",
     },
-    "receipts": {
-        DONE: "every target answered (with --exit-code: and no receipt counts)",
-        FAILED: "with --exit-code: a receipt or an unreadable record is listed; receipts of kind "
+    "incidents": {
+        DONE: "every target answered (with --exit-code: and no incident counts)",
+        FAILED: "with --exit-code: an incident or an unreadable record is listed; incidents of kind "
         "operator-action count only if --kind names it",
-        UNKNOWN: "a target could not be read; the receipts of the others are listed",
+        UNKNOWN: "a target could not be read; the incidents of the others are listed",
         UNREACHABLE: "no target could be read",
     },
     "reload": {

@@ -283,22 +283,22 @@ STOPPED = rows(
     by="partitions",
 )
 
-RECEIPTS = rows(
+INCIDENTS = rows(
     Text(
-        title="Receipts",
+        title="Incidents",
         about="What was lost, may stand twice or could not be ruled out, since the processes "
         "began.",
         unknown="none is told of",
         runbooks=("Mm2GapDetected", "Mm2DuplicatesPossible"),
     ),
     Column(
-        expr=f"sum by (flow, topic, kind) (mm2_receipts_total{_TOPIC})",
-        name="receipts",
+        expr=f"sum by (flow, topic, kind) (mm2_incidents_total{_TOPIC})",
+        name="incidents",
         steps=((None, NEUTRAL), (1, WARN)),
     ),
     labels=("flow", "topic", "kind"),
     span=HALF,
-    by="receipts",
+    by="incidents",
 )
 
 REFUSED = graph(
@@ -391,7 +391,7 @@ BOARD = Board(
             panels=(CROSSING, BEHIND, CATCHING_UP, STANDING, HELD, AGES, PHASES, COPIED),
         ),
         Row(title="Where is it behind?", panels=(LAG_SECONDS, LAG_RECORDS, TOPICS)),
-        Row(title="What stands still, was lost or doubled?", panels=(STOPPED, RECEIPTS)),
+        Row(title="What stands still, was lost or doubled?", panels=(STOPPED, INCIDENTS)),
         Row(title="How fast is it?", panels=(RECORDS, SIZE, LATENCY, PATHS)),
         Row(title="How is it copied?", panels=(OPENED, DELIVERY, REFUSED, RESTARTS)),
         Row(title="Heartbeats and clocks", panels=(HEARTBEAT, ROUND_TRIP, SKEW)),

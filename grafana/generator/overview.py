@@ -244,21 +244,21 @@ LOSS = number(
     span=HALF,
 )
 
-RECEIPTS = rows(
+INCIDENTS = rows(
     Text(
-        title="Receipts",
+        title="Incidents",
         about="What was lost, may stand twice or could not be ruled out, since the processes "
-        "began. mm2 receipts lists all there ever were, with their offsets.",
+        "began. mm2 incidents lists all there ever were, with their offsets.",
         unknown="none is told of",
         runbooks=("Mm2GapDetected", "Mm2DuplicatesPossible"),
     ),
     Column(
-        expr=f"sum by (flow, topic, kind) (mm2_receipts_total{_FLOW})",
-        name="receipts",
+        expr=f"sum by (flow, topic, kind) (mm2_incidents_total{_FLOW})",
+        name="incidents",
         steps=((None, NEUTRAL), (1, WARN)),
     ),
     labels=("flow", "topic", "kind"),
-    by="receipts",
+    by="incidents",
     span=WHOLE,
 )
 
@@ -350,7 +350,7 @@ BOARD = Board(
                 *(THROUGHPUT, SLOW),
             ),
         ),
-        Row(title="Is anything lost or doubled?", panels=(LOSS, UNFENCED, RECEIPTS)),
+        Row(title="Is anything lost or doubled?", panels=(LOSS, UNFENCED, INCIDENTS)),
         Row(title="Are objectives held?", panels=(BUDGET, BURN)),
         Row(title="Are we prepared?", panels=(DRILL,)),
     ),

@@ -1,4 +1,4 @@
-"""Collects the reports that `mm2 status`, `lag`, `receipts` and `why` print, and their options.
+"""Collects the reports that `mm2 status`, `lag`, `incidents` and `why` print, and their options.
 
 A process on this machine that runs the flows is asked first; flows without one, or all with
 `--clusters`, are read from both clusters.

@@ -1,4 +1,4 @@
-"""`mm2 receipts`: lists incident records (losses, skips, duplicates) and operators' actions.
+"""`mm2 incidents`: lists incident records (losses, skips, duplicates) and operators' actions.
 
 The records are stored on each flow's target cluster; the flows need not run.
 """
@@ -39,16 +39,16 @@ _TIMEOUT_SLACK_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentQueryResult:
-    """The receipts of one flow, and the records that are none; `error`: why they could not be
+    """The incidents of one flow, and the records that are none; `error`: why they could not be
     read."""
 
     flow: Flow
-    receipts: Sequence[Incident] = ()
+    incidents: Sequence[Incident] = ()
     unreadable: Sequence[UnreadableIncident] = ()
     error: ConnectError | None = None
 
 
-@click.command("receipts")
+@click.command("incidents")
 @flow_reports.cluster_query_options(timeout_s=10.0)
 @click.option("--topic", metavar="TOPIC", help="Only this topic of the source.")
 @click.option(
@@ -62,7 +62,7 @@ class IncidentQueryResult:
 @click.option(
     "--exit-code",
     is_flag=True,
-    help=f"Exit with 1 if any receipt or unreadable record is listed; {_OPERATOR_ACTION.value} "
+    help=f"Exit with 1 if any incident or unreadable record is listed; {_OPERATOR_ACTION.value} "
     "counts only "
     "if --kind names it.",
 )
@@ -73,12 +73,12 @@ def command(
     kinds: tuple[str, ...],
     exit_code: bool,
 ) -> int:
-    """List the receipts of all flows, oldest first.
+    """List the incidents of all flows, oldest first.
 
-    A receipt is a durable record on the target cluster that records were lost or skipped, or may be
+    An incident is a durable record on the target cluster that records were lost or skipped, or may be
     duplicated. SOURCE and MIRROR are the offset ranges [from,to) concerned.
 
-    Receipts of kind operator-action record who paused, resumed, stopped, restarted, throttled,
+    Incidents of kind operator-action record who paused, resumed, stopped, restarted, throttled,
     reloaded or reconfigured a flow or topic. Only the latest of each such action is kept.
 
     A record that this release cannot read is listed as "unreadable", whatever --topic and --kind
@@ -89,10 +89,10 @@ def command(
 
     \b
     Examples:
-      mm2 receipts
-      mm2 receipts --topic orders --kind source-gone
-      mm2 receipts --kind operator-action
-      mm2 receipts --json --exit-code
+      mm2 incidents
+      mm2 incidents --topic orders --kind source-gone
+      mm2 incidents --kind operator-action
+      mm2 incidents --json --exit-code
     """
     settings, wanted = flow_reports.load_selected_flows(asked)
     # Here and not above: wrong input is told before Kafka's library is loaded.
@@ -104,7 +104,7 @@ def command(
         (
             (each.flow.name, one)
             for each in answers
-            for one in each.receipts
+            for one in each.incidents
             if (topic is None or one.topic == topic) and (not kinds or one.kind.value in kinds)
         ),
         key=lambda each: each[1].at_ms,
@@ -115,7 +115,7 @@ def command(
         _print_table(found, answers)
     for each in answers:
         if each.error is not None:
-            where = f"the receipts of {each.flow.name} on {each.flow.target}"
+            where = f"the incidents of {each.flow.name} on {each.flow.target}"
             reason = str(each.error).removeprefix(f"{each.flow.target}: ")
             terminal.print_line(f"mm2: cannot read {where}: {reason}", err=True)
     counted = any(each.unreadable for each in answers) or any(
@@ -145,13 +145,13 @@ def _read_all(
                 tell=lambda line: terminal.print_line(line, err=True),
                 clock=clock,
             )
-            with FlowPair(settings, flow, purpose="receipts", clock=clock) as both:
+            with FlowPair(settings, flow, purpose="incidents", clock=clock) as both:
                 found = incident_log.read_incidents(both.target, flow.source, timeout_s=timeout_s)
         except ConnectError as error:
             return IncidentQueryResult(flow=flow, error=error)
-        return IncidentQueryResult(flow=flow, receipts=found.stated, unreadable=found.unreadable)
+        return IncidentQueryResult(flow=flow, incidents=found.stated, unreadable=found.unreadable)
 
-    threads = ThreadPool("receipts", threads_max=len(wanted), waiting_max=len(wanted))
+    threads = ThreadPool("incidents", threads_max=len(wanted), waiting_max=len(wanted))
     calls = [(flow, threads.submit(functools.partial(read, flow))) for flow in wanted]
     futures.wait([call for _, call in calls], timeout=timeout_s + _TIMEOUT_SLACK_S)
     late = RetriableError(f"no answer within {timeout_s:g} s")
@@ -173,9 +173,9 @@ def _print_table(
         for line in text_format.format_columns(_COLUMNS, rows):
             terminal.print_line(line)
     elif len(read) == len(answers):
-        terminal.print_line("no receipts")
+        terminal.print_line("no incidents")
     elif read:
-        terminal.print_line(f"no receipts of {', '.join(read)}")
+        terminal.print_line(f"no incidents of {', '.join(read)}")
 
 
 def _print_json(
@@ -200,7 +200,7 @@ def _print_json(
     ]
     whole = {
         "version": JSON_VERSION,
-        "receipts": told,
+        "incidents": told,
         "unreadable": unreadable,
         "errors": failed,
     }

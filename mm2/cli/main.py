@@ -71,7 +71,7 @@ COMMAND_SECTIONS: Mapping[str, Mapping[str, Subcommand]] = {
         "why": Subcommand(
             "mm2.cli.why", "command", "Explain how a topic is replicated, or why not."
         ),
-        "receipts": Subcommand(
+        "incidents": Subcommand(
             "mm2.cli.incidents", "command", "List losses, duplicates and operators' actions."
         ),
     },

@@ -213,12 +213,12 @@ def skip_command(
     Resolves the halt [offset-map-unreadable] if another program wrote the record. If a newer
     release of mm2 wrote it, run that release instead: skipping discards what the record says.
 
-    The command stores a receipt that names the record, then replaces the record with a tombstone.
+    The command stores an incident that names the record, then replaces the record with a tombstone.
     Halted partitions of a running flow resume at their next retry: within 15 seconds at first,
     within 10 minutes if they have been halted for long. A readable record is never skipped.
 
     Without the record of an era, its partition cannot resume where it was: it begins again at the
-    position --from, as with `mm2 topic reset`, and another receipt says so. The record of a
+    position --from, as with `mm2 topic reset`, and another incident says so. The record of a
     producer id is not deleted but written again, so that records it wrote still count as the
     flow's own.
 
@@ -267,7 +267,7 @@ def skip_command(
     else:
         terminal.print_line(
             f"{map_topic} of cluster {chosen.target}: skipped the record at offset {offset} "
-            f"({found.why}), which halted {concerned} of {chosen.name}{again}; mm2 receipts lists "
+            f"({found.why}), which halted {concerned} of {chosen.name}{again}; mm2 incidents lists "
             "it"
         )
     return exit_codes.DONE

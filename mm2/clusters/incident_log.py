@@ -12,7 +12,7 @@ from mm2.topics import naming
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableIncident:
-    """A record of the topic that is no receipt that this release can read. It may state a loss."""
+    """A record of the topic that is no incident that this release can read. It may state a loss."""
 
     topic: str
     offset: int

@@ -179,7 +179,7 @@ class MirrorState:
     """`mirrored` is what the flow mirrors now, heartbeats left out: they lose nothing. `left_out`
     are topics that it mirrored once, and why it does no more. `silent` says why the source did not
     answer, "" where it did; `untold` are topics whose partitions it does not tell, and why.
-    `losses` counts receipts."""
+    `losses` counts incidents."""
 
     known: OffsetMap = field(repr=False)
     mirrored: tuple[MirroredPartition, ...]
@@ -308,7 +308,7 @@ def read_offset_map(side: FlowSide, source_alias: str, timeout_s: float) -> Offs
 
 
 def _count_losses(side: FlowSide, source_alias: str, timeout_s: float) -> int:
-    """How many receipts state a loss, or may: those that cannot be read are counted, too."""
+    """How many incidents state a loss, or may: those that cannot be read are counted, too."""
     found = incident_log.read_incidents(side, source_alias, timeout_s=timeout_s)
     return sum(each.kind in _LOSS_KINDS for each in found.stated) + len(found.unreadable)
 

@@ -184,7 +184,7 @@ class ClusterPairSnapshot:
     could not be looked at there, `unsynced` why the flow's own offset syncs could not be read, ""
     where none is so. `untold` are topics of `from` whose partitions it does not tell, and why.
     `left_out` are topics that are on `to`, and why they are not mirrored now. `unfenced` are
-    partitions whose writers nobody could lock out, and why. `losses` counts receipts of the flow
+    partitions whose writers nobody could lock out, and why. `losses` counts incidents of the flow
     that say records were lost on the way. `before`: None where the move is not begun yet.
     `unmoved`: groups of other kinds than consumer groups, as far as `from` lists them. `tools`: how
     Kafka's tools reach `to`.

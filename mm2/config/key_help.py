@@ -23,7 +23,7 @@ FLOW_HELP: Mapping[str, str] = {
     "delivery": "`auto`: exactly once without transactions, in them for old records; "
     "`transactional`: always in transactions; `at-least-once`: nobody is fenced.",
     "on.source.gap": "When the source deleted records before they were copied: go on behind them "
-    "with a receipt, or stop the partition.",
+    "with an incident, or stop the partition.",
     "target.topics": "`exclusive`: mirror topics are this flow's alone, and what others wrote "
     "stops it; `shared`: local producers write there, too. `shared` under "
     "IdentityReplicationPolicy.",

@@ -95,7 +95,7 @@ def _to_idle_gauge(gauge: PartitionGauge, why: str) -> PartitionGauge:
 
 @dataclass(slots=True)
 class IncidentCounts:
-    """A fold over the receipts that are stored; `counts` is by (topic, kind's name).
+    """A fold over the incidents that are stored; `counts` is by (topic, kind's name).
 
     Invariant: a statement that is made again, as after a crash, is neither counted nor told again.
     """
@@ -117,4 +117,4 @@ class IncidentCounts:
             if found is not None
         ]
         where = ", ".join([str(place), *ranges])
-        return f"receipt {stated.kind.value}: {where}: {stated.detail}"
+        return f"incident {stated.kind.value}: {where}: {stated.detail}"

@@ -121,7 +121,7 @@ class EarlyCopyStart:
 
 
 class CopyStream:
-    """One task's; `begin` for each copy of it. `on_receipt` hears of receipts that are stored.
+    """One task's; `begin` for each copy of it. `on_incident` hears of incidents that are stored.
 
     Invariants: what the copy streams is appended in order, and what waits for room in the log is no
     more than a copy may have unstored (`worker_link.STREAM_LIMIT`, and a few items of each
@@ -133,11 +133,11 @@ class CopyStream:
         ledger: FlowLedger,
         *,
         log_broken: Callable[[ConnectError], None],
-        on_receipt: Callable[[bytes, bytes], None],
+        on_incident: Callable[[bytes, bytes], None],
     ) -> None:
         self._ledger = ledger
         self._log_broken = log_broken
-        self._on_receipt = on_receipt
+        self._on_incident = on_incident
         self._stored = StoredStreamPosition()
         self._unappended: deque[tuple[int, FlowLogItem]] = deque()
 
@@ -187,8 +187,8 @@ class CopyStream:
                 self._log_broken(error)
                 return
             mine.stored(number)
-            if item.receipt and item.value is not None:
-                self._on_receipt(item.key, item.value)
+            if item.incident and item.value is not None:
+                self._on_incident(item.key, item.value)
 
         return recorded
 
@@ -249,7 +249,9 @@ class CopySupervisor:
         self.state = TaskState.STARTING
         self.reason = ""
         self.taken_over = ""
-        self.receipts: IncidentCounts = before.receipts if before is not None else IncidentCounts()
+        self.incidents: IncidentCounts = (
+            before.incidents if before is not None else IncidentCounts()
+        )
         self.restarts: int = before.restarts if before is not None else 0
         self.figures: TaskCopyProgress = TaskCopyProgress(
             settings.partitions, before=before.figures if before is not None else None
@@ -265,7 +267,7 @@ class CopySupervisor:
         self._reported_at_s = 0.0
         self._beat_at_s = 0.0
         self._stream = CopyStream(
-            around.ledger, log_broken=around.log_broken, on_receipt=self._note_receipt
+            around.ledger, log_broken=around.log_broken, on_incident=self._note_incident
         )
         self._fatal = ""
         self._gone: tuple[str, float] | None = None
@@ -439,8 +441,8 @@ class CopySupervisor:
             self.taken_over = gauge.reason
             self._tell(logging.ERROR, "%s", gauge.reason)
 
-    def _note_receipt(self, key: bytes, value: bytes) -> None:
-        line = self.receipts.stored(key, value)
+    def _note_incident(self, key: bytes, value: bytes) -> None:
+        line = self.incidents.stored(key, value)
         if line is not None:
             self._tell(logging.WARNING, "%s", line)
 

@@ -94,7 +94,7 @@ class FlowLedger:
 
     def append(self, item: FlowLogItem, *, on_recorded: OnRecorded) -> None:
         """Raises as `FlowLog.append`."""
-        topic = FlowLogTopic.RECEIPTS if item.receipt else FlowLogTopic.MAP
+        topic = FlowLogTopic.INCIDENTS if item.incident else FlowLogTopic.MAP
         self._log.append(topic, item.key, item.value, on_recorded=on_recorded)
 
     def want(self, wanted: RecoveredStateRequest) -> None:

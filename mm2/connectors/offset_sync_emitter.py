@@ -42,7 +42,7 @@ class OffsetSyncEmitter:
     def note(self, items: Iterable[FlowLogItem]) -> None:
         """What a copy streams; anchors among it are looked at."""
         for item in items:
-            if item.receipt or item.value is None:
+            if item.incident or item.value is None:
                 continue
             key = offset_map_records.decode_key(item.key)
             if not isinstance(key, MapSegmentKey):

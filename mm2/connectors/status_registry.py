@@ -100,7 +100,7 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentCount:
-    """`kind` as in `receipt.ReceiptKind`."""
+    """`kind` as in `incident.IncidentKind`."""
 
     topic: str
     kind: str
@@ -109,7 +109,7 @@ class IncidentCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatus:
-    """`receipts` and `restarts` since the start: of this `life`, as all that its partitions tell.
+    """`incidents` and `restarts` since the start: of this `life`, as all that its partitions tell.
 
     Whatever makes a task count from nothing again gives it a life that no task of this process had
     before; 0 while it counts nothing.
@@ -119,7 +119,7 @@ class TaskStatus:
     state: TaskState
     reason: str
     restarts: int
-    receipts: tuple[IncidentCount, ...] = ()
+    incidents: tuple[IncidentCount, ...] = ()
     life: int = 0
 
 

@@ -105,15 +105,15 @@ def suggest_fencing_command(
 
 
 def build_task_status(copy: CopySupervisor) -> TaskStatus:
-    """The task as it is shown. Receipts and restarts are counted since it was assigned."""
+    """The task as it is shown. Incidents and restarts are counted since it was assigned."""
     return TaskStatus(
         index=copy.settings.task,
         state=copy.state,
         reason=copy.reason,
         restarts=copy.restarts,
-        receipts=tuple(
+        incidents=tuple(
             IncidentCount(topic=topic, kind=kind, count=count)
-            for (topic, kind), count in sorted(copy.receipts.counts.items())
+            for (topic, kind), count in sorted(copy.incidents.counts.items())
         ),
         life=copy.figures.life,
     )

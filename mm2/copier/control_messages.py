@@ -342,7 +342,7 @@ def encode_log_items(first: int, items: Sequence[FlowLogItem]) -> JsonMessage:
             [
                 _encode_base64(each.key),
                 None if each.value is None else _encode_base64(each.value),
-                each.receipt,
+                each.incident,
             ]
             for each in items
         ],
@@ -354,9 +354,9 @@ def decode_log_items(message: JsonMessage) -> list[FlowLogItem]:
         FlowLogItem(
             key=_decode_base64(key),
             value=None if value is None else _decode_base64(value),
-            receipt=receipt,
+            incident=incident,
         )
-        for key, value, receipt in message["items"]
+        for key, value, incident in message["items"]
     ]
 
 

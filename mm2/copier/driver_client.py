@@ -70,7 +70,7 @@ class DriverClient:
         )
 
     def record(self, items: Sequence[FlowLogItem], *, answered: DriverAnswerHandler) -> None:
-        """Append these to the map or receipt topic; `answered` once all of them are stored."""
+        """Append these to the map or incident topic; `answered` once all of them are stored."""
         self._channel.send(control_messages.encode_log_items(self._streamed + 1, items))
         self._streamed += len(items)
         self._unrecorded.append((self._streamed, answered))

@@ -361,9 +361,9 @@ def _check_clusters(wanted: MoveRequest, found: ClusterPairSnapshot) -> Iterator
         yield _PlanFinding(
             weight=_Severity.NOTE,
             code="losses",
-            text=f"{plurals.format_count(found.losses, 'receipt', 'say')} that records were "
+            text=f"{plurals.format_count(found.losses, 'incident', 'say')} that records were "
             "lost before:"
-            " see mm2 receipts",
+            " see mm2 incidents",
         )
 
 

@@ -1,6 +1,6 @@
 """Incident records: durable notes of lost, skipped or duplicated records and of operator actions.
 
-They are stored in `mm2-receipts.<alias>.internal`, a compacted topic of one partition on the
+They are stored in `mm2-incidents.<alias>.internal`, a compacted topic of one partition on the
 target. Key and value are compact JSON, so that any console consumer can print them:
 
     key    {"v":1,"topic":…,"partition":…,"id":…}
@@ -28,7 +28,7 @@ _YEAR_10000_MS = 253_402_300_800_000
 
 
 class IncidentKind(enum.Enum):
-    """What a receipt states about its ranges."""
+    """What an incident states about its ranges."""
 
     UNFENCED_TAKE_OVER = "unfenced-take-over"
     """The transactional id had another producer id than recorded: nothing fenced the older one."""
@@ -77,29 +77,29 @@ class Incident:
 
 
 class MalformedIncidentError(Exception):
-    """What stands in the topic is no receipt; the text says why."""
+    """What stands in the topic is no incident; the text says why."""
 
 
 class UnknownIncidentVersionError(MalformedIncidentError):
-    """A receipt was written by a release that this one does not know."""
+    """An incident was written by a release that this one does not know."""
 
 
-def encode(receipt: Incident) -> tuple[bytes, bytes]:
+def encode(incident: Incident) -> tuple[bytes, bytes]:
     """(key, value); of the detail, which may quote others, lone surrogates become `?`."""
     key = {
         "v": VERSION,
-        "topic": receipt.topic,
-        "partition": receipt.partition,
-        "id": receipt.id,
+        "topic": incident.topic,
+        "partition": incident.partition,
+        "id": incident.id,
     }
     value = {
         "v": VERSION,
-        "kind": receipt.kind.value,
-        "source": receipt.source,
-        "target": receipt.target,
-        "at_ms": receipt.at_ms,
-        "flow": receipt.flow,
-        "detail": receipt.detail.encode(errors="replace").decode(),
+        "kind": incident.kind.value,
+        "source": incident.source,
+        "target": incident.target,
+        "at_ms": incident.at_ms,
+        "flow": incident.flow,
+        "detail": incident.detail.encode(errors="replace").decode(),
     }
     return _encode_json(key), _encode_json(value)
 
@@ -132,7 +132,7 @@ def _decode_object(data: bytes, name: str) -> Mapping[str, object]:
     if type(version) is not int:
         raise MalformedIncidentError(f"its {name} has no version")
     if version != VERSION:
-        raise UnknownIncidentVersionError(f"it is a receipt of version {str(version)[:20]}")
+        raise UnknownIncidentVersionError(f"it is an incident of version {str(version)[:20]}")
     return found
 
 

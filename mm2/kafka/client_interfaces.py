@@ -6,7 +6,7 @@ topic, group or partition: one failure does not affect the others. Failures of t
 may call a client.
 
 `FlowLog` is the durable log of one flow on its target: the offset map in
-`mm2-offset-map.<source>.internal` and incident records in `mm2-receipts.<source>.internal`.
+`mm2-offset-map.<source>.internal` and incident records in `mm2-incidents.<source>.internal`.
 Both topics are compacted and have one partition. One thread owns a log; callbacks run inside
 `poll` and `close` only.
 
@@ -416,14 +416,14 @@ class FlowLogTopic(enum.Enum):
     """Which of the two topics."""
 
     MAP = "map"
-    RECEIPTS = "receipts"
+    INCIDENTS = "incidents"
 
 
 def name_flow_log_topics(source_alias: str) -> Mapping[FlowLogTopic, str]:
     """The topics' names on the target."""
     return {
         FlowLogTopic.MAP: naming.offset_map_topic(source_alias),
-        FlowLogTopic.RECEIPTS: naming.incidents_topic(source_alias),
+        FlowLogTopic.INCIDENTS: naming.incidents_topic(source_alias),
     }
 
 

@@ -66,7 +66,7 @@ class _TaskCounts:
 
     life: int
     restarts: int = 0
-    receipts: dict[tuple[str, str], int] = field(default_factory=dict)
+    incidents: dict[tuple[str, str], int] = field(default_factory=dict)
     copied: dict[TopicPartition, PartitionStatus] = field(default_factory=dict)
 
 
@@ -99,7 +99,7 @@ class FlowCounters:
             if (flow, task.index) in lives:
                 known = self._tasks.setdefault((flow, task.index), _TaskCounts(life=task.life))
                 self._count_restarts(flow, task, known)
-                self._count_receipts(flow, task, known)
+                self._count_incidents(flow, task, known)
         moved = _find_changed_partitions(status, before)
         if moved is status.partitions:
             self._keep(flow, moved)
@@ -155,7 +155,7 @@ class FlowCounters:
 
     def _note_topics(self, status: FlowStatus, wall_ms: int) -> None:
         topics = {each.partition.topic for each in status.partitions}
-        topics.update(each.topic for task in status.tasks for each in task.receipts)
+        topics.update(each.topic for task in status.tasks for each in task.incidents)
         for topic in self._topics.get(status.flow, set()) - topics:
             self._gone_ms[status.flow, topic] = wall_ms
         self._topics[status.flow] = topics
@@ -168,11 +168,11 @@ class FlowCounters:
         self.registry.add(declarations.TASK_RESTARTS, rise, labels=(flow,))
         known.restarts = task.restarts
 
-    def _count_receipts(self, flow: str, task: TaskStatus, known: _TaskCounts) -> None:
-        for each in task.receipts:
-            rise = _compute_increase(known.receipts.get((each.topic, each.kind), 0), each.count)
+    def _count_incidents(self, flow: str, task: TaskStatus, known: _TaskCounts) -> None:
+        for each in task.incidents:
+            rise = _compute_increase(known.incidents.get((each.topic, each.kind), 0), each.count)
             self.registry.add(declarations.INCIDENTS, rise, labels=(flow, each.topic, each.kind))
-        known.receipts = {(each.topic, each.kind): each.count for each in task.receipts}
+        known.incidents = {(each.topic, each.kind): each.count for each in task.incidents}
 
     def _count_copied(self, flow: str, now: PartitionStatus, known: _TaskCounts | None) -> None:
         """Without a task that counts, what is shown was counted before."""

@@ -61,9 +61,9 @@ TASK_RESTARTS = Metric(
     labels=("flow",),
 )
 INCIDENTS = Metric(
-    name="mm2_receipts_total",
+    name="mm2_incidents_total",
     kind=MetricKind.COUNTER,
-    help="Receipts stored: what was lost, may stand twice, or could not be ruled out, by kind.",
+    help="Incidents stored: what was lost, may stand twice, or could not be ruled out, by kind.",
     labels=("flow", "topic", "kind"),
 )
 SPARK_MISSING_SLOTS = Metric(

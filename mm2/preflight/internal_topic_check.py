@@ -233,7 +233,7 @@ def _build_worker_topic(topic: InternalTopic) -> InternalTopicUse:
 def _build_flow_topics(flow: Flow) -> Iterator[InternalTopicUse]:
     held: Mapping[FlowLogTopic, str] = {
         FlowLogTopic.MAP: "the places of what was copied",
-        FlowLogTopic.RECEIPTS: "receipts",
+        FlowLogTopic.INCIDENTS: "incidents",
     }
     for kind, name in client_interfaces.name_flow_log_topics(flow.source).items():
         yield InternalTopicUse(

@@ -40,7 +40,7 @@ def skip_record(
     position: str | None = None,
     clock: Clock,
 ) -> UnreadableMapRecord:
-    """Write the receipt, then replace the record; return what was skipped. The ledger is not open
+    """Write the incident, then replace the record; return what was skipped. The ledger is not open
     yet. `position`, required for an era, is where its partition begins again.
 
     Raises `NothingToSkipError`, and `RetriableError` or `FatalError` as the ledger.
@@ -65,7 +65,7 @@ def skip_record(
     try:
         _find_unreadable(ledger, flow, offset)
     except NothingToSkipError:
-        undone = FlowLogItem(key=statement.key, value=None, receipt=True)
+        undone = FlowLogItem(key=statement.key, value=None, incident=True)
         flow_topic_writes.append_items(ledger, [undone], clock=clock)
         raise
     for item in _build_replacement(found, ledger.catch_up(READ_TIMEOUT_S), position):
@@ -113,7 +113,7 @@ def _build_incident(
             ),
         )
     )
-    return FlowLogItem(key=key, value=value, receipt=True)
+    return FlowLogItem(key=key, value=value, incident=True)
 
 
 def _name_record_kind(found: UnreadableMapRecord) -> str:
@@ -136,7 +136,7 @@ def _build_replacement(
     """What is written, in order, the record under the unreadable key last.
 
     Of an era first the request to begin again: without both, its partition would count as new, and
-    start somewhere else without a receipt. A producer id stays one of the flow's, in a place of its
+    start somewhere else without an incident. A producer id stays one of the flow's, in a place of its
     own: it may have written what the target holds.
     """
     tombstone = FlowLogItem(key=found.key, value=None)

@@ -121,7 +121,7 @@ def _describe_cost(position: str, through: int) -> str:
     if position == EARLIEST:
         return f"{twice}."
     if position == LATEST:
-        return f"{left_out}; mm2 receipts lists them."
+        return f"{left_out}; mm2 incidents lists them."
     return f"{twice}. {left_out}."
 
 

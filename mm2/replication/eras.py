@@ -58,7 +58,7 @@ from mm2.topics.flow_config import TargetTopicAccess
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEra:
-    """A new era must begin at source offset `source`, with the receipts that say why.
+    """A new era must begin at source offset `source`, with the incidents that say why.
 
     `learned` is stored first: what is known of the era before it. Where others copied a stretch of
     it already, `begins` says where that stands (source, target), and `runs` and `seams` are its
@@ -68,7 +68,7 @@ class NewEra:
     source: int
     reason: str
     source_epoch: int = -1
-    receipts: tuple[Incident, ...] = ()
+    incidents: tuple[Incident, ...] = ()
     learned: tuple[FlowLogItem, ...] = ()
     request: str = ""
     begins: tuple[int, int] | None = None
@@ -112,7 +112,7 @@ def begin_requested_era(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
     era = NewEra(
         source=start,
         reason=f"requested from {request.position}",
-        receipts=(stated,),
+        incidents=(stated,),
         request=request.request,
     )
     return (yield from begin_era(attempt, era))
@@ -221,7 +221,7 @@ def _find_source_offset(position: str) -> Script[int | RetryRecovery]:
 
 
 def begin_era(attempt: RecoveryAttempt, era: NewEra) -> Script[RecoveryOutcome]:
-    """The producer id, receipts, the era: each stored before the next; then the partition is
+    """The producer id, incidents, the era: each stored before the next; then the partition is
     ours."""
     where, fenced = attempt.where, attempt.fence
     number = attempt.known.era_number + 1
@@ -248,8 +248,10 @@ def begin_era(attempt: RecoveryAttempt, era: NewEra) -> Script[RecoveryOutcome]:
     failed: RetryRecovery | PartitionHalt | None
     failed = yield from record_producer_id(attempt, era=number)
     if failed is None:
-        receipts = [_create_incident_record(each) for each in era.receipts]
-        failed = yield from store_records([*era.learned, *receipts, _create_map_record(key, value)])
+        incidents = [_create_incident_record(each) for each in era.incidents]
+        failed = yield from store_records(
+            [*era.learned, *incidents, _create_map_record(key, value)]
+        )
     if failed is not None:
         return failed
     return PartitionAcquired(
@@ -304,7 +306,7 @@ def record_producer_id(
 
 
 def create_producer_records(attempt: RecoveryAttempt, *, era: int) -> list[FlowLogItem]:
-    """The producer id's record if it is new, with a receipt if nothing fenced the ids before it."""
+    """The producer id's record if it is new, with an incident if nothing fenced the ids before it."""
     where, known, fenced = attempt.where, attempt.known, attempt.fence
     if known.producers.get(fenced.producer.id) == attempt.ordinal:
         return []
@@ -337,7 +339,7 @@ def create_incident(
     target: OffsetRange | None = None,
     of: str = "",
 ) -> Incident:
-    """A receipt for this partition; its id makes a repeated statement replace itself, but for one
+    """An incident for this partition; its id makes a repeated statement replace itself, but for one
     that is made `of` another request."""
     where = attempt.where
     place = source or target or (0, 0)
@@ -362,7 +364,7 @@ def _create_map_record(key: MapKey, value: MapValue) -> FlowLogItem:
 
 def _create_incident_record(stated: Incident) -> FlowLogItem:
     key, value = incident_records.encode(stated)
-    return FlowLogItem(key=key, value=value, receipt=True)
+    return FlowLogItem(key=key, value=value, incident=True)
 
 
 TailMatch = TailMatcher | MapReconstruction

@@ -315,7 +315,7 @@ def halt_map_unreadable(where: PartitionSetup, found: UnreadableStateRecord) -> 
             f"{where.name}: the record at offset {found.offset} of the flow's offset map ({topic} "
             f"on the target) cannot be read: {found.why}. If a newer release of mm2 wrote it, run "
             "that release. If another program wrote it, revoke its write access first; the remedy "
-            f"then skips the record and leaves a receipt.{again} "
+            f"then skips the record and leaves an incident.{again} "
             f"{operator_commands.format_remedy(line)}"
         ),
         retry_after_s=MAP_RETRY_DELAY_S,
@@ -324,14 +324,14 @@ def halt_map_unreadable(where: PartitionSetup, found: UnreadableStateRecord) -> 
 
 def halt_era_missing(where: PartitionSetup, number: int) -> PartitionHalt:
     """Records were replicated in an era of which the map has no record: a first start would
-    replicate them again, or leave out others, without a receipt."""
+    replicate them again, or leave out others, without an incident."""
     topic = naming.offset_map_topic(where.flow.partition("->")[0])
     return PartitionHalt(
         cause=HaltCause.MAP_UNREADABLE,
         message=(
             f"{where.name}: the flow's offset map ({topic} on the target) says how far the "
             f"partition was replicated in era {number}, but the record of that era was deleted. "
-            "The remedy begins a new era and leaves a receipt. "
+            "The remedy begins a new era and leaves an incident. "
             f"{format_reset_remedy(where, position='earliest')}"
         ),
     )

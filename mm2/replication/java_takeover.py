@@ -295,7 +295,7 @@ def _era_without_sync(attempt: RecoveryAttempt, java: JavaMirrorProgress) -> New
         target=(0, attempt.fence.tail_end),
         detail=f"no OffsetSync tells where source offset {java.next_offset} stands on the mirror",
     )
-    return NewEra(source=java.next_offset, reason=TAKEOVER_REASON, receipts=(stated,))
+    return NewEra(source=java.next_offset, reason=TAKEOVER_REASON, incidents=(stated,))
 
 
 def take_over_from(
@@ -321,7 +321,7 @@ def take_over_from(
         source=source,
         source_epoch=traced.source_epoch if source == traced.position else -1,
         reason=TAKEOVER_REASON,
-        receipts=(
+        incidents=(
             *_create_uncompared_incidents(attempt, begins, since),
             *_create_retrace_incidents(attempt, traced),
             *_create_unverified_incidents(attempt, copied, source),
@@ -360,7 +360,7 @@ def continue_after_java(
         source=traced.position,
         source_epoch=traced.source_epoch,
         reason=traced.mismatch or lost or "MirrorMaker 2 was here meanwhile",
-        receipts=_create_retrace_incidents(attempt, traced),
+        incidents=_create_retrace_incidents(attempt, traced),
     )
     return (yield from eras.begin_era(attempt, era))
 

@@ -334,7 +334,7 @@ class PartitionReplicator:
     def send(self, now_s: float) -> memoryview:
         """The staged batch, stamped as ours; it counts as in flight from here on."""
         old = self.outbox.next_is_old
-        out = self.outbox.take()
+        out = self.outbox.pop_staged()
         self.mode.sent(len(out.batch), old=bool(old), now_s=now_s)
         return self.window.send(out, transactional=self.mode.active)
 

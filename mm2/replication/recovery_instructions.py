@@ -193,7 +193,7 @@ class FindSourceOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendToFlowLog:
-    """Append these to the flow's map or receipt topic, in this order. Answer: `InstructionDone`,
+    """Append these to the flow's map or incident topic, in this order. Answer: `InstructionDone`,
     once stored.
 
     Outside a script it is answered through `PartitionCopy.recorded` with the same `token`.
@@ -205,11 +205,11 @@ class AppendToFlowLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowLogItem:
-    """One record for the map topic, or for the receipt topic; value None deletes."""
+    """One record for the map topic, or for the incident topic; value None deletes."""
 
     key: bytes
     value: bytes | None
-    receipt: bool = False
+    incident: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,7 @@ from mm2.replication.tail_matching import Junction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryContext:
-    """Who takes what: `owner` marks this worker's anchors, `wall_ms` is read for receipts only,
+    """Who takes what: `owner` marks this worker's anchors, `wall_ms` is read for incidents only,
     `transform` is what is done to the records on their way. What is opened counts against `held`,
     the task's budget. `opposite`: the source's producers as far as they are known. `ours`: the
     producer ids that takes have known for ours.

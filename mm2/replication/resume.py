@@ -345,7 +345,7 @@ def _resume_without_source(
     era = NewEra(
         source=found.offset,
         reason=reason,
-        receipts=(stated,),
+        incidents=(stated,),
         learned=_create_matched_segments(attempt, position, pairs),
     )
     return (yield from eras.begin_era(attempt, era))
@@ -384,7 +384,7 @@ def _era_after_mismatch(
         source=pairs.position,
         source_epoch=pairs.source_epoch,
         reason=why,
-        receipts=(stated,),
+        incidents=(stated,),
         learned=_create_matched_segments(attempt, position, pairs),
     )
 
@@ -400,7 +400,7 @@ def _era_after_lost_tail(attempt: RecoveryAttempt, position: ResumePosition, why
         source=position.source,
         source_epoch=position.source_epoch,
         reason=why,
-        receipts=(stated,),
+        incidents=(stated,),
     )
 
 

@@ -97,7 +97,7 @@ class PartitionSendQueue:
         """Of the staged batch, in bytes."""
         return len(self._staged[0].batch)
 
-    def take(self) -> OutboundBatch:
+    def pop_staged(self) -> OutboundBatch:
         """The staged batch; its `held` bytes are the taker's to release."""
         found = self._staged.popleft()
         self.queued_bytes -= found.held

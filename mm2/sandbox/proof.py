@@ -12,7 +12,7 @@ tests and the chaos tests rely on it; each kind of fault is planted in its own t
 
     before = proof.take_snapshot(east…, ["orders"])      # then the cleaner runs, a copy dies…
     result = proof.compare_with_incidents(east…, west…, {"orders": "east.orders"},
-                                          before=before, receipts=proof.read_incidents(west…, …))
+                                          before=before, incidents=proof.read_incidents(west…, …))
 
 The mirror must hold, in order, once and unaltered, what the source held before and holds now.
 Only these differences are allowed:
@@ -169,7 +169,7 @@ def take_snapshot(of: ClientProperties, topics: Collection[str]) -> SourceSnapsh
 
 
 def read_incidents(target: ClientProperties, alias: str) -> list[Incident]:
-    """All receipts about flows from `alias`, read from their topic; without what operators did,
+    """All incidents about flows from `alias`, read from their topic; without what operators did,
     which excuses nothing."""
     topic = naming.incidents_topic(alias)
     found: dict[bytes, Incident] = {}
@@ -192,7 +192,7 @@ def compare_with_incidents(
     topics: Mapping[str, str],
     *,
     before: SourceSnapshot,
-    receipts: Collection[Incident],
+    incidents: Collection[Incident],
     compacted: bool = True,
     target_cleaned: bool = False,
 ) -> TopicsComparison:
@@ -213,7 +213,7 @@ def compare_with_incidents(
             for here in _list_source_partitions(left, name):
                 there = TopicPartition(remote, here.partition)
                 sides = ComparedLogs.of(
-                    [each for each in receipts if _concerns_partition(each, here)],
+                    [each for each in incidents if _concerns_partition(each, here)],
                     before=before.get(here, _CondensedLog()),
                     source=_read_condensed(left, here),
                     target=_read_condensed(right, there),
@@ -227,7 +227,7 @@ def compare_with_incidents(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedLogs:
-    """One partition: what the source held and holds, the mirror, and the receipts' offsets.
+    """One partition: what the source held and holds, the mirror, and the incidents' offsets.
 
     `lacking` and `gone` are ranges of source offsets, `ignored` ranges of target offsets, each
     [from, to). What is `gone` the source deleted: it excuses nothing that the source holds.
@@ -243,21 +243,21 @@ class ComparedLogs:
     @classmethod
     def of(
         cls,
-        receipts: Collection[Incident],
+        incidents: Collection[Incident],
         *,
         before: _CondensedLog,
         source: _CondensedLog,
         target: _CondensedLog,
     ) -> ComparedLogs:
-        """With all that these receipts, which are about this partition, excuse."""
+        """With all that these incidents, which are about this partition, excuse."""
         deleted = IncidentKind.SOURCE_GONE
         return cls(
             before=before,
             source=source,
             target=target,
-            lacking=[each.source for each in receipts if each.source and each.kind is not deleted],
-            gone=[each.source for each in receipts if each.source and each.kind is deleted],
-            ignored=[each.target for each in receipts if each.target],
+            lacking=[each.source for each in incidents if each.source and each.kind is not deleted],
+            gone=[each.source for each in incidents if each.source and each.kind is deleted],
+            ignored=[each.target for each in incidents if each.target],
         )
 
 

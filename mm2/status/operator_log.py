@@ -134,7 +134,7 @@ def _format_limit(value: object) -> str:
 
 
 def build_record_id(action: str) -> str:
-    """Of the receipt of an action with this id, beside its topic."""
+    """Of the incident of an action with this id, beside its topic."""
     return f"{IncidentKind.OPERATOR_ACTION.value}-{action}"
 
 
@@ -381,7 +381,7 @@ def _warn_unrecorded(entries: Sequence[_PendingAction], why_not: str) -> None:
 
 def _log_thread_died(end: ThreadDied) -> None:
     _log.error(
-        "until mm2 is restarted, operator actions are logged but not stored as receipts; the "
+        "until mm2 is restarted, operator actions are logged but not stored as incidents; the "
         "recording thread failed: %r",
         end.error,
     )

@@ -326,8 +326,8 @@ def _list_warnings(
         yield topic_rows.NO_MATCHING_TOPIC
     yield from flow_state.describe_overrides(holds, resume=plan.resume)
     if found.losses:
-        told = plurals.format_count(found.losses, "receipt", "say")
-        yield f"{told} that records were lost; mm2 receipts lists them"
+        told = plurals.format_count(found.losses, "incident", "say")
+        yield f"{told} that records were lost; mm2 incidents lists them"
     wrong = [each for each in partitions if each.reason]
     for each in wrong[:3]:
         yield f"{each.topic}-{each.partition}: {each.reason}"

@@ -343,13 +343,13 @@ def _list_warnings(status: FlowStatus, *, resume: str) -> list[str]:
         found.append(topic_rows.NO_MATCHING_TOPIC)
     found.extend(flow_state.describe_overrides(status.holds, resume=resume))
     found.extend(topic_rows.describe_throttle(status.holds.budgets.flow))
-    receipts = Counter[str]()
+    incidents = Counter[str]()
     for task in status.tasks:
-        for each in task.receipts:
-            receipts[each.kind] += each.count
-    if receipts:
-        told = ", ".join(f"{count} {kind}" for kind, count in sorted(receipts.items()))
-        found.append(f"receipts since the start: {told}; mm2 receipts lists them")
+        for each in task.incidents:
+            incidents[each.kind] += each.count
+    if incidents:
+        told = ", ".join(f"{count} {kind}" for kind, count in sorted(incidents.items()))
+        found.append(f"incidents since the start: {told}; mm2 incidents lists them")
     if status.holds.paused_topics:
         found.append(f"paused topics: {', '.join(sorted(status.holds.paused_topics))}")
     return found

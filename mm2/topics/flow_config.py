@@ -57,7 +57,7 @@ class DeliveryMode(enum.Enum):
 
 
 class OnSourceGap(enum.Enum):
-    """What follows when the source deleted records before they were copied: a receipt, or an
+    """What follows when the source deleted records before they were copied: an incident, or an
     end."""
 
     CONTINUE = "continue"

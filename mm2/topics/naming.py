@@ -182,7 +182,7 @@ def offset_map_topic(source_alias: str) -> str:
 
 def incidents_topic(source_alias: str) -> str:
     """On the target: records of what was lost, skipped or repaired."""
-    return f"mm2-receipts.{source_alias}.internal"
+    return f"mm2-incidents.{source_alias}.internal"
 
 
 def topic_on_target(

@@ -1,4 +1,4 @@
-"""Runs mm2 commands for the status page: `mm2 receipts` and the dry run of `mm2 failover`.
+"""Runs mm2 commands for the status page: `mm2 incidents` and the dry run of `mm2 failover`.
 
 Each runs as a child process, so what it reads and how long that takes does not affect the
 copies, and it can be ended at any time. One command runs at a time. A result is kept until
@@ -60,13 +60,13 @@ def parse_incidents(told: Mapping[str, Any]) -> JsonObject:
     """Newest first; what operators did is apart, for it says nothing of losses or duplicates.
     Raises `UnsupportedOutputVersionError`, `KeyError` and `TypeError` for what is none."""
     _check_output_version(told)
-    found = sorted(told["receipts"], key=lambda each: -each["at_ms"])
+    found = sorted(told["incidents"], key=lambda each: -each["at_ms"])
     stated = [each for each in found if each["kind"] != OPERATOR_ACTION_KIND]
     actions = [each for each in found if each["kind"] == OPERATOR_ACTION_KIND]
     return {
-        "receipt_count": len(stated),
+        "incident_count": len(stated),
         "kinds": dict(sorted(Counter(each["kind"] for each in stated).items())),
-        "receipts": [_make_incident(each) for each in stated[:LISTED_INCIDENTS_MAX]],
+        "incidents": [_make_incident(each) for each in stated[:LISTED_INCIDENTS_MAX]],
         "actions": [_make_incident(each) for each in actions[:LISTED_INCIDENTS_MAX]],
     }
 
@@ -157,9 +157,9 @@ and returns what it printed. Raises `CommandFailedError`."""
 
 
 def make_incidents_command(flow: Flow, file: str) -> PageCommand:
-    """As `mm2 receipts` lists them."""
+    """As `mm2 incidents` lists them."""
     return PageCommand(
-        words=("receipts", file, "--flow", flow.name, "--json"),
+        words=("incidents", file, "--flow", flow.name, "--json"),
         timeout_s=INCIDENTS_TIMEOUT_S,
         every_s=INCIDENTS_INTERVAL_S,
         read=parse_incidents,

@@ -118,7 +118,7 @@ class StatusSite:
         of_flows: Mapping[str, _MakeFlowPage] = {
             "flow": self._flow,
             "groups": self._groups,
-            "receipts": self._receipts,
+            "incidents": self._incidents,
             "plan": self._plan,
         }
         return {
@@ -168,7 +168,7 @@ class StatusSite:
             busy = {**json_documents.make_document_head(seen), "error": str(error)}
             return _make_json_page(busy, status=HTTPStatus.SERVICE_UNAVAILABLE)
 
-    def _receipts(self, asked: PageRequest, seen: PageSnapshot, one: _FlowOnPage) -> PageResponse:
+    def _incidents(self, asked: PageRequest, seen: PageSnapshot, one: _FlowOnPage) -> PageResponse:
         return self._answer(
             asked, seen, command_runner.make_incidents_command(one.flow, seen.node.file)
         )

@@ -27,7 +27,7 @@ from tests.fakes.admin import FakeCluster
 from tests.fakes.flow_log import FakeFlowLog
 from tests.support import cluster_access, kafka, operations
 
-MAP, RECEIPTS = FlowLogTopic.MAP, FlowLogTopic.RECEIPTS
+MAP, INCIDENTS = FlowLogTopic.MAP, FlowLogTopic.INCIDENTS
 WAIT_S = 30.0
 TOO_LARGE = b"x" * 500_000
 _UNIQUE = itertools.count()
@@ -181,13 +181,13 @@ def test_what_was_appended_is_read_in_order_topic_by_topic(place):
     log = opened(place)
     answers = Answers()
     for number in range(300):
-        topic = RECEIPTS if number % 3 == 0 else MAP
+        topic = INCIDENTS if number % 3 == 0 else MAP
         log.append(topic, b"%d" % number, b"v", on_recorded=answers.about(str(number)))
     assert log.pending == 300
     settle(log)
     assert sorted(answers.recorded, key=int) == [str(number) for number in range(300)]
     records = log.read_to_end(WAIT_S)
-    assert keys(records, RECEIPTS) == [str(number) for number in range(0, 300, 3)]
+    assert keys(records, INCIDENTS) == [str(number) for number in range(0, 300, 3)]
     assert keys(records, MAP) == [str(number) for number in range(300) if number % 3]
     assert [record.offset for record in records if record.topic is MAP] == list(range(200))
 
@@ -241,8 +241,8 @@ def test_each_read_gives_what_is_new(place):
     write(log, "a", "b")
     assert keys(log.read_to_end(WAIT_S)) == ["a", "b"]
     assert log.read_to_end(WAIT_S) == []
-    write(log, "c", topic=RECEIPTS)
-    assert keys(log.read_to_end(WAIT_S), RECEIPTS) == ["c"]
+    write(log, "c", topic=INCIDENTS)
+    assert keys(log.read_to_end(WAIT_S), INCIDENTS) == ["c"]
     assert log.read_to_end(WAIT_S) == []
 
 
@@ -369,7 +369,7 @@ def test_closing_tells_what_it_did_not_wait_for(place):
     answers = Answers()
     with place.away():
         log.append(MAP, b"a", b"v", on_recorded=answers.about("a"))
-        log.append(RECEIPTS, b"b", b"v", on_recorded=answers.about("b"))
+        log.append(INCIDENTS, b"b", b"v", on_recorded=answers.about("b"))
         log.close(0.2)
     assert sorted(answers.failed) == ["a", "b"]
     assert isinstance(answers.failed["a"], RetriableError)
@@ -396,11 +396,11 @@ def test_a_topic_that_forgets_by_age_is_refused(place, topic, policy):
 
 
 def test_a_topic_of_several_partitions_is_refused(place):
-    place.create(RECEIPTS, partitions=2, policy="compact")
+    place.create(INCIDENTS, partitions=2, policy="compact")
     with pytest.raises(FatalError) as refused:
         place.log().open(WAIT_S)
     for part in (
-        client_interfaces.name_flow_log_topics(place.alias)[RECEIPTS],
+        client_interfaces.name_flow_log_topics(place.alias)[INCIDENTS],
         "2 partitions",
         "kafka-topics",
     ):

@@ -200,7 +200,7 @@ class World:
                 self.now_s += question.delay_s
             case AppendToFlowLog():
                 for each in question.items:
-                    if not each.receipt:
+                    if not each.incident:
                         self.map.apply(each.key, each.value)
 
 

@@ -61,7 +61,7 @@ class FakeSide:
     def writer(self, topic: str) -> RecordWriter:
         return WritingWriter(self.topics, topic, refusal=self.refusal)
 
-    def receipts(self, topic: str) -> list[Incident]:
+    def incidents(self, topic: str) -> list[Incident]:
         """All that the topic has, none where there is no such topic."""
         return [
             incident_records.decode(key or b"", value or b"")

@@ -1,4 +1,4 @@
-"""Byte formats: record batches, what mm2 keeps in its topics, control frames, receipts."""
+"""Byte formats: record batches, what mm2 keeps in its topics, control frames, incidents."""
 
 from __future__ import annotations
 
@@ -278,7 +278,7 @@ CHECKPOINT = Checkpoint(
     group="g\U0001f600", partition=PARTITION, upstream=5, downstream=6, metadata="m"
 )
 HEARTBEAT = Heartbeat(source="a", target="b", at_ms=NOW_MS)
-RECEIPT = Incident(
+INCIDENT = Incident(
     topic="t",
     partition=0,
     id="x",
@@ -308,9 +308,9 @@ targets.register(
     allowed=MALFORMED,
 )
 targets.register(
-    "receipt",
+    "incident",
     _pair(incident_records.decode),
-    seeds=[_joined(incident_records.encode(RECEIPT))],
+    seeds=[_joined(incident_records.encode(INCIDENT))],
     allowed=(MalformedIncidentError,),
     text=True,
 )

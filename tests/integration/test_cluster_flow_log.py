@@ -27,7 +27,7 @@ from tests.support.kafka import Outgoing
 
 pytestmark = pytest.mark.integration
 
-MAP, RECEIPTS = FlowLogTopic.MAP, FlowLogTopic.RECEIPTS
+MAP, INCIDENTS = FlowLogTopic.MAP, FlowLogTopic.INCIDENTS
 WAIT_S = 60.0
 LOOK_S = 3.0
 CORES_AT_REST = 0.2
@@ -112,7 +112,7 @@ def judge(
 def interleave(writers: list[Writer], rounds: int) -> None:
     for number in range(rounds):
         for writer in writers:
-            writer.append(RECEIPTS if number % 5 == 0 else MAP)
+            writer.append(INCIDENTS if number % 5 == 0 else MAP)
             writer.log.poll(0.0)
 
 

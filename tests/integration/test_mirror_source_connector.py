@@ -91,7 +91,7 @@ def test_mirrors_are_made_like_their_topics_and_shares_go_round(flow):
 def test_more_replicas_than_brokers_are_refused_topic_by_topic(flow, caplog):
     there, missing = flow.topic("there", 1), flow.topic("missing", 1)
     kafka.create_topic(flow.clients[1], flow.mirror(there))
-    for each in ("offset-map", "receipts"):  # which have as many replicas as mirrors
+    for each in ("offset-map", "incidents"):  # which have as many replicas as mirrors
         name = f"mm2-{each}.{flow.aliases[0]}.internal"
         kafka.create_topic(flow.clients[1], name, config={"cleanup.policy": "compact"})
     with flow.running(replication_factor="3") as made:

@@ -25,10 +25,10 @@ BOUND_S = 60.0
 
 @pytest.fixture
 def file(own_cluster, tmp_path: Path) -> Iterator[Path]:
-    """Flows both ways between a cluster that serves, with a receipt, and one that does not."""
+    """Flows both ways between a cluster that serves, with an incident, and one that does not."""
     serving: SandboxCluster = own_cluster()
     properties = serving.client_properties()
-    topic = "mm2-receipts.west.internal"
+    topic = "mm2-incidents.west.internal"
     kafka.create_topic(properties, topic)
     key, value = incident_records.encode(
         Incident(
@@ -52,21 +52,21 @@ def file(own_cluster, tmp_path: Path) -> Iterator[Path]:
     silent.release()
 
 
-def test_receipts_of_the_target_that_serves_are_listed(file):
-    done = mirror.mm2("receipts", "--config", file, timeout_s=BOUND_S)
+def test_incidents_of_the_target_that_serves_are_listed(file):
+    done = mirror.mm2("incidents", "--config", file, timeout_s=BOUND_S)
     assert done.returncode == exit_codes.UNKNOWN, done.stderr
     (line,) = done.stdout.splitlines()[1:]
     assert line.split()[1:6] == ["west->east", "orders", "0", "source-gone", "[3,9)"]
     waiting, error = done.stderr.splitlines()
     assert waiting.startswith("west: connection refused (127.0.0.1:")
     assert error.startswith(
-        "mm2: cannot read the receipts of east->west on west: connection refused"
+        "mm2: cannot read the incidents of east->west on west: connection refused"
     )
 
-    done = mirror.mm2("receipts", "-c", file, "--json", "--flow", "east->west")
+    done = mirror.mm2("incidents", "-c", file, "--json", "--flow", "east->west")
     assert done.returncode == exit_codes.UNREACHABLE, done.stderr
     told = json.loads(done.stdout)
-    assert (told["receipts"], [each["cluster"] for each in told["errors"]]) == ([], ["west"])
+    assert (told["incidents"], [each["cluster"] for each in told["errors"]]) == ([], ["west"])
 
 
 @pytest.mark.full

@@ -288,16 +288,16 @@ class Mirroring:
         found = proof.compare_topics(self.source, self.target, {self.topic: self.mirror})
         return found.count(DifferenceKind.DUPLICATED)
 
-    def receipts(self) -> list[Incident]:
+    def incidents(self) -> list[Incident]:
         topic = naming.incidents_topic(self.flow.source)
         found = kafka.read_partition(self.target, topic)
         return [incident_records.decode(each.key or b"", each.value or b"") for each in found]
 
     def doubles_stated(self) -> int:
-        """How many records the receipts call doubles of Java's."""
+        """How many records the incidents call doubles of Java's."""
         ranges = {
             (each.partition, each.target)
-            for each in self.receipts()
+            for each in self.incidents()
             if each.kind is IncidentKind.DOUBLED_BY_JAVA
         }
         return sum(target[1] - target[0] for _, target in ranges if target is not None)
@@ -342,7 +342,7 @@ def test_behind_java_nothing_is_lost_and_nothing_copied_twice(
     mirroring.traffic.stop()
     found = mirroring.judged()
     assert found.equal, str(found)
-    assert mirroring.receipts() == []
+    assert mirroring.incidents() == []
 
 
 @pytest.mark.full

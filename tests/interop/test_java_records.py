@@ -105,7 +105,7 @@ def joined(questions: Questions) -> None:
         left = iter(log.seen)
         number = 0
         while box.stage():
-            out = box.take()
+            out = box.pop_staged()
             kept = out.attributes & record_batch.CODEC_MASK
             record_batch.stamp_producer(out.batch, attributes=kept, producer=(7, 3, number))
             expected = [next(left)._replace(offset=at) for at in range(out.records)]

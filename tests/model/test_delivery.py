@@ -44,9 +44,9 @@ from tests.model.delivery.schedule import Outcome
 from tests.model.delivery.silences import (
     DeletedHeadCounted,
     GoneTakenForMatched,
-    NoReceiptForAnotherId,
+    IncidentsWithoutTarget,
+    NoIncidentForAnotherId,
     NothingBelieved,
-    ReceiptsWithoutTarget,
 )
 from tests.model.delivery.weather import Weather
 from tests.support import examples
@@ -192,11 +192,11 @@ PLANTED = {
     "old records outside transactions": Planted(
         make=faults.old_records_outside_transactions, kind=DOUBLED, conditions=OLD
     ),
-    "no receipt for another id": Planted(
-        make=NoReceiptForAnotherId, kind=DOUBLED, conditions=GUESTS
+    "no incident for another id": Planted(
+        make=NoIncidentForAnotherId, kind=DOUBLED, conditions=GUESTS
     ),
-    "receipts without a target range": Planted(
-        make=ReceiptsWithoutTarget,
+    "incidents without a target range": Planted(
+        make=IncidentsWithoutTarget,
         kind=DOUBLED,
         conditions=weather.with_some(
             source_retention=True,
@@ -208,7 +208,7 @@ PLANTED = {
             **PLAIN,
         ),
     ),
-    "receipts for nothing": Planted(make=NothingBelieved, kind=CLAIMED),
+    "incidents for nothing": Planted(make=NothingBelieved, kind=CLAIMED),
     "start inside a batch overlooked": Planted(
         make=StartOverlooked,
         kind=Kind.INVARIANT,

@@ -52,7 +52,7 @@ def _take(found: Catalogue) -> None:
     found.take("mm2_flow_held", "by", _of(OverrideKind))
     found.take("mm2_connector_held", "by", _of(OverrideKind))
     found.take("mm2_connector_held", "connector", dedicated_mode.CONNECTORS)
-    found.take("mm2_receipts_total", "kind", _of(IncidentKind))
+    found.take("mm2_incidents_total", "kind", _of(IncidentKind))
     found.take("mm2_stopped_partitions", "cause", _of(HaltCause))
     found.take("mm2_replicated_batches_total", "path", ("passed", "opened"))
     found.take("mm2_spark_slots", "use", ("used", "free"))

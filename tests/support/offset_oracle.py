@@ -81,7 +81,7 @@ class _Side:
 class Oracle:
     """One partition: `source` and `target` say who stands at which offset.
 
-    A record copied twice (receipts say so) counts where it stands last for who comes from the
+    A record copied twice (incidents say so) counts where it stands last for who comes from the
     source: what stands before was left behind when a new era began. Who goes back has read it as
     soon as he is behind its first copy, and may meet the last one again here as there.
     """

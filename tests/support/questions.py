@@ -15,7 +15,7 @@ ABOUT_TROUBLE = {
     "mm2:topic:loss_seconds|mm2:topic:losing_seconds": "records that wait to be copied, in a topic "
     "with retention",
     "mm2_stopped_partitions": "a partition that stands still",
-    "mm2_receipts_total": "a receipt",
+    "mm2_incidents_total": "an incident",
     "mm2_flow_held": "an operator who pauses the flow",
     "mm2_connector_held|mm2:flow:heartbeats_held": "an operator who pauses another connector",
     "mm2:flow:gone": "a node that is gone with its flow",

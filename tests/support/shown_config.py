@@ -66,7 +66,7 @@ def topics(
     policy = Flow(source=source, target=target).policy
     connectors = shown["connectors"]
     mirror = connectors["MirrorSourceConnector"]
-    own = [f"mm2-{name}.{source}.internal" for name in ("offset-map", "receipts")]
+    own = [f"mm2-{name}.{source}.internal" for name in ("offset-map", "incidents")]
     return [
         ("replication.factor", mirror, target, [*own, *mirrors]),
         (

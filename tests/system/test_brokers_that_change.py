@@ -46,7 +46,7 @@ def test_brokers_of_both_sides_are_replaced_by_others_with_other_ids_and_address
             lambda: run.figure("mm2_replication_lag_records", topic=name) == 0, SOON_S
         )
         assert run.stopped() == set()
-        assert run.figure("mm2_receipts_total") <= 0
+        assert run.figure("mm2_incidents_total") <= 0
         assert run.figure("mm2_task_restarts_total") == 0
         content.assert_mirrored(source, target, name)
         assert run.stop() == 143

@@ -102,13 +102,13 @@ def is_opened(run: Mirror, topic: str) -> bool:
 
 
 def assert_lossless(run: Mirror, names: dict[str, str]) -> None:
-    """Of the batch that a broker had rewritten before we saw its topic's new setting, a receipt
+    """Of the batch that a broker had rewritten before we saw its topic's new setting, an incident
     says that it is not the one recorded; there is nothing behind it that could stand there twice.
     """
     for label, name in names.items():
         if label != "squeezed":
-            assert run.figure("mm2_receipts_total", topic=name) <= 0
-    stated = re.findall(r"receipt (\S+): \S+, mirror offsets \[(\d+), (\d+)\)", run.log)
+            assert run.figure("mm2_incidents_total", topic=name) <= 0
+    stated = re.findall(r"incident (\S+): \S+, mirror offsets \[(\d+), (\d+)\)", run.log)
     assert all(kind == "not-paired" and start == end for kind, start, end in stated), stated
 
 

@@ -164,7 +164,7 @@ class World:
         """What the source's cleaner took.
 
         It may have been copied by one who was killed before he wrote it down, and the next one
-        could compare it with nothing: it is told of in a receipt, and no map knows it.
+        could compare it with nothing: it is told of in an incident, and no map knows it.
         """
         if place.topic != "cleaned":
             return set()

@@ -210,10 +210,10 @@ def test_what_operators_do_is_logged_with_who_did_it_and_a_stop_can_be_resumed(
 
         def recorded() -> dict[str, str]:
             """By their ids and topics, what was done since then."""
-            done = mirror.mm2("receipts", *config, "--kind", "operator-action", "--json")
+            done = mirror.mm2("incidents", *config, "--kind", "operator-action", "--json")
             return {
                 " ".join(filter(None, (each["id"], each["topic"]))): each["detail"]
-                for each in json.loads(done.stdout)["receipts"]
+                for each in json.loads(done.stdout)["incidents"]
                 if each["at_ms"] >= since_ms
             }
 
@@ -245,7 +245,7 @@ def test_what_operators_do_is_logged_with_who_did_it_and_a_stop_can_be_resumed(
         eventually.eventually(
             lambda: expected.items() <= recorded().items(), 30.0, lambda: f"{recorded()}"
         )
-        assert mirror.mm2("receipts", *config, "--topic", name, "--exit-code").returncode == 0
+        assert mirror.mm2("incidents", *config, "--topic", name, "--exit-code").returncode == 0
         assert "east->west is PAUSED" in running.log
         assert running.log.count("has no authorizer") == 1
         running.stop_connector("MirrorSourceConnector")

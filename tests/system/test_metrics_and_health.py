@@ -39,7 +39,7 @@ TASKS = 2
 DRILL_S = 1_700_000_000.0
 FLOW, BACK = "east->west", "west->east"
 WHEN_IT_GOES_WRONG = {
-    "mm2_receipts_total",
+    "mm2_incidents_total",
     "mm2_stopped_partitions",
     "mm2_opened_partitions",
     "mm2_flow_held",
@@ -450,4 +450,4 @@ def test_what_a_killed_node_had_copied_is_counted_and_not_copied_again(
             run.await_records(200, topic=orders)
             found = run.figure("mm2_duplicates_refused_total", topic=orders)
             assert found >= 20, run.tail
-            assert run.figure("mm2_receipts_total") == -1.0, "nothing may stand twice"
+            assert run.figure("mm2_incidents_total") == -1.0, "nothing may stand twice"

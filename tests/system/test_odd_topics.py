@@ -128,7 +128,7 @@ def assert_mirrored(odd: Odd) -> None:
         restamped={each.name for each in odd.written if each.restamped},
     )
     stated = "\n".join(map(str, proof.read_incidents(odd.target, "east")))
-    assert found.equal, f"{found}\n{stated or 'no receipts'}"
+    assert found.equal, f"{found}\n{stated or 'no incidents'}"
     for each in odd.written:
         there = [part for part in found.partitions if part.source.topic == each.name]
         assert sum(part.source_records for part in there) == each.records, each.name
@@ -248,7 +248,7 @@ class Changing:
             self.target,
             {"changing": "east.changing"},
             before=self.before,
-            receipts=proof.read_incidents(self.target, "east"),
+            incidents=proof.read_incidents(self.target, "east"),
             compacted=compacted,
         )
 

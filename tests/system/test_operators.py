@@ -46,11 +46,11 @@ class Nodes:
         return done.stdout
 
     def await_recorded(self, topic: str | None, action: str, detail: str) -> None:
-        """Until the receipts topic has this as the last action of its kind."""
+        """Until the incidents topic has this as the last action of its kind."""
         words = ("--kind", "operator-action", "--json", "--config", self.runs[0].settings_path)
 
         def found() -> list[str]:
-            told = json.loads(mirror.mm2("receipts", *words).stdout)["receipts"]
+            told = json.loads(mirror.mm2("incidents", *words).stdout)["incidents"]
             wanted = (topic, f"operator-action-{action}")
             return [each["detail"] for each in told if (each["topic"], each["id"]) == wanted]
 

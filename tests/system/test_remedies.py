@@ -378,7 +378,7 @@ def test_a_record_of_the_map_that_nobody_can_read_is_skipped(tmp_path, pair):
             replicates(east, west, topic)
             assert sent(west, topic) == [b"before", b"before", b"after the remedy"]
         await_halted(run)
-        receipts = mirror.mm2("receipts", run.settings_path)
-        assert receipts.stdout.count("map-record-skipped") == 3, receipts.stdout
-        assert receipts.stdout.count("new-era-requested") == 2, receipts.stdout
+        incidents = mirror.mm2("incidents", run.settings_path)
+        assert incidents.stdout.count("map-record-skipped") == 3, incidents.stdout
+        assert incidents.stdout.count("new-era-requested") == 2, incidents.stdout
         assert run.stop() == 143

@@ -1,4 +1,4 @@
-"""The source deletes records that a slow copy has not read yet: a receipt, or a stop if wanted."""
+"""The source deletes records that a slow copy has not read yet: an incident, or a stop if wanted."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Gap:
         assert run.records(topic=name) < KEPT_FROM
 
     def assert_equal(self, name: str, before: SourceSnapshot, kind: IncidentKind) -> None:
-        """But for what the one receipt says was lost."""
+        """But for what the one incident says was lost."""
         found = proof.read_incidents(self.target, "east")
         (stated,) = [each for each in found if each.topic == name]
         assert stated.kind is kind
@@ -68,7 +68,7 @@ class Gap:
                 self.target,
                 {name: f"east.{name}"},
                 before=before,
-                receipts=[stated],
+                incidents=[stated],
                 compacted=False,
             )
             assert result.equal, str(result)
@@ -93,16 +93,16 @@ def test_what_the_source_deleted_too_early_is_stated_and_the_copy_goes_on(gap: G
     ):
         gap.overtake(run, name)
         run.await_log(
-            rf"receipt source-gone: {name}-0, source offsets \[\d+, {KEPT_FROM}\): the source "
+            rf"incident source-gone: {name}-0, source offsets \[\d+, {KEPT_FROM}\): the source "
             "deleted these records before they were copied",
             SOON_S,
         )
         labels = {"topic": name, "kind": "source-gone"}
-        eventually.eventually(lambda: run.figure("mm2_receipts_total", **labels) == 1, SOON_S)
+        eventually.eventually(lambda: run.figure("mm2_incidents_total", **labels) == 1, SOON_S)
         traffic.stop()
         gap.assert_equal(name, before, IncidentKind.SOURCE_GONE)
         assert run.stopped() == set()
-        listed = mirror.mm2("receipts", run.settings_path, "--topic", name, "--exit-code")
+        listed = mirror.mm2("incidents", run.settings_path, "--topic", name, "--exit-code")
         assert listed.returncode == 1, listed.stdout + listed.stderr
         assert re.search(rf" {name} +0 +source-gone +\[\d+,{KEPT_FROM}\) ", listed.stdout)
         assert run.stop() == 143
@@ -127,7 +127,7 @@ def test_a_gap_that_halts_a_partition_is_skipped_by_its_remedy(gap: Gap, topic: 
         assert mirror.mm2("throttle", mirror.FLOW, "none", *named).returncode == 0
         said = obeying.obey(operator_commands.extract_remedy(line[0]), folder=gap.folder)
         assert f"{name}-0: replicating again from source offset {KEPT_FROM}" in said
-        run.await_log(rf"receipt new-era-requested: {name}-0, source offsets", SOON_S)
+        run.await_log(rf"incident new-era-requested: {name}-0, source offsets", SOON_S)
         traffic.go_on()
         traffic.stop()
         gap.assert_equal(name, before, IncidentKind.NEW_ERA_REQUESTED)

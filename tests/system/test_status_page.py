@@ -179,7 +179,7 @@ def stops_are_shown(scene: Scene, browser: Browser) -> None:
 
 
 def plans_are_made(scene: Scene, browser: Browser) -> None:
-    browser.await_text("#receipts-note", "No receipts; as of", SOON_S)
+    browser.await_text("#incidents-note", "No incidents; as of", SOON_S)
     browser.await_text("#plan", "no plan yet")
     browser.click("#look")
     browser.await_text("#plan", "the plan of mm2 failover, as of", SOON_S)

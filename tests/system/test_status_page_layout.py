@@ -87,9 +87,9 @@ def answered() -> CommandResult:
     }
     action = {**one, "id": "2", "kind": "operator-action", "partition": None, "source": None}
     found = {
-        "receipt_count": 1,
+        "incident_count": 1,
         "kinds": {"source-gone": 1},
-        "receipts": [one],
+        "incidents": [one],
         "actions": [action],
     }
     return CommandResult(found=found | planned(), at_ms=NOW_MS, took_s=1.0)
@@ -118,7 +118,7 @@ def test_much_of_everything_fits_and_can_be_read(browser: Browser):
         browser.open(url)
         browser.await_text("#topics", "a-name.that")
         browser.await_text("#groups", "onerror")
-        browser.await_text("#receipts", "source-gone")
+        browser.await_text("#incidents", "source-gone")
         browser.await_text("#plan", "NO-GO")
         browser.script("document.querySelectorAll('details').forEach((each) => each.open = true)")
         for dark in (False, True):

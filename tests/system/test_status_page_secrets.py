@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 SECRET = "no-password-of-anybody-7f3a"
 FROM_REFUSED, TO_REFUSED, SOUND = "vault->west", "east->vault", "east->west"
-FLOW_DOCUMENTS = ("flow", "groups", "receipts", "plan")
+FLOW_DOCUMENTS = ("flow", "groups", "incidents", "plan")
 OTHERS = (
     *("/", "/ui", "/ui/ui.js", "/ui/api/overview", "/metrics/java"),
     *("/health/live", "/health/ready", "/health/replicating"),
@@ -77,7 +77,7 @@ def of_flow(url: str, name: str, flow: str) -> str:
 
 
 def test_no_document_tells_a_password_not_even_of_a_login_that_fails(url: str):
-    told = [("flow", FROM_REFUSED), ("flow", TO_REFUSED), ("receipts", TO_REFUSED)]
+    told = [("flow", FROM_REFUSED), ("flow", TO_REFUSED), ("incidents", TO_REFUSED)]
     refused = {each: awaited(functools.partial(refusal, url, *each)) for each in told}
     plan = awaited(functools.partial(answered, url, "plan", TO_REFUSED))
     asked = {

@@ -59,7 +59,7 @@ def test_no_command_prints_what_controls_a_terminal(
             ("offsets of a group", "offsets", "translate", "--group", HOSTILE): True,
             ("offsets of two", "offsets", "translate", "--group", HOSTILE, "--group", "b"): True,
             ("csv", "offsets", "translate", "--group", HOSTILE, "--group", "b", "--csv"): True,
-            ("receipts", "receipts"): True,
+            ("incidents", "incidents"): True,
             ("check", "check"): False,
             ("status", "status"): False,
             ("lag", "lag"): False,

@@ -1,4 +1,4 @@
-// Receipts, and the plan of a failover: what mm2's own commands say, as of when they were asked.
+// Incidents, and the plan of a failover: what mm2's own commands say, as of when they were asked.
 
 import { $, chip, element, sign, table, text } from "./elements.js";
 import { UNKNOWN, count, counted, duration, moment } from "./words.js";
@@ -6,7 +6,7 @@ import { UNKNOWN, count, counted, duration, moment } from "./words.js";
 const PLAN_OLD_MS = 300000;
 const FINDINGS_AT_ONCE = 5;
 
-const RECEIPT_COLUMNS = [
+const INCIDENT_COLUMNS = [
   ["At", "", (each) => moment(each.at_ms)],
   ["Kind", "", (each) => each.kind],
   ["Topic", "", (each) => place(each)],
@@ -27,18 +27,18 @@ function asOf(found) {
   const wrong = found.error ? `asked in vain: ${found.error}` : "";
   return [told, trying, wrong].filter(Boolean).join("; ");
 }
-export function drawReceipts(answer) {
+export function drawIncidents(answer) {
   const found = answer.found;
   let told = "", rows = [];
   if (found) {
-    rows = [...found.receipts, ...found.actions].sort((one, other) => other.at_ms - one.at_ms);
+    rows = [...found.incidents, ...found.actions].sort((one, other) => other.at_ms - one.at_ms);
     const kinds = Object.entries(found.kinds).map(([kind, number]) => `${count(number)} ${kind}`).join(", ");
-    const more = found.receipt_count > found.receipts.length ? `; the newest ${found.receipts.length} are shown, mm2 receipts lists all` : "";
-    told = found.receipt_count ? `${counted(found.receipt_count, "receipt")} (${kinds})${more}; ` : "No receipts; ";
+    const more = found.incident_count > found.incidents.length ? `; the newest ${found.incidents.length} are shown, mm2 incidents lists all` : "";
+    told = found.incident_count ? `${counted(found.incident_count, "incident")} (${kinds})${more}; ` : "No incidents; ";
     if (found.actions.length) told += `${counted(found.actions.length, "recorded action")} of operators; `;
   }
-  text($("receipts-note"), told + (asOf(answer) || UNKNOWN));
-  table($("receipts"), RECEIPT_COLUMNS, rows, (each) => each.id);
+  text($("incidents-note"), told + (asOf(answer) || UNKNOWN));
+  table($("incidents"), INCIDENT_COLUMNS, rows, (each) => each.id);
 }
 // A plan is of its moment. One that is old, or of a flow that is no longer well, looks well no more.
 function isPast(answer, flow) {

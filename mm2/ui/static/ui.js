@@ -1,6 +1,6 @@
 // The status page. It asks /ui/api/… every few seconds and shows the answers; it changes nothing.
 
-import { drawPlan, drawReceipts } from "./answers.js";
+import { drawPlan, drawIncidents } from "./answers.js";
 import { ask } from "./asking.js";
 import { $, show } from "./elements.js";
 import { drawDetail } from "./flow.js";
@@ -9,7 +9,7 @@ import { drawGroups } from "./groups.js";
 import { drawOverview } from "./overview.js";
 import { poll } from "./polls.js";
 
-const GROUPS_MS = 10000, RECEIPTS_MS = 30000, PLAN_MS = 10000, SOON_MS = 1000;
+const GROUPS_MS = 10000, INCIDENTS_MS = 30000, PLAN_MS = 10000, SOON_MS = 1000;
 
 // `flow` is the name of the one that is shown, "" for none; `look`: a plan of it is wanted.
 const page = { overview: null, detail: null, flow: "", look: false };
@@ -26,10 +26,10 @@ const polls = {
   groups: poll(GROUPS_MS, async () => {
     if (page.flow) await asked("groups", { group: $("group-filter").value }, (found) => drawGroups(found, shown()));
   }),
-  receipts: poll(RECEIPTS_MS, async () => {
+  incidents: poll(INCIDENTS_MS, async () => {
     if (!page.flow) return 0;
-    return asked("receipts", { look: "1" }, (answer) => {
-      drawReceipts(answer);
+    return asked("incidents", { look: "1" }, (answer) => {
+      drawIncidents(answer);
       return answer.running ? SOON_MS : 0;
     });
   }),
@@ -75,8 +75,8 @@ function choose() {
     delete $(id).told;
   }
   if (!flow) show($("detail"), false);
-  drawReceipts({ found: null, running: true, error: "" });
-  for (const each of [polls.groups, polls.receipts, polls.plan]) each.now();
+  drawIncidents({ found: null, running: true, error: "" });
+  for (const each of [polls.groups, polls.incidents, polls.plan]) each.now();
 }
 function named() {
   try {

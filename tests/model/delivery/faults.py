@@ -150,7 +150,7 @@ class _WithoutMarker(BentCopy):
 
 def _nearer(item: FlowLogItem) -> FlowLogItem:
     """An anchor that does not count the marker which is not there."""
-    key = offset_map_records.decode_key(item.key) if not item.receipt else None
+    key = offset_map_records.decode_key(item.key) if not item.incident else None
     if not isinstance(key, MapSegmentKey) or item.value is None:
         return item
     segment = offset_map_records.decode_value(key, item.value)

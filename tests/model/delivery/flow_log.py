@@ -1,4 +1,4 @@
-"""The map and receipt topics: append order is everything; readers fold what is there when asked."""
+"""The map and incident topics: append order is everything; readers fold what is there when asked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UPKEEP = 0.3
 
 
 class FlowLog:
-    """Marks what receipts name on the target at the time they are stored, for the judge."""
+    """Marks what incidents name on the target at the time they are stored, for the judge."""
 
     def __init__(
         self,
@@ -43,12 +43,12 @@ class FlowLog:
         self._target = target
         self.map = OffsetMap()
         self.records: list[tuple[bytes, bytes | None]] = []
-        self.receipts: list[Incident] = []
+        self.incidents: list[Incident] = []
         self._java = java
         self._requests: set[str] = set()
 
     def append(self, item: FlowLogItem) -> None:
-        if item.receipt:
+        if item.incident:
             assert item.value is not None
             self._name(incident_records.decode(item.key, item.value))
             return
@@ -68,8 +68,8 @@ class FlowLog:
                 self._target.life += 1
 
     def _name(self, stated: Incident) -> None:
-        self._world.note("receipt", stated)
-        self.receipts.append(stated)
+        self._world.note("incident", stated)
+        self.incidents.append(stated)
         if stated.target is not None:
             for entry in self._target.entries:
                 entry.name(stated.target)

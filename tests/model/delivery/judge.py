@@ -1,6 +1,6 @@
 """The verdict over one schedule: what readers of the target see, against what the source holds.
 
-Nothing lost, nothing twice, in order, unaltered, for both kinds of readers, except what receipts
+Nothing lost, nothing twice, in order, unaltered, for both kinds of readers, except what incidents
 name; every copied source offset translates exactly by the map; and once faults have ended, somebody
 copies everything or stands still for a cause that really happened.
 """
@@ -38,7 +38,7 @@ class Kind(enum.StrEnum):
     ABORTED = "aborted, yet copied"
     BACK = "copied back"
     MAP = "wrong in the map"
-    CLAIMED = "receipt without cause"
+    CLAIMED = "incident without cause"
     STOPPED = "stopped without cause"
     UNSETTLED = "never settles"
     INVARIANT = "invariant"
@@ -53,7 +53,7 @@ def judge(around: World) -> list[str]:
     found = _unjustified_stops(around)
     if found:
         return found
-    claimed = _unjustified_receipts(around)
+    claimed = _unjustified_incidents(around)
     _name_unfenced_writes(around)
     committed = target_log.committed_view(around.target)
     found = _compare(around, committed, reader="read_committed")
@@ -79,14 +79,14 @@ write, too, and Java was there: what it wrote cannot be told from theirs; and wh
 def _name_unfenced_writes(around: World) -> None:
     """What a forgotten twin wrote is named by a stop that tells where it is.
 
-    The receipt of an unfenced take-over names what stands in its range, as every receipt does. What
+    The incident of an unfenced take-over names what stands in its range, as every incident does. What
     comes behind that range is met at once in an exclusive mirror; in a shared one, where others
-    write too, at the next take only: until then the receipt is all there is. So it is where nobody
+    write too, at the next take only: until then the incident is all there is. So it is where nobody
     wrote after it, or everybody stood still for so long that brokers forgot who fenced whom (the
     real ones come back to it every ten minutes; here they have given up).
     """
     unfenced = IncidentKind.UNFENCED_TAKE_OVER
-    stated = any(each.kind is unfenced for each in around.log.receipts)
+    stated = any(each.kind is unfenced for each in around.log.incidents)
     said = (around.weather.shared and stated) or any(
         stop is not None and stop.cause is HaltCause.NOT_PAIRED
         for stop in (each.machine.standing.stop for each in around.owners)
@@ -211,14 +211,14 @@ def _order(seen: list[Seen], origins: dict[Content, Origin], *, reader: str) -> 
 
 
 def _missing(around: World, copied: set[int], origins: dict[Content, Origin]) -> list[int]:
-    """Source offsets of the newest history that nobody copied and no receipt names.
+    """Source offsets of the newest history that nobody copied and no incident names.
 
     What was truncated, written anew and deleted at once left nothing that could tell of it.
     """
     era = _first_source(around)
     gone = [
         each.source
-        for each in around.log.receipts
+        for each in around.log.incidents
         if each.kind is IncidentKind.SOURCE_GONE and each.source is not None
     ]
     wanted = {
@@ -272,7 +272,7 @@ def _end_of_duty(around: World) -> int:
 
 def _compare_counts(around: World, seen: list[Seen], *, reader: str) -> list[str]:
     """All records are equal: only their number can be wrong."""
-    if around.log.receipts or around.target.life or around.source.lost_branches:
+    if around.log.incidents or around.target.life or around.source.lost_branches:
         return []
     era = _first_source(around)
     wanted = [
@@ -365,11 +365,11 @@ def _stopped(around: World) -> bool:
     return PartitionPhase.STOPPED in phases
 
 
-def _unjustified_receipts(around: World) -> list[str]:
-    """What a receipt names is not judged: so it must not be stated where nothing happened."""
+def _unjustified_incidents(around: World) -> list[str]:
+    """What an incident names is not judged: so it must not be stated where nothing happened."""
     return [
         f"{Kind.CLAIMED}: {each.kind.value}: {each.detail}"
-        for each in around.log.receipts
+        for each in around.log.incidents
         if not _has_cause(around, each.kind) or _names_single_ones(around, each)
     ]
 

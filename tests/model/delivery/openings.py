@@ -24,7 +24,7 @@ class _StartOverlooked(PartitionSendQueue):
 
 class _GapsUnmapped(PartitionSendQueue):
     def take(self) -> OutboundBatch:
-        return super().take()._replace(pieces=())
+        return super().pop_staged()._replace(pieces=())
 
 
 class _OneTooMany(PartitionSendQueue):

@@ -531,7 +531,7 @@ class Owner:
                     given = machine.source_diverged(found.end, now_s)
         self._handle(given)
 
-    # Records for the map and receipt topics
+    # Records for the map and incident topics
 
     def _background_record(self, record: AppendToFlowLog) -> None:
         def stored() -> None:

@@ -1,7 +1,7 @@
 """Machines that keep quiet about a loss or a doubt, do not see that there is one, or see one where
 there is none.
 
-What receipts do not name must be exact, and they must have a cause: each of these has to end as a
+What incidents do not name must be exact, and they must have a cause: each of these has to end as a
 broken promise.
 """
 
@@ -32,7 +32,7 @@ from mm2.replication.recovery_instructions import (
 from tests.model.delivery.faults import Bent, BentCopy
 
 
-class NoReceiptForAnotherId(BentCopy):
+class NoIncidentForAnotherId(BentCopy):
     """Goes on under another producer id and does not say that the old one is not fenced."""
 
     def bend(self, question: Instruction) -> Bent:
@@ -42,16 +42,16 @@ class NoReceiptForAnotherId(BentCopy):
 
 
 def _names_an_id(item: FlowLogItem) -> bool:
-    return _receipt_of(item).kind is IncidentKind.UNFENCED_TAKE_OVER if item.receipt else False
+    return _incident_of(item).kind is IncidentKind.UNFENCED_TAKE_OVER if item.incident else False
 
 
-def _receipt_of(item: FlowLogItem) -> Incident:
+def _incident_of(item: FlowLogItem) -> Incident:
     assert item.value is not None
     return incident_records.decode(item.key, item.value)
 
 
-class ReceiptsWithoutTarget(BentCopy):
-    """No receipt says where on the target the records may stand that it speaks of."""
+class IncidentsWithoutTarget(BentCopy):
+    """No incident says where on the target the records may stand that it speaks of."""
 
     def bend(self, question: Instruction) -> Bent:
         if isinstance(question, AppendToFlowLog):
@@ -61,15 +61,15 @@ class ReceiptsWithoutTarget(BentCopy):
 
 
 def _without_target(item: FlowLogItem) -> FlowLogItem:
-    if not item.receipt:
+    if not item.incident:
         return item
-    key, value = incident_records.encode(dataclasses.replace(_receipt_of(item), target=None))
+    key, value = incident_records.encode(dataclasses.replace(_incident_of(item), target=None))
     return dataclasses.replace(item, key=key, value=value)
 
 
 class NothingBelieved(BentCopy):
     """Never finds that its place on the mirror is still there: every take begins a new era, and its
-    receipt names what may be doubled."""
+    incident names what may be doubled."""
 
     def bend(self, question: Instruction) -> Bent:
         answer = yield question

@@ -55,7 +55,7 @@ class Entry:
     `written` is what it was before the cleaner came.
 
     `seen`: it was committed, at least for a while, and retention took it; `never_seen`: it took it
-    while its transaction was open. A receipt named its offsets from `named_from` on: they may hold
+    while its transaction was open. An incident named its offsets from `named_from` on: they may hold
     what is copied again.
     `unfenced`: its writer was older than one before it, and the broker had forgotten that.
     `java`: Java wrote it; `late`: one of ours that Java had followed, and did not fence.
@@ -83,7 +83,7 @@ class Entry:
     late: bool = False
 
     def name(self, offsets: tuple[int, int]) -> None:
-        """A receipt speaks of these; it always ends behind a batch, if it reaches it."""
+        """An incident speaks of these; it always ends behind a batch, if it reaches it."""
         start, end = offsets
         if start <= self.last and self.base < end:
             self.named_from = min(self.named_from, start)

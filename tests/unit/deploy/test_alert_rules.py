@@ -108,7 +108,7 @@ def test_a_runbook_belongs_to_an_alert_and_its_commands_exist(page: Path):
         "mm2 statsu clusters.yaml",
         "mm2 lag --partition",
         "mm2 offsets translat",
-        "mm2 receipts --kind gone",
+        "mm2 incidents --kind gone",
         "mm2 failover --from east",
         "mm2 restart --topic orders",
     ],

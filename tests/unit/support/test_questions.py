@@ -30,6 +30,6 @@ def test_most_is_answered_while_all_is_well():
 
 
 def test_a_name_that_only_begins_like_a_trouble_is_none():
-    assert questions.is_about_trouble("sum(mm2_receipts_total)")
-    assert not questions.is_about_trouble("mm2_receipts_total_of_another")
+    assert questions.is_about_trouble("sum(mm2_incidents_total)")
+    assert not questions.is_about_trouble("mm2_incidents_total_of_another")
     assert not questions.is_about_trouble("mm2_replication_lag_seconds")

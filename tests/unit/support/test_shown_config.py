@@ -24,7 +24,7 @@ REPLICAS = {
     "a:mm2-offset-syncs.b.internal": 3,
     **dict.fromkeys(
         (
-            *("b:mm2-offset-map.a.internal", "b:mm2-receipts.a.internal"),
+            *("b:mm2-offset-map.a.internal", "b:mm2-incidents.a.internal"),
             *("b:a.checkpoints.internal", "b:heartbeats"),
             *("b:mm2-configs.a.internal", "b:mm2-offsets.a.internal", "b:mm2-status.a.internal"),
         ),

@@ -31,13 +31,13 @@ def stated(topic, kind, **more):
 
 @pytest.fixture
 def unreadable():
-    """The records that are no receipts, by the source's alias."""
+    """The records that are no incidents, by the source's alias."""
     return {}
 
 
 @pytest.fixture
 def topics(monkeypatch, unreadable):
-    """What the receipts topics of the targets have, by the source's alias."""
+    """What the incidents topics of the targets have, by the source's alias."""
     found: dict[str, list[Incident] | ConnectError] = {
         "east": [stated("orders", GONE, source=(3, 9)), stated("bills", UNPAIRED, target=(1, 2))],
         "west": [],
@@ -59,8 +59,8 @@ def listed(capsys):
     return [line.split()[1:5] for line in capsys.readouterr().out.splitlines()[1:]]
 
 
-def test_all_receipts_of_all_flows(topics, config, capsys):
-    assert main.run_command(["receipts", str(config)]) == exit_codes.DONE
+def test_all_incidents_of_all_flows(topics, config, capsys):
+    assert main.run_command(["incidents", str(config)]) == exit_codes.DONE
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == [
         *("AT", "FLOW", "TOPIC", "PARTITION", "KIND", "SOURCE", "MIRROR", "DETAIL"),
@@ -81,7 +81,7 @@ def test_all_receipts_of_all_flows(topics, config, capsys):
     ],
 )
 def test_only_some(topics, config, capsys, options, expected):
-    assert main.run_command(["receipts", str(config), *options]) == exit_codes.DONE
+    assert main.run_command(["incidents", str(config), *options]) == exit_codes.DONE
     assert listed(capsys) == expected
 
 
@@ -94,7 +94,7 @@ def test_only_some(topics, config, capsys, options, expected):
     ],
 )
 def test_scripts_may_fail_where_there_is_any(topics, config, capsys, options, code):
-    assert main.run_command(["receipts", str(config), "--exit-code", *options]) == code
+    assert main.run_command(["incidents", str(config), "--exit-code", *options]) == code
 
 
 ACTION = Incident(
@@ -121,29 +121,29 @@ def test_what_operators_did_fails_a_script_only_where_it_asks_for_it(
     topics, config, capsys, options, code
 ):
     topics["east"] = [ACTION]
-    assert main.run_command(["receipts", str(config), "--exit-code", *options]) == code
+    assert main.run_command(["incidents", str(config), "--exit-code", *options]) == code
 
 
 def test_what_operators_did_is_listed(topics, config, capsys):
     topics["east"] = [ACTION]
-    assert main.run_command(["receipts", str(config)]) == exit_codes.DONE
+    assert main.run_command(["incidents", str(config)]) == exit_codes.DONE
     line = capsys.readouterr().out.splitlines()[1]
     assert line.split()[1:7] == ["east->west", "-", "-", "operator-action", "-", "-"]
     assert line.endswith(ACTION.detail)
-    assert main.run_command(["receipts", str(config), "--json"]) == exit_codes.DONE
-    (told,) = json.loads(capsys.readouterr().out)["receipts"]
+    assert main.run_command(["incidents", str(config), "--json"]) == exit_codes.DONE
+    (told,) = json.loads(capsys.readouterr().out)["incidents"]
     assert (told["topic"], told["partition"], told["source"]) == (None, None, None)
     assert (told["kind"], told["detail"]) == ("operator-action", ACTION.detail)
 
 
 def test_programs(topics, config, capsys):
     assert (
-        main.run_command(["receipts", str(config), "--json", "--topic", "orders"])
+        main.run_command(["incidents", str(config), "--json", "--topic", "orders"])
         == exit_codes.DONE
     )
     assert json.loads(capsys.readouterr().out) == {
         "version": 1,
-        "receipts": [
+        "incidents": [
             {
                 "flow": "east->west",
                 "topic": "orders",
@@ -163,39 +163,39 @@ def test_programs(topics, config, capsys):
 
 def test_none_is_said(topics, config, capsys):
     topics["east"] = []
-    assert main.run_command(["receipts", str(config)]) == exit_codes.DONE
-    assert capsys.readouterr().out == "no receipts\n"
+    assert main.run_command(["incidents", str(config)]) == exit_codes.DONE
+    assert capsys.readouterr().out == "no incidents\n"
 
 
 def test_what_other_targets_have_is_listed_where_one_does_not_answer(topics, config, capsys):
     topics["west"] = RetriableError("no route")
-    assert main.run_command(["receipts", str(config)]) == exit_codes.UNKNOWN
+    assert main.run_command(["incidents", str(config)]) == exit_codes.UNKNOWN
     captured = capsys.readouterr()
     assert [line.split()[1:3] for line in captured.out.splitlines()[1:]] == [
         ["east->west", "orders"],
         ["east->west", "bills"],
     ]
-    assert captured.err == "mm2: cannot read the receipts of west->east on east: no route\n"
-    assert main.run_command(["receipts", str(config), "--exit-code"]) == exit_codes.UNKNOWN
+    assert captured.err == "mm2: cannot read the incidents of west->east on east: no route\n"
+    assert main.run_command(["incidents", str(config), "--exit-code"]) == exit_codes.UNKNOWN
 
 
 def test_programs_get_the_errors_too(topics, config, capsys):
     topics["east"] = FatalError("refused")
-    assert main.run_command(["receipts", str(config), "--json"]) == exit_codes.UNKNOWN
+    assert main.run_command(["incidents", str(config), "--json"]) == exit_codes.UNKNOWN
     assert json.loads(capsys.readouterr().out) == {
         "version": 1,
-        "receipts": [],
+        "incidents": [],
         "unreadable": [],
         "errors": [{"flow": "east->west", "cluster": "west", "error": "refused"}],
     }
 
 
-def test_no_receipts_is_said_only_of_targets_that_were_read(topics, config, capsys):
+def test_no_incidents_is_said_only_of_targets_that_were_read(topics, config, capsys):
     topics["east"] = RetriableError("no route")
-    main.run_command(["receipts", str(config)])
-    assert capsys.readouterr().out == "no receipts of west->east\n"
+    main.run_command(["incidents", str(config)])
+    assert capsys.readouterr().out == "no incidents of west->east\n"
     topics["west"] = RetriableError("no route")
-    assert main.run_command(["receipts", str(config)]) == exit_codes.UNREACHABLE
+    assert main.run_command(["incidents", str(config)]) == exit_codes.UNREACHABLE
     captured = capsys.readouterr()
     assert captured.out == ""
     assert len(captured.err.splitlines()) == 2
@@ -214,7 +214,7 @@ def test_targets_are_read_in_parallel_and_one_that_hangs_is_given_up(config, cap
     monkeypatch.setattr(incident_log, "read_incidents", read)
     monkeypatch.setattr(incidents, "_TIMEOUT_SLACK_S", 0.0)
     try:
-        words = ["receipts", str(config), "--timeout", "1"]
+        words = ["incidents", str(config), "--timeout", "1"]
         assert main.run_command(words) == exit_codes.UNKNOWN
     finally:
         never.set()
@@ -222,20 +222,20 @@ def test_targets_are_read_in_parallel_and_one_that_hangs_is_given_up(config, cap
 
 
 def test_an_unknown_kind_is_bad_input(config, capsys):
-    assert main.run_command(["receipts", str(config), "--kind", "x"]) == exit_codes.BAD_INPUT
+    assert main.run_command(["incidents", str(config), "--kind", "x"]) == exit_codes.BAD_INPUT
 
 
 def test_a_record_that_cannot_be_read_is_listed_with_the_others(topics, unreadable, config, capsys):
     topics["east"] = topics["east"][:1]
     unreadable["east"] = [UnreadableIncident(topic="r", offset=7, reason="its key is not JSON")]
-    assert main.run_command(["receipts", str(config)]) == exit_codes.DONE
+    assert main.run_command(["incidents", str(config)]) == exit_codes.DONE
     _, first, second = capsys.readouterr().out.splitlines()
     assert "source-gone" in first
     assert second.split()[:7] == ["-", "east->west", "-", "-", "unreadable", "-", "-"]
     assert second.endswith("offset 7 of r: its key is not JSON")
-    assert main.run_command(["receipts", str(config), "--json"]) == exit_codes.DONE
+    assert main.run_command(["incidents", str(config), "--json"]) == exit_codes.DONE
     told = json.loads(capsys.readouterr().out)
-    assert [each["kind"] for each in told["receipts"]] == ["source-gone"]
+    assert [each["kind"] for each in told["incidents"]] == ["source-gone"]
     assert told["unreadable"] == [
         {
             "flow": "east->west",
@@ -246,4 +246,4 @@ def test_a_record_that_cannot_be_read_is_listed_with_the_others(topics, unreadab
         }
     ]
     topics["east"] = []
-    assert main.run_command(["receipts", str(config), "--exit-code"]) == exit_codes.FAILED
+    assert main.run_command(["incidents", str(config), "--exit-code"]) == exit_codes.FAILED

@@ -24,7 +24,7 @@ READING = (
     "offsets translate",
     "pause",
     "probe",
-    "receipts",
+    "incidents",
     "reload",
     "restart",
     "resume",

@@ -109,7 +109,7 @@ def action(verb, at_ms, topic=""):
 
 @pytest.fixture
 def recorded(monkeypatch):
-    """What the receipts topic on the target has; an error: what reading it raises."""
+    """What the incidents topic on the target has; an error: what reading it raises."""
     found: list[Incident | ConnectError] = []
 
     def read(side, source, *, timeout_s):

@@ -8,7 +8,7 @@ from mm2.formats import incident_records
 from mm2.formats.incident_records import Incident, IncidentKind
 from tests.fakes.one_side import FakeSide
 
-TOPIC = "mm2-receipts.east.internal"
+TOPIC = "mm2-incidents.east.internal"
 
 
 def stated(id: str, at_ms: int, detail: str = "") -> Incident:

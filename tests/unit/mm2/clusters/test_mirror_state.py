@@ -1,4 +1,4 @@
-"""How long a source is waited for, and which receipts count as losses."""
+"""How long a source is waited for, and which incidents count as losses."""
 
 from __future__ import annotations
 

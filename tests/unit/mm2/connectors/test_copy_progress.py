@@ -27,10 +27,10 @@ def stated(**changed):
     return incident_records.encode(Incident(**(given | changed)))
 
 
-def test_a_receipt_is_told_with_its_ranges_and_counted():
+def test_a_incident_is_told_with_its_ranges_and_counted():
     found = IncidentCounts()
     assert found.stored(*stated()) == (
-        "receipt not-paired: orders-4, source offsets [0, 30), mirror offsets [40, 50): "
+        "incident not-paired: orders-4, source offsets [0, 30), mirror offsets [40, 50): "
         "copied again"
     )
     assert found.counts == {("orders", "not-paired"): 1}
@@ -38,7 +38,7 @@ def test_a_receipt_is_told_with_its_ranges_and_counted():
 
 def test_ranges_that_do_not_apply_are_left_out():
     told = IncidentCounts().stored(*stated(source=None, target=None))
-    assert told == "receipt not-paired: orders-4: copied again"
+    assert told == "incident not-paired: orders-4: copied again"
 
 
 def test_a_statement_made_again_is_the_same_one():

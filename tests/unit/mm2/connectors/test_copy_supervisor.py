@@ -1,5 +1,5 @@
 """What becomes of a copy's stream: appended in order, acknowledged once stored, told if it is a
-receipt.
+incident.
 
 A copy begins before it is known what it copies, and waits a while for that."""
 
@@ -186,19 +186,19 @@ def test_what_a_copy_could_not_append_ends_with_it():
     assert made.log == [b"1", b"of the new one"]
 
 
-def test_a_receipt_is_told_once_it_is_stored(caplog):
+def test_a_incident_is_told_once_it_is_stored(caplog):
     made = Supervised()
     made.turn()
     key, value = incident_records.encode(LOST)
-    made.stream(1, FlowLogItem(key=key, value=value, receipt=True))
+    made.stream(1, FlowLogItem(key=key, value=value, incident=True))
     caplog.handler.addFilter(LogContextFilter())
     with caplog.at_level(logging.WARNING), log_context.bind_fields(flow="east->west"):
         assert caplog.messages == []
         made.turn()
     (record,) = caplog.records
-    told = "receipt source-gone: orders-4, source offsets [0, 30): deleted before it was copied"
+    told = "incident source-gone: orders-4, source offsets [0, 30): deleted before it was copied"
     assert (record.context, record.getMessage()) == ("[east->west|task 0] ", told)
-    assert made.supervisor.receipts.counts == {("orders", "source-gone"): 1}
+    assert made.supervisor.incidents.counts == {("orders", "source-gone"): 1}
 
 
 def test_why_one_copy_ended_is_not_told_of_the_next():
@@ -225,13 +225,13 @@ def test_a_copy_that_follows_another_counts_on():
     first = Supervised()
     first.turn()
     key, value = incident_records.encode(LOST)
-    first.stream(1, FlowLogItem(key=key, value=value, receipt=True))
+    first.stream(1, FlowLogItem(key=key, value=value, incident=True))
     first.turn()
     first.supervisor.restart("killed", first.now_s)
     around = first.supervisor._around
     later = CopySupervisor(first.supervisor.settings, around, before=first.supervisor)
-    assert later.receipts.stored(key, value) is None
-    assert later.receipts.counts == {("orders", "source-gone"): 1}
+    assert later.incidents.stored(key, value) is None
+    assert later.incidents.counts == {("orders", "source-gone"): 1}
     assert later.restarts == 1
 
 

@@ -24,7 +24,7 @@ class Kept:
         self.writer = FakeWriter()
         self.emitter = OffsetSyncEmitter(self.writer, lag_max=lag_max, clock=SystemClock())
 
-    def anchor(self, through: int, *, partition: int = 0, receipt: bool = False) -> None:
+    def anchor(self, through: int, *, partition: int = 0, incident: bool = False) -> None:
         """All offsets up to there are copied, one further on the target."""
         key = MapSegmentKey(
             topic="t", partition=partition, era=1, ordinal=1, epoch=0, first_source=0
@@ -42,7 +42,7 @@ class Kept:
         item = FlowLogItem(
             key=offset_map_records.encode_key(key),
             value=offset_map_records.encode_value(value),
-            receipt=receipt,
+            incident=incident,
         )
         self.emitter.note([item])
 
@@ -74,7 +74,7 @@ def test_other_records_of_the_stream_say_nothing():
     value = offset_map_records.encode_value(MapProducer(ordinal=1, era=1))
     key = offset_map_records.encode_key(producer)
     kept.emitter.note([FlowLogItem(key=key, value=value), FlowLogItem(key=key, value=None)])
-    kept.emitter.note([FlowLogItem(key=b"receipt", value=b"x", receipt=True)])
+    kept.emitter.note([FlowLogItem(key=b"incident", value=b"x", incident=True)])
     kept.emitter.work()
     assert kept.written == []
 

@@ -151,7 +151,7 @@ def test_internal_topics_are_made_compacted(running):
     assert running.source.topics["mm2-offset-syncs.B.internal"].overrides == {
         "cleanup.policy": "compact"
     }
-    for name in ("mm2-offset-map.A.internal", "mm2-receipts.A.internal"):
+    for name in ("mm2-offset-map.A.internal", "mm2-incidents.A.internal"):
         assert running.target.topics[name].overrides["cleanup.policy"] == "compact"
     assert not any("offset-syncs" in name for name in running.target.topics)
 

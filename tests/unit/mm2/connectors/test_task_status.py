@@ -32,7 +32,7 @@ class Task:
         for each in gauges:
             self.figures.note(each)
         self.state, self.reason, self.restarts = TaskState.RUNNING, "", 2
-        self.receipts = IncidentCounts()
+        self.incidents = IncidentCounts()
 
     @property
     def made(self) -> CopySupervisor:
@@ -94,9 +94,9 @@ def test_the_right_that_is_lacking_is_told_while_it_is():
     assert report.shown.fencing == ""
 
 
-def test_receipts_are_counted():
+def test_incidents_are_counted():
     report, task = TaskStatusBuilder(3), Task(gauge(0))
-    task.receipts.counts["t", "source-gone"] += 2
+    task.incidents.counts["t", "source-gone"] += 2
     report.make(task.made, reason="")
-    (count,) = report.shown.status.receipts
+    (count,) = report.shown.status.incidents
     assert dataclasses.astuple(count) == ("t", "source-gone", 2)

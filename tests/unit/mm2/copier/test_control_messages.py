@@ -167,7 +167,7 @@ items = st.builds(
     FlowLogItem,
     key=st.binary(max_size=30),
     value=st.none() | st.binary(max_size=30),
-    receipt=st.booleans(),
+    incident=st.booleans(),
 )
 gauges = st.builds(
     PartitionGauge,

@@ -34,7 +34,7 @@ GONE_VALUE = (
 offsets = st.integers(0, 1 << 62)
 ranges = st.none() | st.tuples(offsets, offsets)
 ordered = st.none() | st.tuples(offsets, offsets).map(lambda both: (min(both), max(both)))
-receipts = st.builds(
+incidents = st.builds(
     Incident,
     topic=st.text(),
     partition=st.integers(0, (1 << 31) - 1),
@@ -75,8 +75,8 @@ def test_no_kind_is_left_out_of_the_table_above():
     assert len(IncidentKind) == 8
 
 
-@given(receipts)
-def test_a_receipt_is_read_back(stated):
+@given(incidents)
+def test_a_incident_is_read_back(stated):
     assert incident_records.decode(*incident_records.encode(stated)) == stated
 
 
@@ -131,7 +131,7 @@ def test_another_version_is_refused(key, value):
         (b"[]", b"[]"),
     ],
 )
-def test_what_is_no_receipt_is_refused(key, value):
+def test_what_is_no_incident_is_refused(key, value):
     with pytest.raises(MalformedIncidentError):
         incident_records.decode(key, value)
 

@@ -61,7 +61,7 @@ class Counted:
         return found.distributions if metric.bounds else found.series
 
 
-def receipts(count: int) -> tuple[IncidentCount, ...]:
+def incidents(count: int) -> tuple[IncidentCount, ...]:
     return (IncidentCount(topic="orders", kind="source-gone", count=count),)
 
 
@@ -112,10 +112,10 @@ def test_a_share_of_as_many_other_partitions_is_counted_from_nothing():
     assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 407}
 
 
-def test_receipts_and_restarts_of_a_new_task_come_on_top():
-    counted = Counted().sees(tasks=[statuses.task(restarts=2, receipts=receipts(3))])
+def test_incidents_and_restarts_of_a_new_task_come_on_top():
+    counted = Counted().sees(tasks=[statuses.task(restarts=2, incidents=incidents(3))])
     counted.sees(tasks=[statuses.task(0, FAILED, reason="no right")])
-    counted.sees(tasks=[statuses.task(restarts=5, receipts=receipts(4))])
+    counted.sees(tasks=[statuses.task(restarts=5, incidents=incidents(4))])
     assert counted[declarations.INCIDENTS] == {(*ORDERS, "source-gone"): 7}
     assert counted[declarations.TASK_RESTARTS] == {FLOW: 7}
 
@@ -124,12 +124,12 @@ def test_a_task_that_begins_anew_between_two_looks_is_counted_from_nothing():
     """It is shown at once with more than the one before it had."""
     counted = Counted().sees(
         statuses.partition(records=100, batches=3, made=1),
-        tasks=[statuses.task(life=1, restarts=1, receipts=receipts(2))],
+        tasks=[statuses.task(life=1, restarts=1, incidents=incidents(2))],
     )
     for _ in range(2):
         counted.sees(
             statuses.partition(records=150, batches=4, made=1),
-            tasks=[statuses.task(life=2, restarts=1, receipts=receipts(5))],
+            tasks=[statuses.task(life=2, restarts=1, incidents=incidents(5))],
         )
     assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 250}
     assert counted[declarations.REPLICATED_BATCHES] == {
@@ -183,7 +183,7 @@ def test_rebalances_of_a_flow_that_was_away_come_on_top():
 
 def test_a_topic_that_has_left_is_told_of_until_it_was_scraped_and_then_no_more():
     shown = statuses.partition("kept"), statuses.partition("orders", records=5)
-    task = statuses.task(receipts=receipts(2))
+    task = statuses.task(incidents=incidents(2))
     counted = Counted().sees(*shown, tasks=[task])
     counted.sees(statuses.partition("kept")).later(collector.COUNTER_RETENTION_MS - 1)
     counted.sees(statuses.partition("kept"))
@@ -210,8 +210,8 @@ def test_a_topic_that_comes_back_in_time_goes_on():
     assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 7}
 
 
-def test_what_receipts_tell_of_is_not_forgotten_while_their_task_runs():
-    task = statuses.task(receipts=receipts(2))
+def test_what_incidents_tell_of_is_not_forgotten_while_their_task_runs():
+    task = statuses.task(incidents=incidents(2))
     counted = Counted().sees(statuses.partition(), tasks=[task])
     counted.sees(tasks=[task]).later()
     counted.sees(tasks=[task])
@@ -415,14 +415,14 @@ def test_what_an_operator_holds_says_how():
     assert seen.see(statuses.flow(name="a->b"))[declarations.FLOW_OVERRIDE] == {}
 
 
-def test_receipts_are_counted_by_topic_and_kind():
+def test_incidents_are_counted_by_topic_and_kind():
     seen = Observed()
     for count in (1, 3):
         told = IncidentCount(topic="orders", kind="source-gone", count=count)
         other = IncidentCount(topic="orders", kind="source-gone", count=1)
         seen.see(
             statuses.flow(
-                tasks=[statuses.task(0, receipts=(told,)), statuses.task(1, receipts=(other,))]
+                tasks=[statuses.task(0, incidents=(told,)), statuses.task(1, incidents=(other,))]
             )
         )
     assert seen[declarations.INCIDENTS] == {("east->west", "orders", "source-gone"): 4}

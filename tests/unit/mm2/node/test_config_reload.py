@@ -24,7 +24,7 @@ from mm2.topics import naming
 from tests.fakes.one_side import FakeSide
 from tests.support import eventually, statuses
 
-RECEIPTS = naming.incidents_topic("a")
+INCIDENTS = naming.incidents_topic("a")
 BASE = """clusters: {a: {bootstrap.servers: 'a:1'}, b: {bootstrap.servers: 'b:1'}}
 flows:
 """
@@ -45,8 +45,8 @@ class Running:
         self.applied: list[ReloadPlan] = []
         self.failure: Exception | None = None
         self.cluster = FakeSide("b")
-        self.cluster.cluster.create(RECEIPTS)
-        self.cluster.topics.topics[RECEIPTS] = []
+        self.cluster.cluster.create(INCIDENTS)
+        self.cluster.topics.topics[INCIDENTS] = []
         self.action_log = OperatorLog(
             lambda: self.settings,
             now=SystemClock(),
@@ -56,7 +56,7 @@ class Running:
     def recorded(self):
         """What the action log has recorded until its end."""
         self.action_log.close(5.0)
-        return self.cluster.receipts(RECEIPTS)
+        return self.cluster.incidents(INCIDENTS)
 
     def load(self):
         return config_loader.parse(
@@ -121,7 +121,7 @@ def test_a_reload_is_recorded_for_each_flow_of_the_file_as_it_is_and_was(running
     running.cluster.topics.topics[naming.incidents_topic("b")] = []
     made.answer(ReloadRequest(peer="root (uid 0, pid 7)"))
     (one,) = running.recorded()
-    (other,) = running.cluster.receipts(naming.incidents_topic("b"))
+    (other,) = running.cluster.incidents(naming.incidents_topic("b"))
     assert (one.flow, one.detail) == ("a->b", "operator root (uid 0, pid 7): reload")
     assert other.flow == "b->a"
 

@@ -46,7 +46,7 @@ def test_all_topics_of_a_flow_are_known_with_who_makes_and_who_uses_them():
         "mm2-offsets.a.internal": (Client.WORKER, Client.WORKER),
         "mm2-status.a.internal": (Client.WORKER, Client.WORKER),
         "mm2-offset-map.a.internal": (Client.TARGET_ADMIN, Client.PRODUCER),
-        "mm2-receipts.a.internal": (Client.TARGET_ADMIN, Client.PRODUCER),
+        "mm2-incidents.a.internal": (Client.TARGET_ADMIN, Client.PRODUCER),
         "mm2-offset-syncs.b.internal": (Client.SOURCE_ADMIN, Client.SOURCE_ADMIN),
         "a.checkpoints.internal": (Client.TARGET_ADMIN, Client.WORKER),
         "heartbeats": (Client.TARGET_ADMIN, Client.WORKER),

@@ -67,7 +67,7 @@ def test_defaults_of_mirror_maker_are_one_cause_with_all_that_has_to_be_written(
     status = "status.storage.replication.factor"
     (found,) = judge(
         default("mm2-offset-map.east.internal", "replication.factor", "replication.factor", 2),
-        default("mm2-receipts.east.internal", "replication.factor", "replication.factor", 2),
+        default("mm2-incidents.east.internal", "replication.factor", "replication.factor", 2),
         default("mm2-status.east.internal", status, f"west.{status}", 3),
     )
     assert found.text == (

@@ -1,4 +1,4 @@
-"""A record of the map that cannot be read is skipped, with a receipt."""
+"""A record of the map that cannot be read is skipped, with an incident."""
 
 from __future__ import annotations
 
@@ -59,28 +59,28 @@ def map_of(cluster):
     return known
 
 
-def receipts(cluster):
+def incidents(cluster):
     log = cluster.topics[naming.incidents_topic("east")].log
     return [incident_records.decode(key, value) for key, value in log]
 
 
-def test_a_receipt_names_it_and_a_tombstone_replaces_it(cluster):
+def test_a_incident_names_it_and_a_tombstone_replaces_it(cluster):
     log = cluster.topics[MAP].log
     log += [(GARBAGE, b"x"), (GARBAGE, b"y")]
     found = skip(cluster, 1)
     assert found.partition is None
     assert log[2:] == [(GARBAGE, None)]
-    (stated,) = receipts(cluster)
+    (stated,) = incidents(cluster)
     assert (stated.kind.value, stated.topic, stated.target) == ("map-record-skipped", MAP, None)
     assert f"{MAP}, offset 1, of unknown kind: " in stated.detail
     assert GARBAGE.hex() in stated.detail
 
 
-def test_where_its_partition_can_be_read_the_receipt_names_that(cluster):
+def test_where_its_partition_can_be_read_the_incident_names_that(cluster):
     key = offset_map_records.encode_key(NewEraRequestKey(topic="orders", partition=4))
     cluster.topics[MAP].log.append((key, b"\x63"))
     skip(cluster, 0)
-    (stated,) = receipts(cluster)
+    (stated,) = incidents(cluster)
     assert (stated.topic, stated.partition) == ("orders", 4)
 
 
@@ -96,7 +96,7 @@ def test_what_can_be_read_or_was_replaced_is_not_skipped(cluster, offset, told):
     with pytest.raises(NothingToSkipError, match=told):
         skip(cluster, offset)
     assert len(log) == 4
-    assert receipts(cluster) == []
+    assert incidents(cluster) == []
 
 
 def test_skipped_twice_is_told(cluster):
@@ -116,10 +116,10 @@ def test_the_partition_of_a_skipped_era_begins_again_where_the_operator_says(clu
     log.append((ERA, b"\x09"))
     with pytest.raises(NothingToSkipError, match="--from earliest"):
         skip(cluster, 0)
-    assert (len(log), receipts(cluster)) == (1, [])
+    assert (len(log), incidents(cluster)) == (1, [])
     skip(cluster, 0, "earliest")
     assert log[-1] == (ERA, None), "only once the request is stored"
-    (stated,) = receipts(cluster)
+    (stated,) = incidents(cluster)
     assert "era 1" in stated.detail
     assert "begins again from earliest" in stated.detail
     partition = map_of(cluster).partition(ORDERS_4)
@@ -132,7 +132,7 @@ def test_nothing_but_an_era_begins_anything_again(cluster):
     log.append((GARBAGE, b"x"))
     with pytest.raises(NothingToSkipError, match="leave --from out"):
         skip(cluster, 0, "earliest")
-    assert (len(log), receipts(cluster)) == (1, [])
+    assert (len(log), incidents(cluster)) == (1, [])
 
 
 def test_a_skipped_producer_id_stays_one_of_the_flows(cluster):
@@ -147,16 +147,16 @@ def test_a_skipped_producer_id_stays_one_of_the_flows(cluster):
     assert known.unreadable() == []
     found = recovery_instructions.extract_recovered_state(known.partition(ORDERS_4), target=None)
     assert (found.producers, found.era_number) == ({5: 1, 7: 2}, 1)
-    assert "producer id 7" in receipts(cluster)[0].detail
+    assert "producer id 7" in incidents(cluster)[0].detail
 
 
 class Raced(FakeFlowLog):
-    """While the receipt is stored, somebody replaces the record."""
+    """While the incident is stored, somebody replaces the record."""
 
     new: tuple[bytes, bytes]
 
     def append(self, topic, key, value, *, on_recorded):
-        if topic is FlowLogTopic.RECEIPTS and value is not None:
+        if topic is FlowLogTopic.INCIDENTS and value is not None:
             super().append(FlowLogTopic.MAP, *self.new, on_recorded=lambda _: None)
         super().append(topic, key, value, on_recorded=on_recorded)
 
@@ -170,4 +170,4 @@ def test_a_record_that_was_replaced_meanwhile_is_not_deleted(cluster):
         skip_in(FlowLedger(raced), 0)
     assert log[1:] == [raced.new]
     kept = dict(cluster.topics[naming.incidents_topic("east")].log)
-    assert set(kept.values()) == {None}, "no receipt of what was not skipped"
+    assert set(kept.values()) == {None}, "no incident of what was not skipped"

@@ -203,7 +203,7 @@ def test_somebody_elses_request_at_the_same_time_is_noticed():
         ("earliest", ["at the first record", "below offset 100", "duplicates"]),
         (
             "latest",
-            ["at the end of the source's log", "from offset 100", "mm2 receipts lists them"],
+            ["at the end of the source's log", "from offset 100", "mm2 incidents lists them"],
         ),
         ("offset:80", ["at source offset 80", "below offset 100", "duplicates"]),
         ("1700000000000", ["2023-11-14T22:13:20.000+00:00", "duplicates", "not replicated"]),
@@ -232,8 +232,8 @@ def test_of_a_recreated_topic_nothing_is_called_a_duplicate():
 def test_the_request_is_in_the_map_topic_alone():
     world = World()
     world.ask()
-    receipts = world.west.topics[naming.incidents_topic("east")]
-    assert receipts.log == []
+    incidents = world.west.topics[naming.incidents_topic("east")]
+    assert incidents.log == []
 
 
 # Who runs the flow

@@ -212,15 +212,15 @@ def requested(known, *, found=80):
 REQUEST = NewEraRequest(request="r-1", position="latest")
 
 
-def test_in_a_mirror_that_was_made_again_the_receipt_names_what_is_there():
+def test_in_a_mirror_that_was_made_again_the_incident_names_what_is_there():
     played = requested(taking.known(taking.anchor(60, 1000), request=REQUEST))
-    assert taking.receipts(played)[0].target == (50, 50)
+    assert taking.incidents(played)[0].target == (50, 50)
 
 
-def test_a_requested_era_is_stored_behind_the_receipt_that_states_it():
+def test_a_requested_era_is_stored_behind_the_incident_that_states_it():
     played = requested(taking.known(taking.anchor(60, 45), request=REQUEST))
-    assert taking.kinds(played) == ["receipt", "EraKey"]
-    (stated,) = taking.receipts(played)
+    assert taking.kinds(played) == ["incident", "EraKey"]
+    (stated,) = taking.incidents(played)
     assert stated.kind is IncidentKind.NEW_ERA_REQUESTED
     assert (stated.source, stated.target) == ((60, 80), (45, 50))
     assert (stated.flow, stated.at_ms, stated.topic) == ("a->b", scripts.NOW_MS, "orders")
@@ -232,13 +232,13 @@ def test_a_requested_era_is_stored_behind_the_receipt_that_states_it():
 
 def test_an_era_that_begins_earlier_leaves_out_nothing_of_the_source():
     played = requested(taking.known(taking.anchor(60, 45), request=REQUEST), found=10)
-    (stated,) = taking.receipts(played)
+    (stated,) = taking.incidents(played)
     assert (stated.source, stated.target) == (None, (45, 50))
 
 
 def test_without_an_anchor_the_whole_mirror_is_named():
     played = requested(taking.known(request=REQUEST))
-    assert taking.receipts(played)[0].target == (0, 50)
+    assert taking.incidents(played)[0].target == (0, 50)
 
 
 def test_a_request_for_a_start_that_cannot_be_found_stores_nothing():
@@ -262,8 +262,8 @@ def test_a_second_producer_id_is_stated_because_nothing_fenced_the_first():
     assert attempt.ordinal == 3
     script = eras.record_producer_id(attempt, era=1)
     played = scripts.play(script, {ReadRecoveredState: taking.known()})
-    assert taking.kinds(played) == ["receipt", "MapProducerKey"]
-    (stated,) = taking.receipts(played)
+    assert taking.kinds(played) == ["incident", "MapProducerKey"]
+    (stated,) = taking.incidents(played)
     assert stated.kind is IncidentKind.UNFENCED_TAKE_OVER
     assert stated.target == (45, 50)
     ((_, producer),) = taking.mapped(played, MapProducerKey)

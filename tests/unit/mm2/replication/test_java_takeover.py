@@ -170,7 +170,7 @@ def era_of(played) -> Era:
 
 
 def stated(played):
-    return [(each.kind, each.source, each.target) for each in taking.receipts(played)]
+    return [(each.kind, each.source, each.target) for each in taking.incidents(played)]
 
 
 # The first take
@@ -214,7 +214,7 @@ def test_what_java_wrote_twice_is_stated_and_not_copied_a_third_time():
     assert (played.outcome.source, played.outcome.runs) == (104, ())
     assert era_of(played).first_target == 51
     assert stated(played) == [(Kind.DOUBLED_BY_JAVA, None, (43, 45))]
-    assert "altogether 2 records" in taking.receipts(played)[0].detail
+    assert "altogether 2 records" in taking.incidents(played)[0].detail
 
 
 def test_what_it_wrote_before_the_sync_once_more_is_found_at_the_second_look():
@@ -281,7 +281,7 @@ def test_what_the_source_deleted_meanwhile_is_not_compared():
     assert played.outcome.source == 104
     kinds = [kind for kind, *_ in stated(played)]
     assert kinds == [Kind.NOT_PAIRED, Kind.TAKEN_FROM_JAVA]
-    assert "the source does not have offset 101" in taking.receipts(played)[0].detail
+    assert "the source does not have offset 101" in taking.incidents(played)[0].detail
 
 
 def test_what_is_not_committed_yet_is_waited_for():

@@ -134,7 +134,7 @@ def copy(written, *source, records=1, target=None, now_s=0.0):
 def decoded(record):
     found = []
     for item in record.items:
-        assert not item.receipt
+        assert not item.incident
         key = offset_map_records.decode_key(item.key)
         found.append((key, offset_map_records.decode_value(key, item.value)))
     return found

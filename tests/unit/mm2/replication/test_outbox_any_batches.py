@@ -75,7 +75,7 @@ class Sender:
                 if self.rng.random() < 0.05:
                     self.go_back(self.box.drop())
                     break
-                out = self.box.take()
+                out = self.box.pop_staged()
                 self.held.release(out.held, opened=out.opened)
                 self.box.check_invariants()
                 if not self.takes(out):

@@ -83,7 +83,7 @@ class Copied:
                 box.limits.isolate(count=rng.randint(2, 8), until=position)
             while box.stage():
                 self.divided = self.divided or len(box._staged) > 1
-                yield box.take()
+                yield box.pop_staged()
 
     def append(self, out):
         if self.rng.random() < 0.3:

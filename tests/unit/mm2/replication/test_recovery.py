@@ -198,7 +198,7 @@ def test_an_operators_request_comes_before_everything_else():
     played = taken(known, {"source_topic_id": NEW_ID})
     assert (played.outcome.era, played.outcome.source) == (2, 100)
     assert FindEpochEnd not in played.kinds
-    assert taking.receipts(played)[0].kind is IncidentKind.NEW_ERA_REQUESTED
+    assert taking.incidents(played)[0].kind is IncidentKind.NEW_ERA_REQUESTED
 
 
 # Out
@@ -225,7 +225,7 @@ def test_an_era_that_cannot_be_read_is_skipped_only_together_with_a_new_beginnin
 
 @pytest.mark.parametrize("topics", list(TargetTopicAccess))
 def test_progress_without_its_era_is_no_first_start(topics):
-    """From `start` on, records would be copied again or left out, and no receipt would say so."""
+    """From `start` on, records would be copied again or left out, and no incident would say so."""
     known = taking.known(taking.anchor(100, 50), era=None)
     played = taken(known, {"target_topics": topics, "start": "latest"})
     stop = played.outcome

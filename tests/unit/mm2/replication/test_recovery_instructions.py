@@ -54,9 +54,9 @@ def test_every_class_of_the_module_is_a_question_or_an_answer_or_part_of_one():
     assert defined - parts == set(QUESTIONS) | set(ANSWERS)
 
 
-def test_what_is_recorded_is_a_map_record_unless_it_says_receipt():
+def test_what_is_recorded_is_a_map_record_unless_it_says_incident():
     item = FlowLogItem(key=b"k", value=None)
-    assert not item.receipt
+    assert not item.incident
     assert AppendToFlowLog(items=(item,)).token == 0
 
 

@@ -380,14 +380,14 @@ def test_without_a_fence_an_open_transaction_is_waited_for():
     assert played.outcome.lasting.cause is HaltCause.HANGING
 
 
-def test_a_new_producer_id_is_recorded_with_a_receipt_before_the_copy_goes_on():
+def test_a_new_producer_id_is_recorded_with_a_incident_before_the_copy_goes_on():
     known = taking.known(taking.anchor(0, 40), producers={5: 1})
     played = paired(
         position(), copied(40, b"a", producer=(5, 0)), known=known, ReadRecoveredState=known
     )
     assert (played.outcome.source, played.outcome.ordinal) == (1, 2)
-    assert taking.kinds(played) == ["receipt", "MapProducerKey"]
-    assert taking.receipts(played)[0].kind is IncidentKind.UNFENCED_TAKE_OVER
+    assert taking.kinds(played) == ["incident", "MapProducerKey"]
+    assert taking.incidents(played)[0].kind is IncidentKind.UNFENCED_TAKE_OVER
 
 
 def test_a_foreign_producer_stops_an_exclusive_mirror_for_good():
@@ -449,7 +449,7 @@ def test_a_source_that_may_only_miss_the_topic_for_a_moment_begins_again():
 
 
 def begun_anew(played, *, era, source, target=51):
-    """A new era, stored behind its receipts; the receipt."""
+    """A new era, stored behind its incidents; the incident."""
     taken = played.outcome
     assert isinstance(taken, PartitionAcquired), taken
     assert (taken.era, taken.source, taken.take_start, taken.target) == (
@@ -459,10 +459,10 @@ def begun_anew(played, *, era, source, target=51):
         target,
     )
     kinds = taking.kinds(played)
-    assert kinds[kinds[0] == "MapSegmentKey" :][:2] == ["receipt", "EraKey"]
+    assert kinds[kinds[0] == "MapSegmentKey" :][:2] == ["incident", "EraKey"]
     ((_, stored),) = taking.mapped(played, EraKey)
     assert (stored.first_source, stored.first_target) == (source, target)
-    (stated,) = taking.receipts(played)
+    (stated,) = taking.incidents(played)
     return stated
 
 

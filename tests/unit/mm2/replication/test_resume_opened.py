@@ -79,15 +79,15 @@ def went_on(played, *, source, runs):
 
 
 def begun_anew(played, *, source, target_from):
-    """A new era from source offset `source`, behind the receipt for target [`target_from`, 50)."""
+    """A new era from source offset `source`, behind the incident for target [`target_from`, 50)."""
     taken = played.outcome
     assert isinstance(taken, PartitionAcquired), taken
     assert (taken.era, taken.source, taken.take_start, taken.target) == (2, source, source, 51)
     kinds = taking.kinds(played)
-    assert kinds[kinds[0] == "MapSegmentKey" :][:2] == ["receipt", "EraKey"]
+    assert kinds[kinds[0] == "MapSegmentKey" :][:2] == ["incident", "EraKey"]
     ((_, era),) = taking.mapped(played, EraKey)
     assert (era.first_source, era.first_target) == (source, 51)
-    (stated,) = taking.receipts(played)
+    (stated,) = taking.incidents(played)
     assert stated.kind is IncidentKind.NOT_PAIRED
     assert (stated.source, stated.target) == (None, (target_from, 50))
     return stated
@@ -233,7 +233,7 @@ def test_a_source_that_is_gone_behind_what_paired_is_told_with_both_ranges():
         ReadSource=reads,
         FindSourceOffset=SourceLogOffset(offset=30),
     )
-    (stated,) = taking.receipts(played)
+    (stated,) = taking.incidents(played)
     assert stated.kind is IncidentKind.SOURCE_GONE
     assert (stated.source, stated.target) == ((1, 30), (41, 50))
 
@@ -273,7 +273,7 @@ def test_a_transform_that_is_gone_begins_a_new_era_too():
     assert (played.outcome.era, played.outcome.source) == (2, 1)
     ((_, era),) = taking.mapped(played, EraKey)
     assert era.filter_hash == 0
-    assert taking.receipts(played) == []
+    assert taking.incidents(played) == []
 
 
 def test_what_an_older_transform_changed_does_not_pair_and_is_told():
@@ -282,7 +282,7 @@ def test_what_an_older_transform_changed_does_not_pair_and_is_told():
     begun_anew(played, source=0, target_from=40)
 
 
-def test_what_makes_another_thing_each_time_is_copied_again_with_a_receipt():
+def test_what_makes_another_thing_each_time_is_copied_again_with_a_incident():
     loose = Filter(change=b"new ")
     loose.deterministic = False
     played = paired(copied(40, b"new a"), transform=loose, written_by=loose)

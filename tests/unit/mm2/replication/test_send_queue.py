@@ -350,7 +350,7 @@ def test_only_a_staged_batch_says_how_old_it_is():
     found.stage()
     assert (found.next_is_old, found.oldest_timestamp, found.queued) == (True, NOW_MS - 9, 2)
     assert found.next_size == len(batch(0))
-    found.take()
+    found.pop_staged()
     assert (found.next_is_old, found.oldest_timestamp, found.queued) == (None, NOW_MS, 1)
     found.stage()
     assert found.next_is_old is False
@@ -370,7 +370,7 @@ def test_staging_again_changes_nothing():
     found = box(batch(0), batch(1))
     assert found.stage()
     assert found.stage()
-    assert (found.queued, found.take().source, found.stage(), found.take().source) == (
+    assert (found.queued, found.pop_staged().source, found.stage(), found.pop_staged().source) == (
         2,
         0,
         True,
@@ -385,7 +385,7 @@ def test_bytes_are_held_from_the_push_until_they_are_taken():
     size = sum(len(each) for each in held)
     assert (found.queued_bytes, found._held.held_bytes) == (size, size)
     found.stage()
-    out = found.take()
+    out = found.pop_staged()
     assert (found.queued_bytes, found._held.held_bytes) == (size - out.held, size)
 
 
@@ -403,7 +403,7 @@ def test_dropping_a_batch_that_is_half_sent_goes_back_to_its_first_record_unsent
     found = box(batch(0, *[b"v"] * 4, deltas=(0, 2, 4, 6), leader_epoch=3), batch(7))
     found.limits.isolate(count=4, until=7)
     found.stage()
-    out = found.take()
+    out = found.pop_staged()
     assert (out.records, found.queued) == (2, 2)
     assert found.drop() == DroppedPosition(4, 3)
     found._held.release(out.held, opened=out.opened)
@@ -491,7 +491,7 @@ def test_what_was_read_of_an_opened_batch_is_given_back_to_the_budget_part_by_pa
 def test_parts_of_which_nothing_is_left_give_way_to_the_copy_loop_each_time():
     found = box(batch(0, *[b"x"] * 4, b"e", b"f"), transform=Filter(b"x"))
     assert [found.stage(), found.stage(), found.stage()] == [False, False, True]
-    assert (values(found.take()), found.queued) == ([b"e", b"f"], 0)
+    assert (values(found.pop_staged()), found.queued) == ([b"e", b"f"], 0)
 
 
 @pytest.mark.usefixtures("two_at_once")

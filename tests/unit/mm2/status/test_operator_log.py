@@ -104,12 +104,12 @@ FILE = """clusters: {east: {bootstrap.servers: 'e:1'}, west: {bootstrap.servers:
 flows:
 - {from: east, to: west}
 """
-TOPIC = "mm2-receipts.east.internal"
+TOPIC = "mm2-incidents.east.internal"
 WAIT_S = 10.0
 
 
 class Scene:
-    """A flow and its target. `missing`: the target has no receipts topic; `gate`: opening the
+    """A flow and its target. `missing`: the target has no incidents topic; `gate`: opening the
     target waits for it."""
 
     def __init__(self, *, missing=False, gate=None):
@@ -135,7 +135,7 @@ class Scene:
     def recorded(self):
         """All there is at the end."""
         self.log.close(WAIT_S)
-        return self.target.receipts(TOPIC)
+        return self.target.incidents(TOPIC)
 
 
 @pytest.fixture

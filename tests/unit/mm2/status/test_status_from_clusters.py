@@ -195,7 +195,7 @@ def test_warnings():
     held = dataclasses.replace(held, config=ClusterConfigState(entries=entries))
     assert "MirrorCheckpointConnector is paused" in report(held, mirrored()).warnings[0]
     assert "may not be asked" in report(group(hosts=None), mirrored()).warnings[0]
-    assert "2 receipts" in report(None, mirrored(), losses=2).warnings[0]
+    assert "2 incidents" in report(None, mirrored(), losses=2).warnings[0]
     many = [
         mirrored(partition=TopicPartition("orders", number), stopped="made anew")
         for number in range(5)

@@ -180,10 +180,10 @@ def test_tasks_of_all_nodes_and_more_of_those_that_run_here():
 
 
 def test_warnings():
-    receipts = (IncidentCount(topic="orders", kind="source-gone", count=2),)
+    incidents = (IncidentCount(topic="orders", kind="source-gone", count=2),)
     status = statuses.flow(
         statuses.partition(fenced=False),
-        tasks=[statuses.task(receipts=receipts)],
+        tasks=[statuses.task(incidents=incidents)],
         slots_missing=2,
         holds=OperatorOverrides(
             paused_topics=frozenset({"bills"}),
@@ -197,7 +197,7 @@ def test_warnings():
         "1 partition is replicated at least once",
         "Remedy: kafka-acls.sh …",
         "need 2 more Spark slots",
-        "receipts since the start: 2 source-gone",
+        "incidents since the start: 2 source-gone",
         "paused topics: bills",
         "throttled to 5.0 MB/s",
         "a mirror is short",

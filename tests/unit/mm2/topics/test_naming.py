@@ -17,7 +17,7 @@ IDENTITY = IdentityReplicationPolicy(source_alias="A")
 
 def test_the_topics_of_a_flow_are_named_by_its_source():
     assert naming.offset_map_topic("east") == "mm2-offset-map.east.internal"
-    assert naming.incidents_topic("east") == "mm2-receipts.east.internal"
+    assert naming.incidents_topic("east") == "mm2-incidents.east.internal"
 
 
 @pytest.mark.parametrize(

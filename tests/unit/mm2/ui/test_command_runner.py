@@ -25,8 +25,8 @@ from tests.fakes.plugin_contexts import Context
 from tests.support import eventually
 
 FLOW = Flow(source="east", target="west")
-RECEIPTS = command_runner.make_incidents_command(FLOW, "c.yaml")
-NOTHING = json.dumps({"version": 1, "receipts": []}).encode()
+INCIDENTS = command_runner.make_incidents_command(FLOW, "c.yaml")
+NOTHING = json.dumps({"version": 1, "incidents": []}).encode()
 SOON_S = 20.0
 
 
@@ -69,13 +69,13 @@ def asked(commands, clock):
     made.stop()
 
 
-def settled(asked, question=RECEIPTS):
+def settled(asked, question=INCIDENTS):
     eventually.eventually(lambda: not asked.known(question).running, SOON_S)
     return asked.known(question)
 
 
 def test_the_questions_are_mm2s_own_commands():
-    assert RECEIPTS.words == ("receipts", "c.yaml", "--flow", "east->west", "--json")
+    assert INCIDENTS.words == ("incidents", "c.yaml", "--flow", "east->west", "--json")
     assert command_runner.make_plan_command(FLOW, "c.yaml").words == (
         *("failover", "--from", "east", "--to", "west", "--config", "c.yaml"),
         *("--look", "60", "--json"),
@@ -85,29 +85,29 @@ def test_the_questions_are_mm2s_own_commands():
 
 def test_whoever_asks_waits_for_nobody_and_finds_the_answer_later(asked, commands, clock):
     commands.may_answer.clear()
-    assert asked.known(RECEIPTS) == CommandResult()
-    assert asked.ask(RECEIPTS).running
-    assert asked.ask(RECEIPTS).running, "it runs already"
-    assert asked.known(RECEIPTS).found is None
+    assert asked.known(INCIDENTS) == CommandResult()
+    assert asked.ask(INCIDENTS).running
+    assert asked.ask(INCIDENTS).running, "it runs already"
+    assert asked.known(INCIDENTS).found is None
     commands.may_answer.set()
     found = settled(asked)
-    assert found.found == command_runner.parse_incidents({"version": 1, "receipts": []})
+    assert found.found == command_runner.parse_incidents({"version": 1, "incidents": []})
     assert (found.at_ms, found.error) == (clock.wall_ms(), "")
-    assert [words for words, _ in commands.asked] == [RECEIPTS.words]
+    assert [words for words, _ in commands.asked] == [INCIDENTS.words]
 
 
 def test_the_same_is_not_asked_again_too_soon_after_its_end(asked, commands, clock):
     """However long it takes: it does not run all the time, whoever looks."""
     commands.may_answer.clear()
-    asked.ask(RECEIPTS)
+    asked.ask(INCIDENTS)
     eventually.eventually(lambda: commands.asked, SOON_S)
     clock.now += 5 * command_runner.INCIDENTS_INTERVAL_S
     commands.may_answer.set()
     assert settled(asked).took_s == 5 * command_runner.INCIDENTS_INTERVAL_S
     clock.now += command_runner.INCIDENTS_INTERVAL_S - 0.1
-    assert not asked.ask(RECEIPTS).running
+    assert not asked.ask(INCIDENTS).running
     clock.now += 0.1
-    assert asked.ask(RECEIPTS).running
+    assert asked.ask(INCIDENTS).running
     settled(asked)
     assert len(commands.asked) == 2
 
@@ -115,45 +115,45 @@ def test_the_same_is_not_asked_again_too_soon_after_its_end(asked, commands, clo
 @pytest.mark.parametrize("raised", [RecursionError("too deep"), OSError("no"), MemoryError()])
 def test_whatever_goes_wrong_it_is_asked_again_later(asked, commands, clock, raised):
     commands.says = raised
-    asked.ask(RECEIPTS)
+    asked.ask(INCIDENTS)
     assert repr(raised) in settled(asked).error
     commands.says = NOTHING
     clock.now += command_runner.INCIDENTS_INTERVAL_S
-    assert asked.ask(RECEIPTS).running
+    assert asked.ask(INCIDENTS).running
     assert settled(asked).error == ""
 
 
 def test_what_was_found_stays_beside_why_nothing_newer_was(asked, commands, clock):
-    asked.ask(RECEIPTS)
+    asked.ask(INCIDENTS)
     first = settled(asked)
-    commands.says = CommandFailedError("mm2 receipts gave no answer within 30 s")
+    commands.says = CommandFailedError("mm2 incidents gave no answer within 30 s")
     clock.now += 100
     clock.wall += 100_000
-    asked.ask(RECEIPTS)
+    asked.ask(INCIDENTS)
     second = settled(asked)
     assert (second.found, second.at_ms) == (first.found, first.at_ms)
-    assert second.error == "mm2 receipts gave no answer within 30 s"
+    assert second.error == "mm2 incidents gave no answer within 30 s"
     told = command_runner.result_to_json(second)
     assert told["found_ms"] == first.at_ms
     assert (told["running"], told["error"]) == (False, second.error)
 
 
 @pytest.mark.parametrize(
-    "says", [b"oops", b"[]", b"{}", b'{"version": 2}', b'{"version": 1, "receipts": 3}']
+    "says", [b"oops", b"[]", b"{}", b'{"version": 2}', b'{"version": 1, "incidents": 3}']
 )
 def test_what_is_no_answer_is_told_as_such(asked, commands, says):
     commands.says = says
-    asked.ask(RECEIPTS)
-    assert settled(asked).error.startswith("mm2 receipts c.yaml --flow 'east->west' --json: no us")
+    asked.ask(INCIDENTS)
+    assert settled(asked).error.startswith("mm2 incidents c.yaml --flow 'east->west' --json: no us")
 
 
 def test_one_command_runs_at_a_time_and_only_so_many_wait(asked, commands):
     commands.may_answer.clear()
     others = [
-        dataclasses.replace(RECEIPTS, words=("receipts", str(number)))
+        dataclasses.replace(INCIDENTS, words=("incidents", str(number)))
         for number in range(command_runner.QUEUED_COMMANDS_MAX + 3)
     ]
-    asked.ask(RECEIPTS)
+    asked.ask(INCIDENTS)
     eventually.eventually(lambda: commands.asked, SOON_S)
     answers = [asked.ask(each) for each in others]
     assert len(commands.asked) == 1
@@ -168,7 +168,7 @@ def test_one_command_runs_at_a_time_and_only_so_many_wait(asked, commands):
 
 def test_a_command_is_told_when_nobody_waits_for_it_any_more(asked, commands):
     commands.may_answer.clear()
-    asked.ask(RECEIPTS)
+    asked.ask(INCIDENTS)
     eventually.eventually(lambda: commands.asked, SOON_S)
     asked.stop()
     assert commands.was_gone
@@ -194,8 +194,8 @@ def test_a_commands_answer_is_what_it_printed():
 def test_a_command_that_says_why_it_cannot_is_quoted(tmp_path):
     file = tmp_path / "c.yaml"
     file.write_text("clusters: 3")
-    with pytest.raises(CommandFailedError, match=r"mm2 receipts .* ended with 2: 2 problems in "):
-        command_runner.run_command(["receipts", str(file), "--json"], 60.0, _nobody)
+    with pytest.raises(CommandFailedError, match=r"mm2 incidents .* ended with 2: 2 problems in "):
+        command_runner.run_command(["incidents", str(file), "--json"], 60.0, _nobody)
 
 
 def test_a_command_that_takes_too_long_is_ended(tmp_path):
@@ -203,7 +203,7 @@ def test_a_command_that_takes_too_long_is_ended(tmp_path):
     file.write_text(FILE)
     with pytest.raises(CommandFailedError, match=r"was ended: no answer within 1 s"):
         command_runner.run_command(
-            ["receipts", str(file), "--timeout", "600", "--json"], 1.0, _nobody
+            ["incidents", str(file), "--timeout", "600", "--json"], 1.0, _nobody
         )
 
 
@@ -213,7 +213,7 @@ def test_a_command_that_failed_without_an_answer_is_no_answer(tmp_path, monkeypa
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(CommandFailedError, match=r"ended with 4: mm2: .*127\.0\.0\.1:1"):
         command_runner.run_command(
-            ["receipts", str(file), "--timeout", "0.5", "--json"], 60.0, _nobody
+            ["incidents", str(file), "--timeout", "0.5", "--json"], 60.0, _nobody
         )
     assert [each.name for each in tmp_path.iterdir()] == ["c.yaml"], "nothing is left behind"
 
@@ -228,14 +228,14 @@ def test_a_command_that_nobody_waits_for_is_ended_and_leaves_nothing(tmp_path, m
     file.write_text(FILE)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(CommandFailedError, match="was ended: nobody waits for it"):
-        command_runner.run_command(["receipts", str(file), "--timeout", "600"], 60.0, lambda: True)
+        command_runner.run_command(["incidents", str(file), "--timeout", "600"], 60.0, lambda: True)
     assert [each.name for each in tmp_path.iterdir()] == ["c.yaml"]
 
 
 WANTED = MoveRequest(origin="east", destination="west", kind=MoveKind.EMERGENCY)
 
 
-def receipt(number, **fields):
+def incident(number, **fields):
     given = {
         "flow": "east->west",
         "topic": "orders",
@@ -263,13 +263,13 @@ def planned(*findings):
     )
 
 
-def test_receipts_are_told_newest_first_and_counted_by_kind():
+def test_incidents_are_told_newest_first_and_counted_by_kind():
     found = command_runner.parse_incidents(
-        {"version": 1, "receipts": [receipt(1), receipt(3, kind="poison"), receipt(2)]}
+        {"version": 1, "incidents": [incident(1), incident(3, kind="poison"), incident(2)]}
     )
-    assert [each["at_ms"] for each in found["receipts"]] == [3, 2, 1]
-    assert (found["receipt_count"], found["kinds"]) == (3, {"poison": 1, "source-gone": 2})
-    assert found["receipts"][1] == {
+    assert [each["at_ms"] for each in found["incidents"]] == [3, 2, 1]
+    assert (found["incident_count"], found["kinds"]) == (3, {"poison": 1, "source-gone": 2})
+    assert found["incidents"][1] == {
         "id": "id2",
         "at_ms": 2,
         "topic": "orders",
@@ -282,19 +282,19 @@ def test_receipts_are_told_newest_first_and_counted_by_kind():
 
 
 def test_what_operators_did_is_apart_from_losses_and_duplicates():
-    done = [receipt(number, kind="operator-action") for number in range(2)]
-    found = command_runner.parse_incidents({"version": 1, "receipts": [*done, receipt(5)]})
-    assert (found["receipt_count"], found["kinds"]) == (1, {"source-gone": 1})
-    assert [each["at_ms"] for each in found["receipts"]] == [5]
+    done = [incident(number, kind="operator-action") for number in range(2)]
+    found = command_runner.parse_incidents({"version": 1, "incidents": [*done, incident(5)]})
+    assert (found["incident_count"], found["kinds"]) == (1, {"source-gone": 1})
+    assert [each["at_ms"] for each in found["incidents"]] == [5]
     assert [each["at_ms"] for each in found["actions"]] == [1, 0]
 
 
-def test_only_the_newest_receipts_are_shown_and_all_are_counted():
-    many = [receipt(number) for number in range(command_runner.LISTED_INCIDENTS_MAX + 20)]
-    found = command_runner.parse_incidents({"version": 1, "receipts": many})
-    assert len(found["receipts"]) == command_runner.LISTED_INCIDENTS_MAX
-    assert found["receipt_count"] == command_runner.LISTED_INCIDENTS_MAX + 20
-    assert found["receipts"][-1]["at_ms"] == 20
+def test_only_the_newest_incidents_are_shown_and_all_are_counted():
+    many = [incident(number) for number in range(command_runner.LISTED_INCIDENTS_MAX + 20)]
+    found = command_runner.parse_incidents({"version": 1, "incidents": many})
+    assert len(found["incidents"]) == command_runner.LISTED_INCIDENTS_MAX
+    assert found["incident_count"] == command_runner.LISTED_INCIDENTS_MAX + 20
+    assert found["incidents"][-1]["at_ms"] == 20
 
 
 @pytest.mark.parametrize(

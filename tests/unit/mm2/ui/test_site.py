@@ -172,7 +172,7 @@ def test_a_cluster_that_is_called_ui_has_its_api(browser):
 def test_documents_are_of_the_flow_that_is_named(browser):
     overview = browser.json("/ui/api/overview")
     assert [each["flow"] for each in overview["flows"]] == ["east->west", "west->east"]
-    for name in ("flow", "groups", "receipts", "plan"):
+    for name in ("flow", "groups", "incidents", "plan"):
         found = browser.json(f"/ui/api/{name}", flow="east->west")
         assert found["version"] == json_documents.DOCUMENT_VERSION
         missing = browser.json(f"/ui/api/{name}", flow="east", status=404)
@@ -196,7 +196,7 @@ def test_groups_are_those_of_the_flows_tasks_in_this_process(browser):
     assert browser.json("/ui/api/groups", flow="west->east")["tasks_here"] == 0
 
 
-@pytest.mark.parametrize(("name", "command"), [("plan", "failover"), ("receipts", "receipts")])
+@pytest.mark.parametrize(("name", "command"), [("plan", "failover"), ("incidents", "incidents")])
 def test_clusters_are_asked_only_when_that_is_wanted(browser, name, command):
     told = browser.json(f"/ui/api/{name}", flow="east->west")
     assert (told["found"], told["found_ms"], told["took_s"]) == ({"some": 1}, 5, 1.3)
@@ -207,7 +207,7 @@ def test_clusters_are_asked_only_when_that_is_wanted(browser, name, command):
     ]
 
 
-@pytest.mark.parametrize("name", ["plan", "receipts"])
+@pytest.mark.parametrize("name", ["plan", "incidents"])
 def test_a_page_from_elsewhere_cannot_have_clusters_asked(browser, name):
     """Nor can a link, a picture or a form: they send no header of that name."""
     told = browser.json(f"/ui/api/{name}", status=403, flow="east->west", look="1")

@@ -71,7 +71,7 @@ def test_what_the_cleaner_took_may_stand_on_the_mirror_and_nothing_else_may(
 
     def compared(mirror: str) -> TopicsComparison:
         return proof.compare_with_incidents(
-            source, target, {name: mirror}, before=before, receipts=[]
+            source, target, {name: mirror}, before=before, incidents=[]
         )
 
     assert not proof.compare_topics(source, target, {name: ours}).equal
@@ -97,10 +97,10 @@ def test_a_topic_that_is_not_there_is_not_equal_to_nothing(east, west):
         proof.take_snapshot(source, ["never-made"])
     for topics in ({"never-made": "never-made"}, {}):
         with pytest.raises(NothingToCompareError):
-            proof.compare_with_incidents(source, target, topics, before={}, receipts=[])
+            proof.compare_with_incidents(source, target, topics, before={}, incidents=[])
 
 
-def test_receipts_are_read_as_they_stand(east, topic):
+def test_incidents_are_read_as_they_stand(east, topic):
     properties, alias = east.client_properties(), topic()
     kafka.create_topic(properties, naming.incidents_topic(alias))
     one = Incident(
