@@ -44,7 +44,7 @@ def taken(found):
     outs = []
     while found.stage():
         found.check_invariants()
-        outs.append(found.take())
+        outs.append(found.pop_staged())
         found._held.release(outs[-1].held, opened=outs[-1].opened)
         found.check_invariants()
     return outs
@@ -435,7 +435,7 @@ def staged(found):
     """What one call brings, and takes out."""
     found.stage()
     found.check_invariants()
-    return [found.take() for _ in range(len(found._staged))]
+    return [found.pop_staged() for _ in range(len(found._staged))]
 
 
 @pytest.mark.usefixtures("two_at_once")
