@@ -56,7 +56,7 @@ class Kind(enum.Enum):
     def command(self, mode: Mode, files: Sequence[Path], *, flags: Sequence[str]) -> list[str]:
         """Run a worker with its settings' file and its connectors' files; `flags` of a JVM."""
         if self is Kind.OURS:
-            module = f"connect_runtime.app.cli.connect_{mode.value}"
+            module = f"connect_runtime.app.connect_{mode.value}"
             return [sys.executable, "-m", module, *map(str, files)]
         jars = kafka_jars.ensure_jars(_JARS[self])
         main = f"org.apache.kafka.connect.cli.Connect{mode.value.title()}"
