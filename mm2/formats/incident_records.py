@@ -105,7 +105,8 @@ def encode(incident: Incident) -> tuple[bytes, bytes]:
 
 
 def decode(key: bytes, value: bytes) -> Incident:
-    """Raises `MalformedIncidentError`, among them `UnknownIncidentVersionError`, and nothing else."""
+    """Raises `MalformedIncidentError`, among them `UnknownIncidentVersionError`, and nothing
+    else."""
     names, fields = _decode_object(key, "key"), _decode_object(value, "value")
     return Incident(
         topic=_read_text(names, "topic"),

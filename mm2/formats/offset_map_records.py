@@ -42,7 +42,8 @@ def append_runs(
 
 
 def read_runs(data: bytes, at: int, *, count: int) -> list[tuple[int, int]]:
-    """So many runs from position `at` on, which begin a segment. Raises as `primitive_types` does."""
+    """So many runs from position `at` on, which begin a segment. Raises as `primitive_types`
+    does."""
     runs: list[tuple[int, int]] = []
     source = delta = 0
     for _ in range(count):

@@ -62,7 +62,8 @@ def choose_closest(one: TranslatedOffset, other: TranslatedOffset) -> Translated
 
 
 class MapTranslator:
-    """`translate_to_target`, of many offsets of one partition whose map stays as it is meanwhile."""
+    """`translate_to_target`, of many offsets of one partition whose map stays as it is
+    meanwhile."""
 
     def __init__(self, known: PartitionMap) -> None:
         self._segments = known.segments

@@ -1,8 +1,8 @@
-"""How large a produced batch may be, and which small batches are merged.
+"""Limits how large a produced batch may be, and chooses which small batches are merged.
 
 The target's topic limits may change at any time, so they are learned from what it rejects. Merging
 costs a little per record and saves the target a batch: it pays for batches of few records, and for
-larger ones where acknowledgements are slow and the copy has time to spare.
+larger ones if acknowledgements are slow and the copy process has time to spare.
 """
 
 from __future__ import annotations
@@ -14,43 +14,49 @@ from mm2.replication import error_policy
 from mm2.replication.in_flight import SentBatch
 
 ENCODED_BATCH_BYTES_MAX = 1_000_000
-"""Batches that are made stay below the usual `max.message.bytes` (1 MB)."""
+"""Re-encoded batches stay below the usual `max.message.bytes` (1 MB)."""
 NO_RECORD_LIMIT = 1 << 31
+"""Record limit of a batch if nothing limits it."""
 
 DECODE_PART_RECORDS = 20_000
 DECODE_PART_BYTES = 4 * ENCODED_BATCH_BYTES_MAX
-"""A batch of more records or bytes (uncompressed) is opened part by part: a part takes a few tenths
-of a second at most, and the copy loop runs after each."""
+"""A batch of more records or uncompressed bytes is decoded in parts: a part takes a few tenths of a
+second at most, and the copy loop runs in between."""
 
 ALWAYS_MERGED_RECORDS = 16
 ALWAYS_MERGED_BYTES = 16 * 1024
-"""A batch of so few records and bytes costs more to pass through than to join."""
+"""Batches of at most this many records and bytes are cheaper to merge than to pass through."""
 
 IDLE_SHARE_HIGH = 0.4
 IDLE_SHARE_LOW = 0.2
-"""From this share of its time that a copy waits on it has some to spare; below that one none."""
+"""A copy process has time to spare from the upper share of idle time on, and none below the lower
+one."""
 MERGE_LIMIT_INTERVAL_S = 0.25
+"""How often the merge limits are adjusted."""
 
 LEARNED_LIMIT_TTL_S = 3600.0
-"""How long a refusal counts. Finding out again costs a few refused batches, and a take each."""
+"""How long a learned limit is kept. Learning it again costs a few refused batches, with a
+reacquisition each."""
 
 
 @dataclass(slots=True)
 class BatchMergeLimits:
-    """Shared by all partitions of a task: which batches are small enough to be joined.
+    """Which batches are small enough to be merged; shared by all partitions of a task.
 
-    `records` and `bytes` are the most that one of them may have. Where acknowledgements are slow
-    and the copy mostly waits for them, there is time to join larger ones too; where it is the
-    brokers' processors that it waits for, there is not.
+    If acknowledgements are slow and the copy process mostly waits for them, it has time to merge
+    larger batches. If it waits for the brokers' processors, it has not.
     """
 
     records: int = ALWAYS_MERGED_RECORDS
+    """Maximum number of records of a batch that may be merged."""
     bytes: int = ALWAYS_MERGED_BYTES
+    """Maximum size in bytes of a batch that may be merged."""
     _waited_s: float = 0.0
     _since_s: float = 0.0
 
     def waited(self, wait_s: float, now_s: float, *, slow_acks: bool) -> None:
-        """The copy had nothing to do for so long, up to now."""
+        """Record that the copy process was idle for `wait_s` seconds until now, and adjust the
+        limits."""
         self._waited_s += wait_s
         elapsed_s = now_s - self._since_s
         if elapsed_s < MERGE_LIMIT_INTERVAL_S:
@@ -65,34 +71,37 @@ class BatchMergeLimits:
 
 @dataclass(slots=True)
 class PartitionBatchLimits:
-    """Of one partition. What is as large as `refused_bytes` is opened; made batches hold
-    `made_bytes` of records at most, and `records` while copying source offsets below `until`.
-
-    All that was learned is forgotten at `known_until_s` (monotonic seconds).
-    """
+    """Batch limits of one partition, learned from what the target refused."""
 
     joining: BatchMergeLimits = field(default_factory=BatchMergeLimits)
     refused_bytes: int = NO_RECORD_LIMIT
+    """Batches of at least this size are re-encoded in smaller ones."""
     made_bytes: int = ENCODED_BATCH_BYTES_MAX
+    """Maximum bytes of records in a re-encoded batch."""
     records: int = NO_RECORD_LIMIT
+    """Maximum records in a batch below source offset `until`."""
     until: int = -1
+    """Source offset at which `records` stops to apply; -1 for none."""
     known_until_s: float = math.inf
+    """When the learned limits expire (monotonic seconds)."""
 
     def refused(self, code: int, sent: SentBatch, now_s: float) -> bool:
-        """The target refused a batch in flight: will it be sent in smaller ones next?"""
+        """Learn from a refused batch; returns whether its records will be sent in smaller
+        batches."""
         if code in error_policy.TOO_LARGE_CODES:
-            divided = self.too_large(size=sent.size, count=sent.batch.records)
+            is_split = self.too_large(size=sent.size, count=sent.batch.records)
         elif code in error_policy.INVALID_RECORD_CODES:
-            divided = self.isolate(count=sent.batch.records, until=sent.batch.next_source)
+            is_split = self.isolate(count=sent.batch.records, until=sent.batch.next_source)
         else:
             return False
         self.known_until_s = now_s + LEARNED_LIMIT_TTL_S
-        if not divided:
-            self.forget()  # by the time that it is tried again, the target may take it
-        return divided
+        if not is_split:
+            self.forget()  # the target may accept the record when it is retried
+        return is_split
 
     def too_large(self, *, size: int, count: int) -> bool:
-        """The target refused a batch of `size` bytes: can a smaller one be made of it?"""
+        """Halve the size limit after a batch of `size` bytes was refused; returns False for a
+        single record."""
         if count == 1:
             return False
         self.refused_bytes = min(self.refused_bytes, size)
@@ -100,8 +109,8 @@ class PartitionBatchLimits:
         return True
 
     def isolate(self, *, count: int, until: int) -> bool:
-        """The target refused one of `count` records before source offset `until`: is it unknown
-        which?"""
+        """Halve the record limit below source offset `until` to isolate the refused record; returns
+        False if `count` is 1."""
         if count == 1:
             return False
         self.records = (min(self.records, count) + 1) // 2
@@ -109,17 +118,18 @@ class PartitionBatchLimits:
         return True
 
     def records_at(self, source: int) -> int:
-        """The most records that a batch from this source offset on may hold."""
+        """Maximum number of records in a batch that starts at this source offset."""
         if source >= self.until:
             self.records = NO_RECORD_LIMIT
         return self.records
 
     def tick(self, now_s: float) -> None:
+        """Forget learned limits that have expired."""
         if now_s >= self.known_until_s:
             self.forget()
 
     def forget(self) -> None:
-        """Somebody may have changed what the target takes."""
+        """Forget all learned limits: the topic's configuration may have changed."""
         self.refused_bytes, self.made_bytes = NO_RECORD_LIMIT, ENCODED_BATCH_BYTES_MAX
         self.records, self.until = NO_RECORD_LIMIT, -1
         self.known_until_s = math.inf

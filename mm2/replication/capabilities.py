@@ -1,11 +1,11 @@
-"""What the two clusters of a flow support, and the delivery guarantee that follows.
+"""Assesses what the two clusters of a flow support, and the delivery guarantee that follows.
 
 A probe observes, this module decides, and `mm2 probe` prints both. Exactly once needs fencing: a
 transactional id of the flow's own, brokers that reject an older epoch, and acknowledgements with
-the offset of the batch. Without any of them the flow replicates at least once: nobody is fenced
-when a partition is acquired, so a former owner's last batches may arrive among the new owner's.
-They are detected (an acknowledged offset is not the expected one, or tail matching finds them)
-and counted.
+the offset of the batch. Without any of them the flow replicates at least once: acquiring a
+partition fences no older writer, so the last batches of a former owner may arrive among the new
+owner's. Such batches are detected (an acknowledged offset is not the expected one, or tail matching
+finds them) and counted.
 """
 
 from __future__ import annotations
@@ -18,24 +18,25 @@ from connect_runtime.protocol import api_versions
 
 
 class ClusterRole(enum.Enum):
+    """Role of a cluster in a flow."""
+
     SOURCE = "source"
     TARGET = "target"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredApi:
-    """An API that the copy speaks, in a version from `low` to `high`.
-
-    `only_for_the_fence`: without it the copy works, at least once.
-    """
+    """A Kafka API that replication needs, in any version from `low` to `high`."""
 
     name: str
     low: int
     high: int
     only_for_the_fence: bool = False
+    """True if replication works without the API, at least once."""
 
     @property
     def key(self) -> int:
+        """The API key in Kafka's protocol."""
         return api_versions.API_KEYS[self.name]
 
 
@@ -65,30 +66,32 @@ REQUIRED_APIS: Mapping[ClusterRole, tuple[RequiredApi, ...]] = {
 
 
 class CapabilityCheck(enum.Enum):
-    """What is tried on a partition of our own on the target, in this order."""
+    """Checks on a probe partition on the target, in the order in which they run."""
 
-    TRANSACTIONAL_ID = "our transactional ids may be used"
+    TRANSACTIONAL_ID = "the flow's transactional ids may be used"
     MARKER = "the marker of an empty transaction can be read"
-    OFFSET = "a batch is acknowledged at the offset where it stands"
-    UNCHANGED = "a batch is kept as it was sent"
-    DUPLICATE = "a batch that comes twice is stored once"
-    SEQUENCE = "a batch is refused whose predecessor is missing"
-    FENCE = "an older epoch is refused"
-    SUCCESSOR = "the newer epoch may write"
+    OFFSET = "a batch is acknowledged with its actual offset"
+    UNCHANGED = "a batch is stored unchanged"
+    DUPLICATE = "a batch that is sent twice is stored once"
+    SEQUENCE = "a batch with a sequence gap is rejected"
+    FENCE = "an older producer epoch is rejected"
+    SUCCESSOR = "the newer producer epoch may write"
 
 
 class CheckOutcome(enum.Enum):
-    """`DENIED`: we have not the right to. `UNKNOWN`: it could not be tried to its end."""
+    """Outcome of a capability check."""
 
     HOLDS = "holds"
     FAILS = "fails"
     DENIED = "denied"
+    """Not authorized."""
     UNKNOWN = "unknown"
+    """The check could not be completed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapabilityCheckResult:
-    """`detail` says what was seen instead; empty where it holds."""
+    """Outcome of one check; `detail` says what was observed instead, "" if the check holds."""
 
     outcome: CheckOutcome
     detail: str = ""
@@ -100,27 +103,32 @@ CHECK_NOT_TRIED = CapabilityCheckResult(outcome=CheckOutcome.UNKNOWN, detail="no
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterCapabilities:
-    """One cluster as the probe found it.
-
-    `spoken[name]`: the version of an API that we would speak, None where no version fits.
-    `topic_ids` None: no topic was seen. A target's alone: `checks`, and `tells_expiration`, whether
-    the brokers tell how long they remember a producer (None: not asked).
-    """
+    """What the probe observed on one cluster."""
 
     alias: str
     spoken: Mapping[str, int | None]
+    """Per API name, the version that would be used; None if no version is supported by both sides.
+    """
     topic_ids: bool | None = None
+    """Whether topics have ids; None if no topic was visible."""
     tells_expiration: bool | None = None
+    """Whether brokers reveal how long they remember a producer; None if not queried. Target only.
+    """
     checks: Mapping[CapabilityCheck, CapabilityCheckResult] = field(default_factory=dict)
+    """Results of the capability checks. Target only."""
 
     def answer(self, check: CapabilityCheck) -> CapabilityCheckResult:
+        """Result of a check; UNKNOWN if it did not run."""
         return self.checks.get(check, CHECK_NOT_TRIED)
 
     def missing(self, side: ClusterRole) -> list[RequiredApi]:
+        """Required APIs that the cluster does not support in a usable version."""
         return [each for each in REQUIRED_APIS[side] if self.spoken.get(each.name) is None]
 
 
 class DeliveryGuarantee(enum.Enum):
+    """Delivery guarantee of a flow."""
+
     EXACTLY_ONCE = "exactly once"
     AT_LEAST_ONCE = "at least once"
     NONE = "cannot be mirrored"
@@ -128,27 +136,25 @@ class DeliveryGuarantee(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryAssessment:
-    """What a flow will do between two clusters.
-
-    `proven` is False where something that delivery rests on could not be tried; it is then taken
-    for granted, as on any Apache Kafka. `reasons` say why it is not exactly once, each with a way
-    on where there is one; `notes` what else is different here.
-    """
+    """Delivery guarantee of a flow between two clusters, and the reasons for it."""
 
     delivery: DeliveryGuarantee
     proven: bool
+    """False if a check that delivery depends on could not run and its success is assumed."""
     reasons: tuple[str, ...] = ()
+    """Why delivery is not exactly once, with a remedy if there is one."""
     notes: tuple[str, ...] = ()
+    """Other differences from Apache Kafka's behavior."""
 
     @property
     def fenced(self) -> bool:
-        """Is a partition taken by a fence? If not, without one (at least once)."""
+        """Returns whether acquiring a partition fences older writers (exactly once)."""
         return self.delivery is DeliveryGuarantee.EXACTLY_ONCE
 
     def __str__(self) -> str:
         told = self.delivery.value
         if self.delivery is DeliveryGuarantee.EXACTLY_ONCE and not self.proven:
-            told += ", not proven here"
+            told += ", not verified"
         return told
 
 
@@ -160,22 +166,23 @@ _FENCING_CHECKS = (
 )
 _ORDERING_CHECKS = (CapabilityCheck.OFFSET, CapabilityCheck.DUPLICATE, CapabilityCheck.SEQUENCE)
 _CONSEQUENCES: Mapping[CapabilityCheck, str] = {
-    CapabilityCheck.TRANSACTIONAL_ID: "nothing can be fenced",
-    CapabilityCheck.MARKER: "nobody could tell when a fence is in place",
-    CapabilityCheck.FENCE: "a former owner could still write",
-    CapabilityCheck.SUCCESSOR: "a fence shuts out its own owner",
-    CapabilityCheck.OFFSET: "duplicates cannot be seen where they are written",
-    CapabilityCheck.DUPLICATE: "the brokers keep no producer's state",
-    CapabilityCheck.SEQUENCE: "batches behind a refused one would be stored in its place",
+    CapabilityCheck.TRANSACTIONAL_ID: "older writers cannot be fenced",
+    CapabilityCheck.MARKER: "the flow cannot tell when a fence is in place",
+    CapabilityCheck.FENCE: "a former owner of a partition could still write",
+    CapabilityCheck.SUCCESSOR: "a fence also rejects the new owner",
+    CapabilityCheck.OFFSET: "duplicates cannot be detected when they are written",
+    CapabilityCheck.DUPLICATE: "brokers keep no producer state",
+    CapabilityCheck.SEQUENCE: "batches after a rejected one would be stored in its place",
 }
 
 
 def assess_delivery(
     source: ClusterCapabilities, target: ClusterCapabilities, *, transactional_prefix: str
 ) -> DeliveryAssessment:
-    """What follows for a flow; `transactional_prefix` begins all its transactional ids."""
+    """Assess the delivery guarantee of a flow whose transactional ids begin with
+    `transactional_prefix`."""
     missing = [
-        f"{observed.alias} does not speak {api.name} in any version from {api.low} to {api.high}"
+        f"{observed.alias} does not support {api.name} in any version from {api.low} to {api.high}"
         for side, observed in ((ClusterRole.SOURCE, source), (ClusterRole.TARGET, target))
         for api in observed.missing(side)
         if not api.only_for_the_fence
@@ -196,7 +203,7 @@ def assess_delivery(
             delivery=DeliveryGuarantee.AT_LEAST_ONCE, proven=True, reasons=reasons, notes=notes
         )
     untried = tuple(
-        f"{target.alias}: not tried whether {check.value}: {target.answer(check).detail}"
+        f"{target.alias}: not verified that {check.value}: {target.answer(check).detail}"
         for check in unknown[:1]
     )
     return DeliveryAssessment(
@@ -211,35 +218,40 @@ def _explain_weaker_guarantee(
     target: ClusterCapabilities, transactional_prefix: str
 ) -> Iterator[str]:
     for api in target.missing(ClusterRole.TARGET):
-        yield f"{target.alias} does not speak {api.name}, so {_CONSEQUENCES[CapabilityCheck.TRANSACTIONAL_ID]}"
+        consequence = _CONSEQUENCES[CapabilityCheck.TRANSACTIONAL_ID]
+        yield f"{target.alias} does not support {api.name}, so {consequence}"
     for check in (*_FENCING_CHECKS, *_ORDERING_CHECKS):
         answer = target.answer(check)
         if answer.outcome is CheckOutcome.DENIED:
             yield (
-                f"{target.alias} denies it that {check.value}, so {_CONSEQUENCES[check]}: "
+                f"{target.alias}: not authorized to check that {check.value}, so "
+                f"{_CONSEQUENCES[check]}: "
                 "grant WRITE and "
                 f"DESCRIBE on transactional ids with the prefix {transactional_prefix}, and WRITE "
                 "on the mirror topics"
             )
         elif answer.outcome is CheckOutcome.FAILS:
-            yield f"on {target.alias} it fails that {check.value} ({answer.detail}): {_CONSEQUENCES[check]}"
+            yield (
+                f"{target.alias}: check failed: {check.value} ({answer.detail}), so "
+                f"{_CONSEQUENCES[check]}"
+            )
 
 
 def _note_differences(source: ClusterCapabilities, target: ClusterCapabilities) -> Iterator[str]:
     unchanged = target.answer(CapabilityCheck.UNCHANGED)
     if unchanged.outcome is CheckOutcome.FAILS:
         yield (
-            f"{target.alias} rewrites batches ({unchanged.detail}): what was copied is compared "
-            "record by record, which costs more"
+            f"{target.alias} rewrites batches ({unchanged.detail}): replicated batches are "
+            "compared record by record, which costs more"
         )
     if target.tells_expiration is False:
         yield (
-            f"{target.alias} does not tell how long its brokers remember a producer: 24 hours are "
+            f"{target.alias} does not report how long brokers remember a producer: 24 hours are "
             "assumed; grant DESCRIBE_CONFIGS on the cluster"
         )
     for each in (source, target):
         if each.topic_ids is False:
             yield (
-                f"{each.alias} has no topic ids: a topic that was deleted and created again is "
-                "told by its leader epochs and offsets"
+                f"{each.alias} has no topic ids: a recreated topic is "
+                "detected by leader epochs and offsets only"
             )

@@ -1,8 +1,8 @@
 """Begins a new era of a mirror, or continues the current one.
 
-An era is a generation of a mirror, in which the target holds the source's records without a
-break. One begins at the first start, at an operator's request, and where source and target can no
-longer be compared. Producer id, incidents and era are each stored before copying starts.
+An era is a generation of a mirror, in which the target holds the source's records without a break.
+An era begins at the first start, at an operator's request, and whenever source and target can no
+longer be compared. Producer id, incidents and era are stored in this order before copying starts.
 """
 
 from __future__ import annotations
@@ -58,26 +58,28 @@ from mm2.topics.flow_config import TargetTopicAccess
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEra:
-    """A new era must begin at source offset `source`, with the incidents that say why.
-
-    `learned` is stored first: what is known of the era before it. Where others copied a stretch of
-    it already, `begins` says where that stands (source, target), and `runs` and `seams` are its
-    map.
-    """
+    """A new era to begin at source offset `source`, and the incidents that explain why."""
 
     source: int
     reason: str
     source_epoch: int = -1
     incidents: tuple[Incident, ...] = ()
+    """Incidents to store before the era."""
     learned: tuple[FlowLogItem, ...] = ()
+    """Records about the previous era, stored first."""
     request: str = ""
+    """Id of the operator's request that started the era; "" if none did."""
     begins: tuple[int, int] | None = None
+    """First source and target offset of the era if another writer already copied a part of it."""
     runs: tuple[OffsetRun, ...] = ()
+    """Offset map of the part that another writer copied."""
     seams: tuple[Junction, ...] = ()
+    """Where the map of that part is divided into segments."""
 
 
 def begin_first_era(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
-    """No progress of ours exists: the mirror must be empty unless others may write to it too."""
+    """Begin the first era of a partition. The mirror must be empty unless others may write to
+    it."""
     if attempt.where.target_topics is TargetTopicAccess.EXCLUSIVE:
         refusal = yield from _check_mirror_is_empty(attempt)
         if refusal is not None:
@@ -93,14 +95,14 @@ def begin_first_era(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
 
 
 def begin_requested_era(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
-    """An operator asked to begin anew, wherever the partition stood before."""
+    """Begin the era that an operator requested, whatever the partition's progress is."""
     request, anchor = attempt.known.request, attempt.known.anchor
     assert request is not None
     start = yield from _resolve_start(request.position)
     if not isinstance(start, int):
         return start
     last = anchor.segment if anchor is not None else None
-    marker = attempt.fence.tail_end  # in a mirror made again it stands before the anchor
+    marker = attempt.fence.tail_end  # a recreated mirror has fewer offsets than the resume point
     stated = create_incident(
         attempt,
         kind=IncidentKind.NEW_ERA_REQUESTED,
@@ -121,9 +123,10 @@ def begin_requested_era(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
 def _check_mirror_is_empty(
     attempt: RecoveryAttempt,
 ) -> Script[RetryRecovery | OwnershipLost | PartitionHalt | None]:
-    """None when nothing but control batches stands before our marker and nothing was deleted.
+    """Return a halt unless the mirror holds only control batches before our marker and nothing was
+    deleted.
 
-    Raises `DamagedBatchError` where that cannot be read, however often it is tried.
+    Raises `DamagedBatchError` if a batch stays unreadable after all retries.
     """
     deleted = "its log no longer starts at 0, so records were deleted from it"
     reading = "reading the mirror from its start"
@@ -136,7 +139,7 @@ def _check_mirror_is_empty(
         if not isinstance(answer, FetchedRecords):
             return recovery_outcomes.retry_after_answer(
                 reading, answer
-            )  # an unclean election cut the log back, say
+            )  # for example after an unclean leader election
         before = at
         at, found = _scan_for_records(attempt, answer.records, start=at)
         if isinstance(found, OwnershipLost | PartitionHalt):
@@ -154,16 +157,16 @@ def _check_mirror_is_empty(
 def _scan_for_records(
     attempt: RecoveryAttempt, held: memoryview, *, start: int
 ) -> tuple[int, OwnershipLost | PartitionHalt | DamagedBatchError | None]:
-    """Up to which offset one read was looked through, and what was met there, if anything."""
+    """Scan one fetch result; returns the offset reached and what ended the scan, if anything."""
     at = start
     try:
         for header, _ in tail_reader.iter_valid_batches(held, start=start):
             if producer_fencing.is_from_newer_epoch(header, attempt.fence.producer):
                 return at, OwnershipLost(than=attempt.fence.producer)
             if header.base_offset > attempt.fence.marker_offset:
-                return attempt.fence.tail_end, None  # a newer owner's stands behind our marker
+                return attempt.fence.tail_end, None  # a newer owner wrote after our marker
             if not header.is_control and header.record_count > 0:
-                why = f"it holds records at offset {header.base_offset}"
+                why = f"the mirror topic holds records at offset {header.base_offset}"
                 return at, _halt_not_empty(attempt.where, why)
             at = header.last_offset + 1
     except DamagedBatchError as error:
@@ -187,8 +190,8 @@ def _halt_not_empty(where: PartitionSetup, why: str) -> PartitionHalt:
 
 
 def _resolve_start(position: str) -> Script[int | RetryRecovery]:
-    """The source offset to begin at; `position` as in `NewEraRequest`, of a timestamp that of
-    the first record so young."""
+    """Resolve a start position (as in `NewEraRequest`) to a source offset; a timestamp means the
+    first record at or after it."""
     if position in ("earliest", "latest"):
         return (yield from _find_source_offset(position))
     if position.startswith(offset_map_records.OFFSET_POSITION_PREFIX):
@@ -198,7 +201,7 @@ def _resolve_start(position: str) -> Script[int | RetryRecovery]:
             if isinstance(start, int)
             else start
         )
-    # The end first: what is appended between the two questions must not be left out.
+    # Query the end first, so that records appended between the two queries are not left out.
     end = yield from _find_source_offset("latest")
     if not isinstance(end, int):
         return end
@@ -217,12 +220,12 @@ def _find_source_offset(position: str) -> Script[int | RetryRecovery]:
     return found.offset
 
 
-# Writing down what was found
+# Storing an era
 
 
 def begin_era(attempt: RecoveryAttempt, era: NewEra) -> Script[RecoveryOutcome]:
-    """The producer id, incidents, the era: each stored before the next; then the partition is
-    ours."""
+    """Store the producer id, the incidents and the era, in this order; the partition is then
+    acquired."""
     where, fenced = attempt.where, attempt.fence
     number = attempt.known.era_number + 1
     target = fenced.marker_offset + 1
@@ -272,22 +275,23 @@ def begin_era(attempt: RecoveryAttempt, era: NewEra) -> Script[RecoveryOutcome]:
 def store_records(
     items: Sequence[FlowLogItem],
 ) -> Script[RetryRecovery | None]:
-    """Each record is stored before the next is asked for."""
+    """Store the records one by one: each must be durable before the next is sent."""
     for item in items:
         answer = yield AppendToFlowLog(items=(item,))
         if not isinstance(answer, InstructionDone):
-            return recovery_outcomes.retry_after_answer("recording the take-over", answer)
+            return recovery_outcomes.retry_after_answer(
+                "storing the acquisition in the offset map", answer
+            )
     return None
 
 
 def record_producer_id(
     attempt: RecoveryAttempt, *, era: int
 ) -> Script[RetryRecovery | PartitionHalt | None]:
-    """Our producer id is recorded, in a place of its own and the newest; before anything that bears
-    its place.
+    """Record our producer id under the newest ordinal, before any record with that ordinal.
 
-    Two may have read the same map, where nobody is fenced or where one slept until the id that it
-    was given had expired. Below another's place our anchors would count for nothing.
+    Two processes may have read the same map, if fencing is impossible or one was suspended until
+    its producer id expired. Segments below another owner's ordinal would be ignored.
     """
     items = create_producer_records(attempt, era=era)
     if not items:
@@ -301,12 +305,12 @@ def record_producer_id(
         return known
     others = [place for each, place in known.producers.items() if each != ours]
     if max(others, default=0) >= attempt.ordinal:
-        return RetryRecovery(reason="another owner took the partition at the same time")
+        return RetryRecovery(reason="another owner acquired the partition at the same time")
     return None
 
 
 def create_producer_records(attempt: RecoveryAttempt, *, era: int) -> list[FlowLogItem]:
-    """The producer id's record if it is new, with an incident if nothing fenced the ids before it."""
+    """Create the record of a new producer id, and an incident if nothing fenced the older ids."""
     where, known, fenced = attempt.where, attempt.known, attempt.fence
     if known.producers.get(fenced.producer.id) == attempt.ordinal:
         return []
@@ -339,8 +343,8 @@ def create_incident(
     target: OffsetRange | None = None,
     of: str = "",
 ) -> Incident:
-    """An incident for this partition; its id makes a repeated statement replace itself, but for one
-    that is made `of` another request."""
+    """Create an incident for this partition. Its id makes a repeated incident replace the first
+    one, unless `of` names a different request."""
     where = attempt.where
     place = source or target or (0, 0)
     return Incident(
@@ -373,7 +377,7 @@ TailMatch = TailMatcher | MapReconstruction
 def continue_era(
     attempt: RecoveryAttempt, *, era: int, start: int, pairs: TailMatch
 ) -> Script[RecoveryOutcome]:
-    """Behind our marker; pairing began at source offset `start`."""
+    """Continue era `era` after our marker; tail matching began at source offset `start`."""
     target = attempt.fence.marker_offset + 1
     failed = yield from record_producer_id(attempt, era=era)
     return failed or create_acquired(attempt, era=era, start=start, pairs=pairs, target=target)
@@ -382,7 +386,8 @@ def continue_era(
 def create_acquired(
     attempt: RecoveryAttempt, *, era: int, start: int, pairs: TailMatch, target: int
 ) -> PartitionAcquired:
-    """What pairing found; `target` is the target's next data offset."""
+    """Build the acquired state from the matched tail; `target` is the next data offset on the
+    target."""
     return PartitionAcquired(
         producer=attempt.fence.producer,
         leader_epoch=attempt.fence.leader_epoch,

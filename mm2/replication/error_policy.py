@@ -1,7 +1,7 @@
-"""Maps Kafka error codes of produce and fetch, and unreadable batches, to a reaction.
+"""Maps Kafka error codes of Produce and Fetch, and unreadable batches, to a reaction.
 
-A partition acquires itself again, retries after a backoff, checks whether it was fenced, or
-halts. Codes are Kafka's (`org.apache.kafka.common.protocol.Errors`).
+A partition is reacquired, retried after a backoff, checked for a newer owner, or halted. Codes are
+Kafka's (`org.apache.kafka.common.protocol.Errors`).
 """
 
 from __future__ import annotations
@@ -17,36 +17,41 @@ from mm2.replication.setup import PartitionSetup
 OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC_OR_PARTITION = 3
 _TRANSIENT_CODES = frozenset({UNKNOWN_TOPIC_OR_PARTITION, 56, 100, 103})
-"""Brokers answer so for a moment too while topics or their leaders move, from a dead disk too.
+"""Errors that brokers also return briefly while topics or leaders move, or from a failed disk.
 
-Of a topic that was deleted, or recreated, the cluster's metadata tell soon: then its partitions
-are halted with another code, or its topic id is another one (`way_in.WayIn.topic_seen`)."""
+If the topic was really deleted or recreated, the cluster's metadata soon say so, and the partition
+is halted with another code (`Recovery.on_topic_id`).
+"""
 
 HALT_RETRY_DELAY_S = 30.0
 
 
 class ErrorAction(enum.Enum):
-    """What follows once nothing is in flight any more."""
+    """What a partition does once nothing is in flight."""
 
-    TAKE = "take"
-    """The outcome is unknown or the place moved: fence and pair again."""
-    BACK_OFF = "back off, then take"
-    CHECK_FENCE = "who fenced us?"
-    STOP = "stop"
+    TAKE = "acquire"
+    """The outcome is unknown or the leader moved: fence and match the tail again."""
+    BACK_OFF = "back off, then acquire"
+    """Transient: acquire again after a backoff."""
+    CHECK_FENCE = "check the fence"
+    """Fenced: find out whether another owner acquired the partition."""
+    STOP = "halt"
+    """Halt the partition until an operator acts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorReaction:
-    """`stop`: where to stand still; with BACK_OFF only once it lasts."""
+    """What a partition does after an error, and why."""
 
     then: ErrorAction
     reason: str
     stop: PartitionHalt | None = None
+    """The halt that follows; with `BACK_OFF` only if the error persists."""
 
 
-_TOO_FEW_REPLICAS = "(fewer replicas are in sync than its min.insync.replicas asks for)"
+_TOO_FEW_REPLICAS = "(fewer in-sync replicas than min.insync.replicas)"
 _REACQUIRE_CODES = {
-    7: "REQUEST_TIMED_OUT (its replicas did not confirm the batch in time)",
+    7: "REQUEST_TIMED_OUT (replicas did not acknowledge the batch in time)",
     20: f"NOT_ENOUGH_REPLICAS_AFTER_APPEND {_TOO_FEW_REPLICAS}",
     45: "OUT_OF_ORDER_SEQUENCE_NUMBER",
     46: "DUPLICATE_SEQUENCE_NUMBER",
@@ -72,12 +77,11 @@ _FENCED_CODES = {
 }
 _FENCED_CODES[90] = "PRODUCER_FENCED"
 ALREADY_STORED_CODES = frozenset({46, 47, 90})
-"""The batch is there, or a newer owner of the partition copies it: it would have stood there twice.
-"""
+"""Errors that mean the target has the batch, or a newer owner copies it: it is not sent again."""
 
 TOO_LARGE_CODES = frozenset({10, 18})
 INVALID_RECORD_CODES = frozenset({32, 87})
-"""One record of a batch may be what the target does not take."""
+"""Errors that a single record of the batch may cause."""
 
 _HALT_CODES = {
     10: "RECORD_TOO_LARGE",
@@ -93,9 +97,9 @@ _AMBIGUOUS_CODES = {
     2: "CORRUPT_MESSAGE",
     76: "UNSUPPORTED_COMPRESSION_TYPE",
 }
-"""Like codes that stand nowhere here: it may pass, and is a stop once it comes again and again."""
+"""Errors that may be transient, like unlisted codes: the partition halts only if they persist."""
 _SKIPPABLE_CODES = TOO_LARGE_CODES | INVALID_RECORD_CODES | {-1, 2}
-"""Without the batch the partition may go on."""
+"""Errors after which replication can continue without the batch."""
 
 
 def react_to_produce_error(
@@ -108,9 +112,10 @@ def react_to_produce_error(
     size: int = -1,
     divided: bool = False,
 ) -> ErrorReaction:
-    """To an error that a Produce response names for the batch of source [`offset`, `behind`).
+    """Choose the reaction to an error code in the Produce response for source offsets [`offset`,
+    `behind`).
 
-    `size` is the batch's in bytes. `divided`: what was refused will be sent in smaller batches.
+    `size` is the batch's size in bytes. `divided` means that the refused batch will be sent split.
     """
     if code in _REACQUIRE_CODES:
         return ErrorReaction(
@@ -124,10 +129,10 @@ def react_to_produce_error(
         )
     name = _HALT_CODES.get(code) or _AMBIGUOUS_CODES.get(code, f"error {code}")
     if divided:
-        reason = f"{where.mirror} refused a batch with {name}: it is divided"
+        reason = f"{where.mirror} refused a batch with {name}: it is split and sent again"
         return ErrorReaction(then=ErrorAction.TAKE, reason=reason)
-    said = f" ({message})" if message else ""
-    text = f"{where.mirror} refused the batch of {where.name} offset {offset} with {name}{said}: "
+    detail = f" ({message})" if message else ""
+    text = f"{where.mirror} refused the batch of {where.name} offset {offset} with {name}{detail}: "
     if code in _SKIPPABLE_CODES and behind > offset:
         text += _format_skip(where, behind=behind)
     text += halts.explain_target_remedy(where, code, size=size)
@@ -147,8 +152,8 @@ def _format_skip(where: PartitionSetup, *, behind: int) -> str:
 
 
 def react_to_fetch_error(where: PartitionSetup, *, code: int, offset: int) -> ErrorReaction | None:
-    """To an error that a Fetch response names for the source partition; None: only leaders
-    moved."""
+    """Choose the reaction to an error code in the Fetch response for a source partition; None if
+    only the leader moved."""
     if code in (5, 6, 9, 74, 75, 78):
         return None
     if code == OFFSET_OUT_OF_RANGE:
@@ -156,29 +161,29 @@ def react_to_fetch_error(where: PartitionSetup, *, code: int, offset: int) -> Er
             then=ErrorAction.TAKE, reason=f"{where.name} no longer has offset {offset}"
         )
     text = {
-        2: "the source broker says that its log is corrupt there (CORRUPT_MESSAGE)",
+        2: "the source broker reports a corrupt log (CORRUPT_MESSAGE)",
         3: "the source topic is missing (deleted?)",
-        29: "reading is not allowed (TOPIC_AUTHORIZATION_FAILED)",
+        29: "not authorized to read the topic (TOPIC_AUTHORIZATION_FAILED)",
         56: "the source broker cannot read its disk (KAFKA_STORAGE_ERROR)",
-        76: "the source broker does not send that codec (UNSUPPORTED_COMPRESSION_TYPE)",
+        76: "the source broker cannot send the batch's codec (UNSUPPORTED_COMPRESSION_TYPE)",
         100: "the source topic was deleted or recreated (UNKNOWN_TOPIC_ID)",
         103: "the source topic was recreated (INCONSISTENT_TOPIC_ID)",
-    }.get(code, f"the source broker answered with error {code}")
+    }.get(code, f"the source broker returned error {code}")
     reason = f"{where.name} at offset {offset}: {text}"
-    told = f"{reason}: {halts.explain_source_remedy(where, code)}"
+    message = f"{reason}: {halts.explain_source_remedy(where, code)}"
     if code == UNKNOWN_TOPIC_OR_PARTITION and not where.source_is_known:
         stop = halts.halt_source_missing(where, reason)
     else:
         stop = PartitionHalt(
-            cause=HaltCause.SOURCE_REFUSED, message=told, retry_after_s=HALT_RETRY_DELAY_S
+            cause=HaltCause.SOURCE_REFUSED, message=message, retry_after_s=HALT_RETRY_DELAY_S
         )
     then = ErrorAction.BACK_OFF if code in _TRANSIENT_CODES else ErrorAction.STOP
     return ErrorReaction(then=then, reason=reason, stop=stop)
 
 
 def react_to_unreadable_batch(where: PartitionSetup, found: UnreadableBatch) -> ErrorReaction:
-    """To a batch of the source that can be neither copied nor skipped: what may be better when it
-    is read again is read again, before that is a stop."""
+    """Choose the reaction to a source batch that can be neither copied nor skipped: read it again
+    first if that may help, else halt."""
     stop = halts.halt_unreadable_batch(where, found)
     then = ErrorAction.STOP if stop.retry_after_s is None else ErrorAction.BACK_OFF
     return ErrorReaction(then=then, reason=halts.describe_unreadable_batch(where, found), stop=stop)

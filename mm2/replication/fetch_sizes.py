@@ -1,7 +1,7 @@
 """Adapts fetch sizes per source broker to round-trip time and bandwidth.
 
-On a long line, a fetch that comes back full at once was too small: the line was idle for a round
-trip. On a short line, larger responses only cost memory.
+On a long-distance link, a fetch whose response is full at once was too small: the link was idle for
+a round trip. On a short link, larger responses only cost memory.
 """
 
 from __future__ import annotations
@@ -11,23 +11,24 @@ from dataclasses import dataclass
 FETCH_BYTES_MIN = 1024 * 1024
 FETCH_BYTES_MAX = 16 * 1024 * 1024
 FULL_RESPONSE_SHARE = 0.75
-"""A response counts as full from this share of what was asked on."""
+"""A response of at least this share of the requested bytes counts as full."""
 ROUND_TRIP_SHARE_MIN = 0.2
-"""Grow while the round trip is more than this share of the whole exchange."""
+"""Fetch sizes grow while the round trip is more than this share of the request's duration."""
 NEARBY_ROUND_TRIP_S = 0.002
-"""A broker with a shorter round trip than this needs no larger answers: they would cost memory."""
+"""A broker with a shorter round trip needs no larger responses, which would cost memory."""
 
 
 @dataclass(slots=True)
 class AdaptiveFetchSize:
-    """`partition_bytes` is what to ask of each partition; doubled and halved, never below
-    `least_bytes`."""
+    """Fetch size for one source broker: doubled and halved, never below `least_bytes`."""
 
     partition_bytes: int = FETCH_BYTES_MIN
+    """Bytes to request per partition (`partition.fetch.bytes`)."""
     least_bytes: int = FETCH_BYTES_MIN
 
     def answered(self, size: int, *, asked: int, elapsed_s: float, rtt_s: float) -> None:
-        """A fetch for `asked` bytes over all its partitions brought `size` in `elapsed_s`."""
+        """Adapt to a response of `size` bytes to a request for `asked` bytes that took
+        `elapsed_s`."""
         if elapsed_s <= 0 or size < FULL_RESPONSE_SHARE * asked:
             return
         share = rtt_s / elapsed_s

@@ -1,10 +1,10 @@
 """Chooses between a source partition's leader and the follower in our own rack (KIP-392).
 
-A leader that is told our rack may name a replica to read from. As in Java's consumers, that
-replica is used until `metadata.max.age.ms` have passed, the leader moves, or the replica fails to
-answer. A replica may lag behind, so its errors are not believed: the leader is asked. Unlike in
-Java, such a partition then stays with its leader for a while, without naming our rack, which
-would only return the same replica again.
+A leader that knows our rack may name a preferred read replica. As in Java's consumers, that replica
+is used until `metadata.max.age.ms` have passed, the leader moves, or the replica fails. A replica
+may lag, so its errors are verified at the leader. Unlike in Java, the partition is then read from
+the leader for a while without sending our rack, because the leader would only name the same replica
+again.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from typing import NamedTuple
 
 NO_REPLICA = -1
 LEADER_ONLY_INITIAL_S = 2.0
-"""How long a leader serves alone at first; doubled as long as its replica disappoints."""
+"""How long only the leader is used at first; doubled each time the replica fails again."""
 
 
 class FetchBroker(NamedTuple):
-    """`alone`: this leader is not told our rack, so that it serves instead of naming a replica."""
+    """Broker to fetch from. With `alone`, the rack is not sent, so that the leader serves the fetch
+    itself."""
 
     node_id: int
     alone: bool
@@ -27,18 +28,24 @@ class FetchBroker(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class _ReplicaChoice:
-    """Of one partition. Times are monotonic seconds; `alone_s` is the last wait, 0 for none."""
+    """Read replica of one partition. Times are monotonic seconds."""
 
     leader: int
     replica: int = NO_REPLICA
     until_s: float = 0.0
-    alone_until_s: float = 0.0
-    alone_s: float = 0.0
+    """When the read replica must be chosen again."""
+    leader_only_until_s: float = 0.0
+    """Until when only the leader is used."""
+    leader_only_s: float = 0.0
+    """Last duration of leader-only fetching; 0 for none."""
 
 
 @dataclass(slots=True, kw_only=True)
 class PreferredReadReplicas:
-    """Invariant: without a rack nothing is kept and every partition is read from its leader."""
+    """Preferred read replica of each partition.
+
+    Invariant: without a rack nothing is stored and every partition is read from its leader.
+    """
 
     rack: str = ""
     max_age_s: float = 300.0
@@ -47,7 +54,7 @@ class PreferredReadReplicas:
     def choose(
         self, key: Hashable, leader: int, *, brokers: Container[int], now_s: float
     ) -> FetchBroker:
-        """Where to read a partition now; `brokers` are those that the metadata knows."""
+        """Choose the broker to fetch a partition from; `brokers` are the ids in the metadata."""
         if not self.rack:
             return FetchBroker(leader, False)
         choice = self._choices.get(key)
@@ -56,40 +63,40 @@ class PreferredReadReplicas:
         if choice.replica != NO_REPLICA and now_s < choice.until_s:
             if choice.replica in brokers:
                 return FetchBroker(choice.replica, False)
-            # The leader knows of a new broker before us, and would name it again at once.
+            # The leader knows a new broker before our metadata do, and would name it again at once.
             self.disappointed(key, now_s)
         choice.replica = NO_REPLICA
-        return FetchBroker(leader, now_s < choice.alone_until_s)
+        return FetchBroker(leader, now_s < choice.leader_only_until_s)
 
     def named(self, key: Hashable, replica: int, now_s: float) -> None:
-        """The leader says: read from this replica."""
+        """Use the replica that the leader named."""
         choice = self._choices.get(key)
         if choice is not None and replica != choice.leader:
             choice.replica, choice.until_s = replica, now_s + self.max_age_s
 
     def follows(self, key: Hashable, node_id: int) -> bool:
-        """Is this broker read as a replica, not as the leader?"""
+        """Returns whether this broker is read as a replica, not as the leader."""
         choice = self._choices.get(key)
         return choice is not None and choice.replica == node_id
 
     def served(self, key: Hashable) -> None:
-        """Its replica sent records."""
+        """Reset the failure backoff: the replica returned records."""
         choice = self._choices.get(key)
         if choice is not None and choice.replica != NO_REPLICA:
-            choice.alone_s = 0.0
+            choice.leader_only_s = 0.0
 
     def disappointed(self, key: Hashable, now_s: float) -> None:
-        """Its replica answered with an error, or not at all, or is not to be found: the leader
-        alone, for a while."""
+        """Use only the leader for a while: the replica failed, timed out, or is not in the
+        metadata."""
         choice = self._choices.get(key)
         if choice is None or choice.replica == NO_REPLICA:
             return
         choice.replica = NO_REPLICA
-        choice.alone_s = min(
-            max(LEADER_ONLY_INITIAL_S, 2 * choice.alone_s),
+        choice.leader_only_s = min(
+            max(LEADER_ONLY_INITIAL_S, 2 * choice.leader_only_s),
             max(LEADER_ONLY_INITIAL_S, self.max_age_s),
         )
-        choice.alone_until_s = now_s + choice.alone_s
+        choice.leader_only_until_s = now_s + choice.leader_only_s
 
     def check_invariants(self) -> None:
         assert self.rack or not self._choices

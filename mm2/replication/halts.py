@@ -1,6 +1,6 @@
-"""Why a partition is halted, in words for the operator, with the remedy.
+"""Halt messages of a partition: what failed, why, and the remedy.
 
-Codes are Kafka's (`org.apache.kafka.common.protocol.Errors`). A halted partition is tried again,
+Error codes are Kafka's (`org.apache.kafka.common.protocol.Errors`). A halted partition is retried,
 so the remedy is enough; if the flow must be restarted as well, the remedy says so.
 """
 
@@ -22,29 +22,29 @@ from mm2.topics import naming
 
 TIMESTAMP_DIFFERENCE_MAX_MS = str(2**63 - 1)
 SEGMENT_BYTES_DEFAULT = str(2**30)
-"""Kafka's own default, which also is nearly the most that a segment may have."""
+"""Kafka's default of `segment.bytes`; the maximum is barely larger (2^31 - 1)."""
 
 TOPIC_AUTHORIZATION_FAILED = 29
-"""TOPIC_AUTHORIZATION_FAILED"""
+"""Kafka error code; raised for a topic without the required ACL."""
 MIRROR_TOPIC_OPERATIONS = ("Describe", "Read", "Write")
-"""On a mirror topic: it is written, and read when a partition is taken."""
+"""Operations that a flow needs on a mirror topic: it writes, and reads to acquire a partition."""
 
 Remedy = Callable[[PartitionSetup, int], str]
-"""Gets the size in bytes of what was refused, -1 where that is not known."""
+"""Builds a remedy from the partition and the size in bytes of what was refused (-1 if unknown)."""
 
 
 def explain_target_remedy(where: PartitionSetup, code: int, *, size: int = -1) -> str:
-    """What to do when the target refuses with `code` what the copy must do there."""
+    """Remedy for error `code` of the target cluster."""
     return _TARGET_REMEDIES.get(code, _describe_mirror_remedy)(where, size)
 
 
 def explain_source_remedy(where: PartitionSetup, code: int) -> str:
-    """What to do when the source does not let the copy read."""
+    """Remedy for error `code` of the source cluster."""
     return _SOURCE_REMEDIES.get(code, _describe_source_remedy)(where, -1)
 
 
 def explain_hidden_transactions_remedy(where: PartitionSetup, code: int) -> str:
-    """What to do when the target refuses with `code` to tell which transactions are open."""
+    """Remedy for error `code` of DescribeProducers on the target."""
     if code == TOPIC_AUTHORIZATION_FAILED:
         line = where.operator.target.allow_topic(where.remote_topic, "Describe", "Read")
         return (
@@ -60,12 +60,13 @@ def explain_hidden_transactions_remedy(where: PartitionSetup, code: int) -> str:
 
 
 def format_fencing_acl_command(flow: str, operator: OperatorCommands) -> str:
-    """The command that lets a flow fence its partitions."""
+    """Command that grants the ACLs a flow needs to fence its partitions."""
     return operator.target.allow_transactional_ids(f"mm2-{flow}-")
 
 
 def format_fencing_commands(flow: str, operator: OperatorCommands) -> str:
-    """The same of a flow that runs without: its tasks look for the right when they start."""
+    """Commands that grant the fencing ACLs to a running flow and restart it, because tasks check
+    them at startup only."""
     return f"{format_fencing_acl_command(flow, operator)} && {operator.restart(flow)}"
 
 
@@ -105,7 +106,8 @@ def _timestamp_remedy(where: PartitionSetup, size: int) -> str:
 
 def _topic_acl_remedy(where: PartitionSetup, size: int) -> str:
     line = where.operator.target.allow_topic(where.remote_topic, *MIRROR_TOPIC_OPERATIONS)
-    return f"allow the flow's principal WRITE on the mirror topic. {operator_commands.format_remedy(line)}"
+    remedy = operator_commands.format_remedy(line)
+    return f"allow the flow's principal WRITE on the mirror topic. {remedy}"
 
 
 def _cluster_acl_remedy(where: PartitionSetup, size: int) -> str:
@@ -139,7 +141,8 @@ def _codec_remedy(where: PartitionSetup, size: int) -> str:
 
 def _describe_mirror_remedy(where: PartitionSetup, size: int) -> str:
     line = where.operator.target.show_topic(where.remote_topic)
-    return f"see the mirror topic's replicas and the broker's log. {operator_commands.format_remedy(line)}"
+    remedy = operator_commands.format_remedy(line)
+    return f"see the mirror topic's replicas and the broker's log. {remedy}"
 
 
 def _read_acl_remedy(where: PartitionSetup, size: int) -> str:
@@ -156,7 +159,8 @@ def _missing_topic_remedy(where: PartitionSetup, size: int) -> str:
 
 def _describe_source_remedy(where: PartitionSetup, size: int) -> str:
     line = where.operator.source.show_topic(where.topic)
-    return f"see the source topic's replicas and the broker's log. {operator_commands.format_remedy(line)}"
+    remedy = operator_commands.format_remedy(line)
+    return f"see the source topic's replicas and the broker's log. {remedy}"
 
 
 _TARGET_REMEDIES: Mapping[int, Remedy] = {
@@ -183,7 +187,7 @@ FENCED_RETRY_DELAY_S = 30.0
 
 class HaltCause(enum.Enum):
     """The kind of halt, as in the metric label `cause`; `deploy/guides/halt-reasons.md` explains
-    each. The message says exactly what was found."""
+    each. The message has the details."""
 
     CORRUPT = "corrupt-batch"
     BATCH_TOO_LARGE = "batch-too-large"
@@ -205,8 +209,10 @@ class HaltCause(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionHalt:
-    """A partition is halted: until an operator acts, or, with `retry_after_s`, until it is tried
-    again. When that is, `message` leaves to whoever knows."""
+    """Why a partition is halted, until an operator acts or `retry_after_s` has passed.
+
+    `message` does not contain the time of the next attempt, which the caller knows.
+    """
 
     cause: HaltCause
     message: str
@@ -214,23 +220,23 @@ class PartitionHalt:
 
     @property
     def text(self) -> str:
-        """The message with its code: `[recreated] …`."""
+        """The message with its code, `[recreated] …`."""
         return format_with_code(self.cause.value, self.message)
 
 
 def format_with_code(code: str, message: str) -> str:
-    """A halt's message as it is printed everywhere."""
+    """Prefix a halt message with its code, as it is printed everywhere."""
     return f"[{code}] {message}"
 
 
 def format_reset_remedy(
     where: PartitionSetup, *, position: str, whole_topic: bool = False, before: str = ""
 ) -> str:
-    """The end of a message: the partition begins again, at `position` unless the operator prefers
-    another one.
+    """End of a message: reset the partition to `position`, or to a position that the operator
+    prefers.
 
-    `whole_topic`: what halted it halts its topic's other partitions, too. `before`: a command that
-    must be given first.
+    `whole_topic` resets all partitions of the topic, because all are halted. `before` is a command
+    that must run first.
     """
     partition = None if whole_topic else where.partition
     line = where.operator.reset_topic(
@@ -241,7 +247,7 @@ def format_reset_remedy(
 
 
 def format_skip_remedy(where: PartitionSetup, *, behind: int) -> str:
-    """The same, beginning again at source offset `behind`, and nowhere else."""
+    """End of a message: resume at source offset `behind`; no other position makes sense."""
     line = where.operator.reset_topic(
         where.flow, where.topic, position=format_position(behind), partition=where.partition
     )
@@ -249,13 +255,16 @@ def format_skip_remedy(where: PartitionSetup, *, behind: int) -> str:
 
 
 def format_position(source: int) -> str:
-    """A position (`mm2 topic reset --from`) at this source offset."""
+    """Position argument of `mm2 topic reset --from` for a source offset."""
     return f"{offset_map_records.OFFSET_POSITION_PREFIX}{source}"
 
 
 def halt_fenced(where: PartitionSetup) -> PartitionHalt:
-    """Another owner acquired the partition. In a group it is tried again: a group that took the
-    place of another one would otherwise leave partitions halted."""
+    """Halt: another owner acquired the partition.
+
+    Retried if the flow runs in a worker group: partitions would otherwise stay halted after one
+    group replaced another.
+    """
     return PartitionHalt(
         cause=HaltCause.FENCED,
         message=(
@@ -271,7 +280,7 @@ def halt_fenced(where: PartitionSetup) -> PartitionHalt:
 def halt_denied(
     where: PartitionSetup, why: str, *, code: int, retry_after_s: float
 ) -> PartitionHalt:
-    """The target does not allow what the copy must do; an operator must change that."""
+    """Halt: the target denies an operation that replication needs."""
     return PartitionHalt(
         cause=HaltCause.REFUSED,
         message=f"{where.mirror}: {why}: {explain_target_remedy(where, code)}",
@@ -280,8 +289,12 @@ def halt_denied(
 
 
 def halt_reverse_flow_unknown(where: PartitionSetup, why: str, *, denied: bool) -> PartitionHalt:
-    """Whether a record of the source came from the reverse flow cannot be told; `denied`: for want
-    of a right. If not, the remedy shows whether the map's partitions have leaders."""
+    """Halt: the offset map of the reverse flow cannot be read, so its records cannot be told from
+    others.
+
+    `denied` means that an ACL is missing; otherwise the remedy shows whether the map topic has
+    leaders.
+    """
     source = where.operator.source
     if denied:
         line = source.allow_topic(where.opposite_map, "Describe", "Read")
@@ -299,12 +312,13 @@ def halt_reverse_flow_unknown(where: PartitionSetup, why: str, *, denied: bool) 
 
 
 def halt_map_unreadable(where: PartitionSetup, found: UnreadableStateRecord) -> PartitionHalt:
-    """What the flow's offset map says of the partition is not known."""
+    """Halt: a record of the flow's offset map cannot be read, so the partition's progress is
+    unknown."""
     topic = naming.offset_map_topic(where.flow.partition("->")[0])
     position = "earliest" if found.is_era else None
     line = where.operator.skip_map_record(where.flow, found.offset, position=position)
     again = (
-        " The record is that of an era, without which its partition can only begin again: at "
+        " The record starts an era. Without it the partition must be reset; with position "
         "earliest, all records are replicated again."
         if found.is_era
         else ""
@@ -323,13 +337,15 @@ def halt_map_unreadable(where: PartitionSetup, found: UnreadableStateRecord) -> 
 
 
 def halt_era_missing(where: PartitionSetup, number: int) -> PartitionHalt:
-    """Records were replicated in an era of which the map has no record: a first start would
-    replicate them again, or leave out others, without an incident."""
+    """Halt: records were replicated in an era whose record is missing from the offset map.
+
+    Starting from scratch would silently repeat or skip records.
+    """
     topic = naming.offset_map_topic(where.flow.partition("->")[0])
     return PartitionHalt(
         cause=HaltCause.MAP_UNREADABLE,
         message=(
-            f"{where.name}: the flow's offset map ({topic} on the target) says how far the "
+            f"{where.name}: the flow's offset map ({topic} on the target) has progress for the "
             f"partition was replicated in era {number}, but the record of that era was deleted. "
             "The remedy begins a new era and leaves an incident. "
             f"{format_reset_remedy(where, position='earliest')}"
@@ -338,8 +354,10 @@ def halt_era_missing(where: PartitionSetup, number: int) -> PartitionHalt:
 
 
 def halt_timestamps_rewritten(where: PartitionSetup, *, offset: int) -> PartitionHalt:
+    """Halt: the target replaced record timestamps (`message.timestamp.type=LogAppendTime`)."""
     target = where.operator.target
     create_time = target.set_topic(where.remote_topic, {"message.timestamp.type": "CreateTime"})
+    remedy = format_reset_remedy(where, position=format_position(offset), before=create_time)
     return PartitionHalt(
         cause=HaltCause.TIMESTAMPS_REWRITTEN,
         message=(
@@ -347,7 +365,7 @@ def halt_timestamps_rewritten(where: PartitionSetup, *, offset: int) -> Partitio
             "and later, because the topic has message.timestamp.type=LogAppendTime. The remedy "
             "replicates them again with CreateTime; the wrong records stay, unless you delete the "
             f"mirror topic first ({target.delete_topic(where.remote_topic)}) and reset from "
-            f"earliest. {format_reset_remedy(where, position=format_position(offset), before=create_time)}"
+            f"earliest. {remedy}"
         ),
     )
 
@@ -355,8 +373,7 @@ def halt_timestamps_rewritten(where: PartitionSetup, *, offset: int) -> Partitio
 def halt_if_recreated(
     where: PartitionSetup, *, on_target: bool, was: bytes, now: bytes
 ) -> PartitionHalt | None:
-    """The topic of one side has another id than the one that was copied; None: as far as we know,
-    it has not."""
+    """Halt if a topic's id differs from the replicated topic's; None if equal or unknown."""
     if offset_map_records.NO_TOPIC_ID in (was, now) or was == now:
         return None
     side = f"mirror topic {where.remote_topic}" if on_target else f"source topic {where.topic}"
@@ -376,7 +393,7 @@ def halt_if_recreated(
 
 
 def format_topic_id(found: bytes) -> str:
-    """As Kafka's tools print it (`org.apache.kafka.common.Uuid`)."""
+    """Format a topic id like Kafka's tools (`org.apache.kafka.common.Uuid`)."""
     return base64.urlsafe_b64encode(found).decode().rstrip("=")
 
 
@@ -387,8 +404,12 @@ def halt_mirror_unknown(
     leader_epoch: int,
     retry_after_s: float | None = None,
 ) -> PartitionHalt:
-    """Where topics have no ids, this is how a mirror that was made again shows; so is a broker that
-    was deposed and does not know it, if no fence excludes that: `retry_after_s`."""
+    """Halt: the target's log lacks our leader epoch, which shows a recreated mirror topic before
+    2.8.
+
+    A deposed broker that still answers looks the same unless a fence excludes it: pass
+    `retry_after_s` then.
+    """
     return PartitionHalt(
         cause=HaltCause.RECREATED,
         message=(
@@ -402,6 +423,7 @@ def halt_mirror_unknown(
 
 
 def halt_source_diverged(where: PartitionSetup, *, end: int, copied: int) -> PartitionHalt:
+    """Halt: the source's log was truncated and rewritten below what was replicated."""
     return PartitionHalt(
         cause=HaltCause.SOURCE_TRUNCATED,
         message=(
@@ -415,7 +437,7 @@ def halt_source_diverged(where: PartitionSetup, *, end: int, copied: int) -> Par
 def halt_source_truncated(
     where: PartitionSetup, *, position: int, start: int, retry_after_s: float
 ) -> PartitionHalt:
-    """The source's log ends before `position`, which was copied."""
+    """Halt: the source's log ends before `position`, up to which it was replicated."""
     return PartitionHalt(
         cause=HaltCause.SOURCE_TRUNCATED,
         message=(
@@ -428,7 +450,8 @@ def halt_source_truncated(
 
 
 def halt_source_missing(where: PartitionSetup, why: str) -> PartitionHalt:
-    """Where topics have no ids: what comes back under the name may be another topic."""
+    """Halt: the source topic is missing and topics have no ids, so a new topic of the same name
+    would go unnoticed."""
     return PartitionHalt(
         cause=HaltCause.SOURCE_REFUSED,
         message=(
@@ -440,7 +463,7 @@ def halt_source_missing(where: PartitionSetup, why: str) -> PartitionHalt:
 
 
 def halt_source_gap(where: PartitionSetup, *, position: int, start: int) -> PartitionHalt:
-    """`on.source.gap: fail`: source offsets [`position`, `start`) are gone."""
+    """Halt: source offsets [`position`, `start`) were deleted, and `on.source.gap` is `fail`."""
     return PartitionHalt(
         cause=HaltCause.SOURCE_GAP,
         message=(
@@ -454,8 +477,11 @@ def halt_source_gap(where: PartitionSetup, *, position: int, start: int) -> Part
 def halt_foreign_records(
     where: PartitionSetup, found: ForeignBatch, *, copied: int, unlike: str = ""
 ) -> PartitionHalt:
-    """The mirror has a batch of another producer; `unlike` says what tells it from one that Java
-    copied. Everything before source offset `copied` is on the mirror."""
+    """Halt: a batch on the mirror topic is not this flow's.
+
+    `unlike` says how it differs from a batch of MirrorMaker 2. Source offsets below `copied` are on
+    the mirror.
+    """
     producers = where.operator.target.show_producers(where.remote_topic, partition=where.partition)
     not_java = f" MirrorMaker 2 did not write it: {unlike}." if unlike else ""
     return PartitionHalt(
@@ -472,8 +498,10 @@ def halt_foreign_records(
 def halt_ahead_of_source(
     where: PartitionSetup, why: str, *, copied: int, retry_after_s: float
 ) -> PartitionHalt:
-    """Behind what MirrorMaker 2 copied stands something that the source does not have, or not
-    yet: it may have copied what is not committed."""
+    """Halt: the last records that MirrorMaker 2 copied are not, or not yet, in the source.
+
+    MirrorMaker 2 may have copied uncommitted records.
+    """
     return PartitionHalt(
         cause=HaltCause.NOT_PAIRED,
         message=(
@@ -489,7 +517,7 @@ def halt_ahead_of_source(
 def halt_own_open_transaction(
     where: PartitionSetup, found: OpenTransaction, *, retry_after_s: float
 ) -> PartitionHalt:
-    """A transaction of ours that only a person can end."""
+    """Halt: a transaction of this flow hangs, and only an operator can abort it."""
     return PartitionHalt(
         cause=HaltCause.HANGING,
         message=(
@@ -505,7 +533,8 @@ def halt_own_open_transaction(
 def halt_foreign_open_transaction(
     where: PartitionSetup, found: OpenTransaction, *, retry_after_s: float
 ) -> PartitionHalt:
-    """A transaction of another producer on a mirror that is ours alone; it may end yet."""
+    """Halt: a foreign producer has an open transaction on an exclusive mirror topic; it may still
+    end."""
     producers = where.operator.target.show_producers(where.remote_topic, partition=where.partition)
     return PartitionHalt(
         cause=HaltCause.HANGING,
@@ -523,7 +552,7 @@ def halt_foreign_open_transaction(
 def halt_hidden_open_transaction(
     where: PartitionSetup, why: str, *, code: int, stable: int, retry_after_s: float
 ) -> PartitionHalt:
-    """A transaction is open on the mirror, and the target refuses with `code` to tell which."""
+    """Halt: a transaction is open on the mirror, and DescribeProducers fails with `code`."""
     return PartitionHalt(
         cause=HaltCause.HANGING,
         message=(
@@ -543,7 +572,7 @@ def _abort_command(where: PartitionSetup, found: OpenTransaction) -> str:
 
 
 def halt_mirror_unreadable(where: PartitionSetup, *, offset: int, why: str) -> PartitionHalt:
-    """What stands on the mirror must be compared with the source, and cannot be read."""
+    """Halt: the mirror topic cannot be read, so it cannot be compared with the source."""
     return PartitionHalt(
         cause=HaltCause.NOT_PAIRED,
         message=(
@@ -555,12 +584,12 @@ def halt_mirror_unreadable(where: PartitionSetup, *, offset: int, why: str) -> P
 
 
 def halt_unreadable_batch(where: PartitionSetup, obstacle: UnreadableBatch) -> PartitionHalt:
-    """The next batch of the source can be neither copied nor skipped.
+    """Halt: the next source batch can be neither copied nor skipped.
 
-    Of what is damaged another read, or another broker, may bring better bytes.
+    A damaged batch is retried: another read or another broker may return intact bytes.
     """
     at = f"{describe_unreadable_batch(where, obstacle)}. "
-    # Where a damaged batch ends cannot be known, and a position inside it leads to it again.
+    # The end of a damaged batch is unknown, and a position inside it reads the same batch again.
     past = (
         format_skip_remedy(where, behind=obstacle.behind)
         if obstacle.behind >= 0
@@ -586,7 +615,10 @@ def halt_unreadable_batch(where: PartitionSetup, obstacle: UnreadableBatch) -> P
     if obstacle.sound:
         return PartitionHalt(
             cause=HaltCause.CORRUPT,
-            message=f"{at}Its checksum is valid: the producer wrote it like this. Skip it. {past}",
+            message=(
+                f"{at}Its checksum is valid, so the producer wrote it that way and all replicas "
+                f"have the same bytes: skip it. {past}"
+            ),
         )
     return PartitionHalt(
         cause=HaltCause.CORRUPT,
@@ -599,4 +631,5 @@ def halt_unreadable_batch(where: PartitionSetup, obstacle: UnreadableBatch) -> P
 
 
 def describe_unreadable_batch(where: PartitionSetup, obstacle: UnreadableBatch) -> str:
+    """Name the source offset of an unreadable batch and what is wrong with it."""
     return f"{where.name} at source offset {obstacle.offset}: {obstacle.why}"

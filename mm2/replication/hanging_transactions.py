@@ -1,10 +1,10 @@
-"""Detects transactions on the target that nobody ends and that block read_committed readers.
+"""Detects hanging transactions on the target, which block read_committed consumers.
 
-An unclean election on the target may lose a transaction's marker, and brokers before 3.6 let a
-late writer begin a transaction that nobody knows of. Until it gets a marker, read_committed
-readers stop where it begins, or at the log start once retention has deleted its beginning. Our
-own marker ends what was written under the same producer id; under an older id, only an operator
-can end it.
+An unclean leader election on the target may lose a transaction's marker, and brokers before 3.6 let
+a late batch begin a transaction that no coordinator knows. Until a marker is written,
+read_committed consumers stop where the transaction begins, or at the log start once retention has
+deleted its beginning. Our own marker ends what was written under the same producer id; under an
+older id, only an operator can end it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from mm2.topics.flow_config import TargetTopicAccess
 def find_hanging_transaction(
     attempt: RecoveryAttempt,
 ) -> Script[RetryRecovery | PartitionHalt | None]:
-    """What stands open before our fence and has to be ended before anything is copied; None:
-    nothing.
+    """Find an open transaction before our fence that must end before copying starts; None if there
+    is none.
 
-    Where others write, too, theirs are no matter of ours: they end them themselves.
+    If others may write to the mirror, their transactions are ignored: they end them themselves.
     """
     stable = yield from _find_last_stable_offset(attempt)
     if isinstance(stable, RetryRecovery):
@@ -43,20 +43,24 @@ def find_hanging_transaction(
     if isinstance(answer, OpenTransactions):
         return _react_to_open_transactions(attempt, answer)
     again = recovery_outcomes.retry_after_answer(
-        "asking which transactions are open (DescribeProducers)", answer
+        "listing open transactions (DescribeProducers)", answer
     )
     if not isinstance(answer, InstructionRefused):
         return again
     if not is_exclusive_writer(attempt.context):
-        return None  # what the tail shows of ours is seen there
+        return None  # tail matching sees our own open transactions
     return (yield from _check_without_listing(attempt, code=answer.code, why=again.reason))
 
 
 def _check_without_listing(
     attempt: RecoveryAttempt, *, code: int, why: str
 ) -> Script[RetryRecovery | None]:
-    """The target refuses to tell which are open. The tail does where it shows the beginning, which
-    may be deleted where readers of committed records stand at the log's start."""
+    """Detect an open transaction from the last stable offset if the target does not list
+    transactions.
+
+    If the transaction begins in the tail, tail matching sees it. Its beginning may be deleted if
+    the last stable offset is the log start.
+    """
     end = attempt.fence.tail_end
     found = yield from _read_after_delay(end)
     if not isinstance(found, FetchedRecords):
@@ -76,7 +80,7 @@ def _check_without_listing(
 def _find_last_stable_offset(
     attempt: RecoveryAttempt,
 ) -> Script[int | RetryRecovery | None]:
-    """As it was told with our marker; without one it is asked for."""
+    """The last stable offset reported with our marker; without a marker it is queried."""
     fenced = attempt.fence
     if fenced.holds or fenced.tail_end == 0:
         return fenced.last_stable
@@ -85,7 +89,7 @@ def _find_last_stable_offset(
 
 
 def _read_after_delay(offset: int) -> Script[FetchedRecords | RetryRecovery]:
-    """A broker may tell the last stable offset a moment late."""
+    """Read the target after a delay, because brokers may update the last stable offset late."""
     yield Delay(delay_s=tail_reader.READ_RETRY_DELAY_S)
     return (yield from _read_target(offset))
 
@@ -94,26 +98,29 @@ def _read_target(offset: int) -> Script[FetchedRecords | RetryRecovery]:
     answer = yield ReadTarget(offset=offset)
     if isinstance(answer, FetchedRecords):
         return answer
-    return recovery_outcomes.retry_after_answer("asking how far the mirror is stable", answer)
+    return recovery_outcomes.retry_after_answer("reading the mirror's last stable offset", answer)
 
 
 def _react_to_open_transactions(
-    attempt: RecoveryAttempt, told: OpenTransactions
+    attempt: RecoveryAttempt, open_transactions: OpenTransactions
 ) -> RetryRecovery | PartitionHalt | None:
-    """The earliest that matters. Of others' only those that nobody would meet who reads the tail:
-    there is more to say of them."""
-    end, unread = attempt.fence.tail_end, _first_matched_offset(attempt)
+    """React to the earliest open transaction that matters.
+
+    Foreign transactions matter only before the tail: tail matching reports the others with more
+    detail.
+    """
+    end, first_matched = attempt.fence.tail_end, _first_matched_offset(attempt)
     alone = is_exclusive_writer(attempt.context)
-    for each in sorted(told.transactions, key=lambda each: each.start):
+    for each in sorted(open_transactions.transactions, key=lambda each: each.start):
         ours = each.start < end and _is_own_transaction(attempt, each)
-        if ours or (alone and each.start < unread):
+        if ours or (alone and each.start < first_matched):
             return react_to_open_transaction(attempt, each)
     return None
 
 
 def _first_matched_offset(attempt: RecoveryAttempt) -> int:
-    """The target offset before which nobody reads the tail: our place, or all of it for an era that
-    was asked for."""
+    """First target offset that tail matching reads: the resume point, or the tail's end for a
+    requested era."""
     end, known = attempt.fence.tail_end, attempt.known
     if known.request is not None:
         return end
@@ -121,9 +128,11 @@ def _first_matched_offset(attempt: RecoveryAttempt) -> int:
 
 
 def is_marker_hidden(marker: TransactionMarker, context: RecoveryContext) -> Script[bool]:
-    """While we copy: does a transaction that began before our marker keep readers of committed
-    records from it? A take finds out what that means. A broker may tell the last stable offset a
-    moment late, so that it is asked which are open, or, if it does not say, for that offset again.
+    """Returns whether a transaction that began before our marker hides it from read_committed
+    consumers.
+
+    Called while copying; a reacquisition finds out the cause. The last stable offset may be late,
+    so open transactions are listed, or the offset is read again if the target does not list them.
     """
     if not _is_before_marker(marker, marker.last_stable):
         return False
@@ -145,20 +154,23 @@ def _is_before_marker(marker: TransactionMarker, stable: int | None) -> bool:
 
 
 def is_exclusive_writer(context: RecoveryContext) -> bool:
-    """May nobody else write to the mirror?"""
+    """Returns whether this flow is the only writer of the mirror topic."""
     return context.where.target_topics is TargetTopicAccess.EXCLUSIVE
 
 
 def react_to_open_transaction(
     attempt: RecoveryAttempt, found: OpenTransaction
 ) -> RetryRecovery | PartitionHalt:
-    """What it means that this one is open before our fence. Nobody ends what an older producer id
-    of ours began; but where nobody is fenced its coordinator may, and so it may of others'."""
+    """React to a transaction that is open before our fence.
+
+    No coordinator ends a transaction of one of our older producer ids. Without fencing, its
+    coordinator still may, like that of a foreign one.
+    """
     where, us = attempt.where, attempt.fence
     if us.holds and found.producer_id == us.producer.id:
         return (
             tail_reader.retry_after_truncation()
-        )  # our marker, which ended it, was lost with its leader
+        )  # our marker, which ended it, was lost in an unclean leader election
     if _is_own_transaction(attempt, found):
         stop = halts.halt_own_open_transaction(
             where, found, retry_after_s=tail_reader.SOURCE_RETRY_DELAY_S
@@ -169,7 +181,7 @@ def react_to_open_transaction(
         stop = halts.halt_foreign_open_transaction(
             where, found, retry_after_s=tail_reader.SOURCE_RETRY_DELAY_S
         )
-    reason = f"{where.mirror}: the transaction that begins at offset {found.start} has not ended"
+    reason = f"{where.mirror}: the transaction at offset {found.start} has not ended"
     return RetryRecovery(reason=reason, lasting=stop)
 
 

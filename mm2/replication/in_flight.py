@@ -1,9 +1,9 @@
-"""Batches sent and not acknowledged yet, and how many connections a target broker gets.
+"""Batches sent and not acknowledged yet, and the number of connections to a target broker.
 
 `InFlightBatches` owns the partition's producer, its sequence and the target offset that the next
 batch must get. A broker processes one request per connection at a time. While it answers fast, one
-connection is best: its requests carry batches of many partitions. Where responses wait for
-followers, `ProduceConcurrency` allows more connections.
+connection is best: its requests carry batches of many partitions. If responses wait for followers,
+`ProduceConcurrency` allows more connections.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from mm2.replication.outbound_batches import OutboundBatch
 from mm2.replication.recovery_instructions import ProducerIdentity
 
 IN_FLIGHT_MAX = 5
-"""What a broker remembers of a producer (`ProducerStateEntry.NUM_BATCHES_TO_RETAIN`)."""
+"""Number of batches that a broker remembers per producer
+(`ProducerStateEntry.NUM_BATCHES_TO_RETAIN`)."""
 
 _PRODUCED_ATTRIBUTES = ~(record_batch.TRANSACTIONAL | record_batch.DELETE_HORIZON)
 
 
 class SentBatch(NamedTuple):
-    """A batch in flight: it is to stand from target offset `target` on, with this CRC."""
+    """A batch in flight, with its expected target offset, CRC and size in bytes."""
 
     batch: OutboundBatch
     target: int
@@ -34,8 +35,10 @@ class SentBatch(NamedTuple):
 
 
 class InFlightBatches:
-    """Invariants: batches in flight follow each other in source, target and sequence; their bytes
-    are held of the task's budget.
+    """A partition's unacknowledged batches in the order in which they were sent.
+
+    Invariants: batches are consecutive in source, target and sequence; their bytes are reserved in
+    the task's memory budget.
     """
 
     def __init__(self, held: MemoryBudget) -> None:
@@ -46,7 +49,7 @@ class InFlightBatches:
         self._sequence = 0
 
     def begin(self, producer: ProducerIdentity, *, target: int) -> None:
-        """A new epoch starts with sequence 0."""
+        """Start a new producer epoch at sequence 0."""
         assert not self._in_flight
         self.producer = producer
         self.next_target = target
@@ -58,10 +61,12 @@ class InFlightBatches:
 
     @property
     def full(self) -> bool:
+        """Returns whether no further batch may be sent before an acknowledgement."""
         return len(self._in_flight) >= IN_FLIGHT_MAX
 
     def send(self, out: OutboundBatch, *, transactional: bool) -> memoryview:
-        """Stamp the batch as ours; it counts as in flight from here on."""
+        """Stamp the batch with the producer and return its bytes; it counts as in flight from here
+        on."""
         attributes = out.attributes & _PRODUCED_ATTRIBUTES
         if transactional:
             attributes |= record_batch.TRANSACTIONAL
@@ -77,16 +82,17 @@ class InFlightBatches:
         return batch
 
     def pop(self) -> SentBatch:
-        """The oldest batch in flight: something was heard of it."""
+        """Remove and return the oldest batch, after its response or its failure, and release its
+        bytes."""
         sent = self._in_flight.popleft()
         self._held.release(sent.batch.held, opened=sent.batch.opened)
         return sent
 
     def landed(self, sent: SentBatch, base_offset: int, *, alone: bool) -> int | None:
-        """Where a batch stands for good; None where it cannot be.
+        """Return the target offset of an acknowledged batch; None if `base_offset` cannot be right.
 
-        `alone`: nobody else writes there. Others may have written before it, and so before all
-        that is in flight.
+        Unless `alone` (no other writers), foreign records may precede the batch and all batches in
+        flight after it.
         """
         if base_offset == sent.target:
             return base_offset
@@ -96,7 +102,7 @@ class InFlightBatches:
         return base_offset
 
     def shift(self, ahead: int) -> None:
-        """Somebody else wrote `ahead` offsets before what is in flight."""
+        """Shift expected target offsets by `ahead` foreign records."""
         self.next_target += ahead
         self._in_flight = deque(
             each._replace(target=each.target + ahead) for each in self._in_flight
@@ -111,7 +117,7 @@ class InFlightBatches:
 
     @property
     def oldest_timestamp(self) -> int | None:
-        """Timestamp (ms) of the first record that is in flight, or about that."""
+        """Approximate timestamp (ms) of the first record in flight."""
         return self._in_flight[0].batch.oldest_timestamp if self._in_flight else None
 
     @property
@@ -122,21 +128,25 @@ class InFlightBatches:
 
 PRODUCE_CONNECTIONS_MAX = 4
 SLOW_ACK_S = 0.008
-"""From this time per request on a broker gets all lanes."""
+"""From this time per request, a broker gets all connections."""
 FAST_ACK_S = 0.004
-"""Below this one it is back at a single lane."""
+"""Below this time per request, a broker gets a single connection again."""
 _SMOOTHING_REQUESTS = 16
 
 
 @dataclass(slots=True)
 class ProduceConcurrency:
-    """A smoothed time per request; it begins at 0, for a broker that starts is slow at first."""
+    """Chooses the number of produce connections to a broker from its smoothed time per request.
+
+    The average starts at 0, because a broker that has just started is slow at first.
+    """
 
     ack_s: float = 0.0
     lanes: int = 1
 
     def note(self, elapsed_s: float, *, under_way: int) -> None:
-        """A request was answered; with it so many were on their way on the same connection."""
+        """Record a response that arrived `elapsed_s` after its request; `under_way` requests shared
+        the connection."""
         self.ack_s += (elapsed_s / under_way - self.ack_s) / _SMOOTHING_REQUESTS
         if self.ack_s >= SLOW_ACK_S:
             self.lanes = PRODUCE_CONNECTIONS_MAX

@@ -1,9 +1,9 @@
-"""Reconstructs the offset map of a mirror that Java MirrorMaker 2 wrote, from an offset sync on.
+"""Reconstructs the offset map of a mirror that MirrorMaker 2 wrote, starting from an offset sync.
 
-Java resumes where it last stored progress, after whatever it had replicated since. So what it
-wrote may step back any number of times, and two of its tasks may even have written side by side.
-The result is which source records are on the mirror (every one up to `position`) and which are
-there twice.
+MirrorMaker 2 resumes from its last stored offset, although it may have replicated further. So its
+records on the mirror may step back in the source any number of times, and two of its tasks may even
+have written concurrently. The result is which source records are on the mirror (every one up to
+`position`) and which are there twice.
 """
 
 from __future__ import annotations
@@ -30,47 +30,51 @@ from mm2.replication.recovery_instructions import FetchedRecords
 from mm2.replication.tail_matching import Junction, MissingInput
 
 SYNCS_MAX = 2_000
-"""Java writes one for each 100 records, and more where the source has gaps."""
+"""Number of offset syncs kept. MirrorMaker 2 writes one per 100 records, and more if the source has
+gaps."""
 EXACT_RETRACE_MAX = 1_000_000
-"""Target offsets that are retraced at most to be exact: some ten seconds."""
+"""Maximum number of target offsets to retrace for an exact result (some ten seconds)."""
 
 SyncOffsets = tuple[int, int]
-"""Source offset, target offset."""
+"""Source offset and target offset of an offset sync."""
 
 
 @dataclass(slots=True)
 class JavaOffsetSyncs:
-    """The newest OffsetSyncs of one partition, in the topic's order, which is that of their target
+    """The newest offset syncs of one partition, in topic order, which is the order of their target
     offsets."""
 
-    _known: deque[SyncOffsets] = field(default_factory=lambda: deque(maxlen=SYNCS_MAX))
+    _syncs: deque[SyncOffsets] = field(default_factory=lambda: deque(maxlen=SYNCS_MAX))
 
     def __bool__(self) -> bool:
-        return bool(self._known)
+        return bool(self._syncs)
 
     def apply(self, source: int, target: int) -> None:
-        """The next record. Where the target goes back, its log is another one or was cut."""
-        while self._known and self._known[-1][1] >= target:
-            self._known.pop()
-        self._known.append((source, target))
+        """Apply the next offset sync. If target offsets decrease, the mirror was recreated or
+        truncated."""
+        while self._syncs and self._syncs[-1][1] >= target:
+            self._syncs.pop()
+        self._syncs.append((source, target))
 
     def below(self, next_offset: int) -> SyncOffsets | None:
-        """The newest below this source offset that parts what was copied: nothing higher can stand
-        before it, nothing lower is known behind. None without any below.
+        """Choose an offset sync below source offset `next_offset` that divides the copied records;
+        None if none is below.
 
-        Java may have stepped back, and may not have come as far again as it was: what it had copied
-        first stands before its newer OffsetSyncs. Where that reaches too far back, just the newest.
+        No record before it on the mirror has a higher source offset, and no known sync after it has
+        a lower one. MirrorMaker 2 may have stepped back without reaching its former position again,
+        so newer syncs may follow older records. If that sync is too far back, the newest sync below
+        `next_offset` is returned.
         """
         lowest = next_offset
         lowest_behind = []
-        for source, _ in reversed(self._known):
+        for source, _ in reversed(self._syncs):
             lowest = min(lowest, source)
             lowest_behind.append(lowest)
         surest = newest = before = None
         highest = -1
-        for sync in self._known:
+        for sync in self._syncs:
             if before is not None:
-                # As many records as there is room for may have followed the one before.
+                # At most as many records as target offsets may have followed the previous sync.
                 highest = max(highest, before[0] + sync[1] - before[1] - 1)
             if sync[0] < next_offset:
                 newest = sync
@@ -85,68 +89,73 @@ class JavaOffsetSyncs:
 
 
 REMEMBERED_RECORDS_MAX = 4_000_000
-"""So many source records are remembered (17 bytes each): stepping back reaches no further."""
-_COMMITTED_MARK, _FOUND_MARK = 1, 2
-"""It was committed; it was found on the mirror, although it was not."""
+"""Maximum number of source records kept (17 bytes each): a step back is recognized no further."""
+_COMMITTED, _ABORTED_BUT_COPIED = 1, 2
+"""Marks of a source record: it was committed; it was aborted, but is on the mirror."""
 DUPLICATE_RANGES_MAX = 200
-"""More stretches than this that stand twice are no longer told apart."""
-_CANDIDATES_MAX = 256
+"""Maximum number of duplicate ranges that are reported separately."""
+_REPEAT_CANDIDATES_MAX = 256
 
 
 @dataclass(slots=True, kw_only=True)
 class MapReconstruction:
-    """Finds for each record of the stretch an equal one on the source.
+    """Matches each record that MirrorMaker 2 wrote to an equal record of the source.
 
-    The first one, from target offset `target` on, is the next from source offset `source` on, and
-    if `exact` those two. Each other follows the one before it, or is one that was found before.
-    Records from `copied_from` on up to `source`, or up to `copied_to` if that is higher, count as
-    found: they stand before it.
+    The first record, at or after target offset `target`, matches the next one from source offset
+    `source` on. Each other record follows the previous one in the source, or repeats an earlier
+    one.
 
-    `likely` is where Java probably stepped back to. `doubled` are the ranges of target offsets
-    whose records stand before them too, `count` how many records those are. `runs` and `seams`
-    are what was learned of the map before Java stepped back. `mismatch` says why the record at
-    target offset `unpaired_from` has no equal; "" while all have. `beyond`: the source has none
-    left that it could be. `writer` is the producer id of the batch that was looked at last. A batch
-    may unpack to `max_decoded_bytes`; one that is `too_large` says nothing of what has an equal.
-
-    Invariant: an equal record of its own stands in the stretch for each committed source record
-    from `source` on and before `position`.
+    Invariant: for each committed source record from `source` up to `position`, the mirror has an
+    equal record of its own.
     """
 
     source: int
     target: int
     exact: bool
+    """If True, the record at `target` must match the one at `source`."""
     likely: int
+    """Source offset to which MirrorMaker 2 probably stepped back."""
     copied_from: int = -1
+    """Source records from here to `source`, or to `copied_to` if that is higher, count as matched
+    before."""
     copied_to: int = -1
     transform: RecordTransform | None = None
     source_epoch_before: int = -1
     max_decoded_bytes: int = compression.DECOMPRESSED_BYTES_MAX
+    """Maximum uncompressed size of a batch."""
     read_to: int = field(init=False)
     obstacle: UnreadableBatch | None = None
     too_large: UnreadableBatch | None = None
+    """A batch that exceeds `max_decoded_bytes`; matching stops there without a mismatch."""
     count: int = 0
+    """Number of duplicate records."""
     doubled: list[tuple[int, int]] = field(default_factory=list)
+    """Ranges of target offsets whose records are on the mirror before, too."""
     runs: list[OffsetRun] = field(default_factory=list)
+    """Offset map up to the first step back."""
     seams: list[Junction] = field(default_factory=list)
+    """Where that map may be divided into segments."""
     mismatch: str = ""
+    """Why the record at target offset `unpaired_from` has no match; "" while all have."""
     unpaired_from: int = field(init=False)
     beyond: bool = False
+    """True if the source has no record left that could match."""
     found_any: bool = False
     writer: int = -1
+    """Producer id of the batch that was read last."""
     _offsets: array[int] = field(default_factory=lambda: array("q"))
     _digests: array[int] = field(default_factory=lambda: array("q"))
     _marks: bytearray = field(default_factory=bytearray)
     _epochs: list[tuple[int, int]] = field(default_factory=list)
     _read_epoch: int = -1
-    _unread: deque[tuple[SourceBatch, bool]] = field(default_factory=deque)
-    _unread_to: tuple[int, int] = (-1, -1)
-    _mine: deque[BatchRecord] = field(default_factory=deque)
-    _begun: bool = False
+    _undecoded: deque[tuple[SourceBatch, bool]] = field(default_factory=deque)
+    _undecoded_end: tuple[int, int] = (-1, -1)
+    _mirror_records: deque[BatchRecord] = field(default_factory=deque)
+    _has_begun: bool = False
     _stepped_back: bool = False
-    _places: list[int] = field(default_factory=list)
-    _reached: int = 0
-    _ended: bool = False
+    _candidates: list[int] = field(default_factory=list)
+    _matched_to: int = 0
+    _source_ended: bool = False
 
     def __post_init__(self) -> None:
         self.read_to = self.source if self.copied_from < 0 else self.copied_from
@@ -154,30 +163,37 @@ class MapReconstruction:
 
     @property
     def position(self) -> int:
-        """The source offset behind all that is there."""
+        """The source offset up to which every record is on the mirror."""
         return self._place[0]
 
     @property
     def source_epoch(self) -> int:
-        """Leader epoch of the source's batch before `position`, -1 where it was not read."""
+        """Leader epoch of the source batch before `position`; -1 if it was not read."""
         return self._place[1]
 
     @property
     def _place(self) -> tuple[int, int]:
-        if self._begun and self._reached == len(self._offsets) and self.read_to > self.source:
+        if (
+            self._has_begun
+            and self._matched_to == len(self._offsets)
+            and self.read_to > self.source
+        ):
             return self.read_to, self._read_epoch
-        behind = self._offsets[self._reached - 1] + 1 if self._begun and self._reached else -1
+        behind = (
+            self._offsets[self._matched_to - 1] + 1 if self._has_begun and self._matched_to else -1
+        )
         if behind <= self.source:
             return self.source, self.source_epoch_before
         at = bisect_left(self._epochs, behind, key=lambda each: each[0]) - 1
         return behind, self._epochs[at][1]
 
-    # Feeding
+    # Input
 
     def feed_source(self, answer: FetchedRecords) -> MissingInput:
-        """One fetch of the source from `read_to` on.
+        """Add one fetch of the source from `read_to` on.
 
-        What was aborted may have been copied, too: Java reads uncommitted unless told otherwise.
+        Includes aborted records: MirrorMaker 2 reads uncommitted by default, so it may have copied
+        them.
         """
         kept = read_committed.scan_batches(
             answer.records, position=self.read_to, aborted=answer.aborted
@@ -185,31 +201,31 @@ class MapReconstruction:
         found = read_committed.scan_batches(answer.records, position=self.read_to, aborted=())
         committed = {each.header.base_offset for each in kept.batches}
         for entry in found.batches:
-            self._unread.append((entry, entry.header.base_offset in committed))
-        self._unread_to = found.position, found.leader_epoch
+            self._undecoded.append((entry, entry.header.base_offset in committed))
+        self._undecoded_end = found.position, found.leader_epoch
         self.obstacle = found.obstacle
         return self.go_on()
 
-    def _take_in(self) -> MissingInput | None:
-        """Remember what was fetched of the source; None once that is done."""
+    def _decode_fetched(self) -> MissingInput | None:
+        """Decode what was fetched of the source; None once all is decoded."""
         taken_in = 0
-        while self._unread:
+        while self._undecoded:
             if taken_in >= batch_limits.DECODE_PART_RECORDS:
                 return MissingInput.TURN
-            entry, needed = self._unread.popleft()
+            entry, needed = self._undecoded.popleft()
             taken_in += entry.header.record_count
             try:
-                self._add(entry, needed=needed)
+                self._add_source_batch(entry, needed=needed)
             except BatchTooLargeError as error:
                 self.too_large = tail_matching.describe_too_large(error, entry)
                 return MissingInput.NOTHING
             except (BatchUnreadableError, RecordTransformError) as error:
                 return self._fail(f"source offset {entry.first}: {error}")
-        if self._unread_to[0] > self.read_to:
-            self.read_to, self._read_epoch = self._unread_to
+        if self._undecoded_end[0] > self.read_to:
+            self.read_to, self._read_epoch = self._undecoded_end
         return None
 
-    def _add(self, entry: SourceBatch, *, needed: bool) -> None:
+    def _add_source_batch(self, entry: SourceBatch, *, needed: bool) -> None:
         epoch = entry.header.leader_epoch
         if not self._epochs or self._epochs[-1][1] != epoch:
             self._epochs.append((entry.first, epoch))
@@ -217,10 +233,10 @@ class MapReconstruction:
         for record in outbound_batches.decode_source_batch(entry, self.transform, max_bytes=most):
             self._offsets.append(record.offset)
             self._digests.append(hash(record[1:]))
-            self._marks.append(_COMMITTED_MARK if needed else 0)
+            self._marks.append(_COMMITTED if needed else 0)
 
     def feed_target(self, header: BatchHeader, batch: memoryview) -> MissingInput:
-        """The next batch of the stretch, in offset order."""
+        """Add the next batch of the mirror, in offset order."""
         entry = SourceBatch(header, batch, header.base_offset, "")
         self.writer = header.producer_id
         try:
@@ -231,18 +247,19 @@ class MapReconstruction:
             return MissingInput.NOTHING
         except BatchUnreadableError as error:
             return self._fail(f"target offset {header.base_offset}: {error}")
-        self._mine.extend(each for each in opened if each.offset >= self.target)
+        self._mirror_records.extend(each for each in opened if each.offset >= self.target)
         return self.go_on()
 
     def source_ends(self) -> MissingInput:
-        """There is nothing behind `read_to`, for now."""
-        self._ended = True
+        """Match with what was read: the source currently ends at `read_to`."""
+        self._source_ended = True
         need = self.go_on()
-        self._ended = False
+        self._source_ended = False
         return need
 
     def source_gone(self, log_start: int) -> None:
-        """The source has no `read_to`; what lies before `source` was a help only."""
+        """Skip deleted source records. Those before `source` are optional; a later gap ends
+        matching."""
         if self.read_to < self.source:
             nearer = log_start if log_start > self.read_to else self.source
             self.read_to = min(nearer, self.source)
@@ -250,127 +267,132 @@ class MapReconstruction:
             self.lost(f"the source does not have offset {self.read_to}")
 
     def lost(self, why: str) -> None:
-        """The stretch, or the source along it, is gone."""
+        """End matching: the mirror's tail or the source along it is gone."""
         self._fail(why)
 
     @property
     def whole(self) -> bool:
-        """Does all of the stretch pair, in order, and is there any?"""
+        """Returns whether everything matched, in order, and there was at least one record."""
         return self.found_any and not self.mismatch and not self._stepped_back
 
     def _fail(self, why: str) -> MissingInput:
         self.mismatch = why
         return MissingInput.NOTHING
 
-    # Finding
+    # Matching
 
     def go_on(self) -> MissingInput:
-        """What is wanted next; `TARGET` is the next batch of the stretch, where there is one."""
-        if not self.mismatch and (need := self._take_in()) is not None:
+        """Match as far as possible and return which input is needed next."""
+        if not self.mismatch and (need := self._decode_fetched()) is not None:
             return need
-        if not self.mismatch and not self._begun and not self._begin():
+        if not self.mismatch and not self._has_begun and not self._begin_matching():
             return MissingInput.SOURCE
-        while self._mine and not self.mismatch:
-            if not self._find(self._mine[0]):
+        while self._mirror_records and not self.mismatch:
+            if not self._match_record(self._mirror_records[0]):
                 return MissingInput.SOURCE
-        self._forget()
+        self._drop_old_records()
         return MissingInput.NOTHING if self.mismatch else MissingInput.TARGET
 
-    def _begin(self) -> bool:
-        """Is the source read as far as the stretch's first record, and what was copied?"""
+    def _begin_matching(self) -> bool:
+        """Find where matching begins; returns False if more of the source must be read first."""
         last = max(self.source, self.copied_to)
         reached = bisect_left(self._offsets, last)
-        if reached == len(self._offsets) and self.read_to <= last and not self._ended:
+        if reached == len(self._offsets) and self.read_to <= last and not self._source_ended:
             return False
         at = bisect_left(self._offsets, self.source)
-        self._places, self._reached, self._begun = [at], reached, True
+        self._candidates, self._matched_to, self._has_begun = [at], reached, True
         return True
 
-    def _find(self, record: BatchRecord) -> bool:
-        """False where more of the source must be read first."""
+    def _match_record(self, record: BatchRecord) -> bool:
+        """Match one record; returns False if more of the source must be read first."""
         digest = hash(record[1:])
-        matched = self._following(digest, self._places)
+        matched = self._match_following(digest, self._candidates)
         if matched == [] and self.found_any:
-            matched = self._following(digest, [self._reached])  # two may write side by side
+            matched = self._match_following(
+                digest, [self._matched_to]
+            )  # two tasks may write concurrently
         if matched is None:
             return False
         if self.exact and not self.found_any:
             begins = matched and (record.offset, self._offsets[matched[0]])
             if begins != (self.target, self.source):
                 self.unpaired_from = record.offset
-                self.beyond = self._ended and self._places == [len(self._offsets)]
-                self._fail(f"target offset {self.target} does not hold source offset {self.source}")
+                self.beyond = self._source_ended and self._candidates == [len(self._offsets)]
+                self._fail(
+                    f"target offset {self.target} does not match source offset {self.source}"
+                )
                 return True
-        matched = matched or self._before(digest)
+        matched = matched or self._match_earlier(digest)
         if not matched:
             self.unpaired_from = record.offset
-            self._fail(self._unlike(record))
+            self._fail(self._describe_mismatch(record))
             return True
-        self._mine.popleft()
-        self._note(record, max(matched))
-        self._places = [each + 1 for each in matched]
+        self._mirror_records.popleft()
+        self._record_match(record, max(matched))
+        self._candidates = [each + 1 for each in matched]
         return True
 
-    def _following(self, digest: int, places: Sequence[int]) -> list[int] | None:
-        """Where an equal record follows; None where that is not read yet."""
+    def _match_following(self, digest: int, places: Sequence[int]) -> list[int] | None:
+        """Indexes of equal records that follow the given ones; None if the source must be read
+        further."""
         matched = []
         for place in places:
             at = place
             while at < len(self._digests) and self._digests[at] != digest:
-                if self._marks[at] & _COMMITTED_MARK:
+                if self._marks[at] & _COMMITTED:
                     break
                 at += 1
             if at < len(self._digests):
                 if self._digests[at] == digest:
                     matched.append(at)
-            elif not self._ended:
+            elif not self._source_ended:
                 return None
         return matched
 
-    def _before(self, digest: int) -> list[int]:
-        """Where equal records stand that were found before: it is one of those again."""
+    def _match_earlier(self, digest: int) -> list[int]:
+        """Indexes of equal records that were matched before: the record may repeat one of them."""
         found = []
         likely = bisect_left(self._offsets, self.likely)
-        if likely < self._reached and self._digests[likely] == digest:
+        if likely < self._matched_to and self._digests[likely] == digest:
             found.append(likely)
         at = -1
-        while len(found) < _CANDIDATES_MAX:
+        while len(found) < _REPEAT_CANDIDATES_MAX:
             try:
-                at = self._digests.index(digest, at + 1, self._reached)
+                at = self._digests.index(digest, at + 1, self._matched_to)
             except ValueError:
                 break
             if at != likely:
                 found.append(at)
         return found
 
-    def _unlike(self, record: BatchRecord) -> str:
-        place = max(*self._places, self._reached)
+    def _describe_mismatch(self, record: BatchRecord) -> str:
+        place = max(*self._candidates, self._matched_to)
         self.beyond = place == len(self._offsets)
         if not self.beyond:
-            what = f"what source offset {self._offsets[place]} holds, nor what stands before it"
+            what = f"the record at source offset {self._offsets[place]}, nor an earlier one"
         else:
-            what = f"anything that the source holds before {self.read_to}, where it ends"
-        return f"target offset {record.offset} does not hold {what}"
+            what = f"any record of the source, which ends at {self.read_to}"
+        return f"target offset {record.offset} does not match {what}"
 
-    def _note(self, record: BatchRecord, at: int) -> None:
-        """The record is the one at this place."""
+    def _record_match(self, record: BatchRecord, at: int) -> None:
+        """Record that a mirror record matches the source record at index `at`."""
         self.found_any = True
         new = not self._marks[at]
         if new:
-            self._marks[at] = _FOUND_MARK
-        if at < self._reached:
+            self._marks[at] = _ABORTED_BUT_COPIED
+        if at < self._matched_to:
             self._stepped_back = True
             if not new:
-                self._note_double(record.offset)
+                self._record_duplicate(record.offset)
             return
         source = self._offsets[at]
         begins = not self.runs or self.runs[-1].delta != record.offset - source
         if begins and not self._stepped_back:
-            self._cut_map(record.offset)
+            self._add_junction_if_due(record.offset)
             self.runs.append(OffsetRun(source, record.offset - source))
-        self._reached = at + 1
+        self._matched_to = at + 1
 
-    def _note_double(self, offset: int) -> None:
+    def _record_duplicate(self, offset: int) -> None:
         self.count += 1
         if self.doubled and self.doubled[-1][1] == offset:
             self.doubled[-1] = (self.doubled[-1][0], offset + 1)
@@ -378,19 +400,22 @@ class MapReconstruction:
         self.doubled.append((offset, offset + 1))
         if len(self.doubled) > DUPLICATE_RANGES_MAX:
             self.unpaired_from = offset
-            self._fail("too many stretches of it stand twice")
+            self._fail("too many ranges of records are duplicated")
 
-    def _cut_map(self, target: int) -> None:
+    def _add_junction_if_due(self, target: int) -> None:
         before = self.seams[-1].runs if self.seams else 0
         if len(self.runs) - before >= tail_matching.JUNCTION_RUNS:
             self.seams.append(Junction(len(self.runs), self.position, target, self.source_epoch))
 
-    def _forget(self) -> None:
-        """What lies too far back to be stepped back to."""
+    def _drop_old_records(self) -> None:
+        """Drop source records that are too old to be repeated."""
         surplus = len(self._offsets) - REMEMBERED_RECORDS_MAX
-        if surplus < REMEMBERED_RECORDS_MAX // 4 or min(*self._places, self._reached) < surplus:
+        if (
+            surplus < REMEMBERED_RECORDS_MAX // 4
+            or min(*self._candidates, self._matched_to) < surplus
+        ):
             return
         for each in (self._offsets, self._digests, self._marks):
             del each[:surplus]
-        self._places = [each - surplus for each in self._places]
-        self._reached -= surplus
+        self._candidates = [each - surplus for each in self._candidates]
+        self._matched_to -= surplus

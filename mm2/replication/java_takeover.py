@@ -1,8 +1,9 @@
-"""Takes over a mirror from Java MirrorMaker 2: compares its stored progress with what is there.
+"""Takes over a mirror from MirrorMaker 2: compares its stored progress with the mirror.
 
-Java's progress N has no target offset, and it writes more than it records (progress is stored
-once a minute). So what it wrote last, from the newest offset sync at or below N on, or from the
-start of both logs, is retraced on the source. Records that it wrote twice are reported and stay.
+MirrorMaker 2 stores its source position without a target offset, once a minute, and writes more
+than it stores. So its last records are retraced on the source: from the newest offset sync at or
+below the stored position, or from the start of both logs. Records that it wrote twice are reported
+and stay.
 """
 
 from __future__ import annotations
@@ -51,26 +52,27 @@ from mm2.replication.target_tail import ForeignBatch, TailBatch, TargetTail
 from mm2.topics.flow_config import TargetTopicAccess
 
 FULL_RETRACE_MAX = 5_000_000
-"""Without an OffsetSync no more of a mirror than this (offsets) is retraced from its start: that
-takes about a minute, and Java stores progress as often."""
+"""Without an offset sync, mirrors of at most this many offsets are retraced from their start: that
+takes about a minute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaWrittenRange:
-    """What Java wrote of a mirror: from target offset `target` on it holds what the
-    source holds from `source` on, whose batch before has `source_epoch`. `exact`: the record at
-    `source` stands at `target`."""
+    """Start of what MirrorMaker 2 wrote to a mirror: from target offset `target` on, records from
+    source offset `source` on."""
 
     source: int
     target: int
     source_epoch: int = -1
+    """Leader epoch of the source batch before `source`."""
     exact: bool = True
+    """True if the record at `source` is exactly the one at `target`."""
 
 
 def find_log_starts(
     attempt: RecoveryAttempt, java: JavaMirrorProgress
 ) -> Script[JavaWrittenRange | RetryRecovery | None]:
-    """The starts of both logs; None where the mirror is too long to be read from its start."""
+    """Find the starts of both logs; None if the mirror is too long to be read from its start."""
     source = yield FindSourceOffset(position="earliest")
     if not isinstance(source, SourceLogOffset):
         return recovery_outcomes.retry_after_answer("finding the source's log start", source)
@@ -88,10 +90,10 @@ def find_log_starts(
 def find_java_records(
     attempt: RecoveryAttempt, *, copied: int
 ) -> Script[JavaWrittenRange | RetryRecovery | PartitionHalt | None]:
-    """Did Java go on behind `copied`, the target offset that our anchor names, and store where?
+    """Find out whether MirrorMaker 2 wrote to the mirror after our resume point, and where.
 
-    What our own owners stored in its topics tells nothing: the record must be a stranger's, and the
-    one that the OffsetSync says.
+    Our own flows write its topics too, so the record at the offset sync must come from a foreign
+    producer and match the source.
     """
     java = attempt.known.java
     if java is None or java.sync is None:
@@ -110,7 +112,7 @@ def find_java_records(
         ):
             return None
         return recovery_outcomes.retry_after_answer(
-            "reading what an OffsetSync names on the source", answer
+            "reading the source record of an offset sync", answer
         )
     most = attempt.context.held.largest_decoded_bytes
     one = MapReconstruction(
@@ -129,8 +131,8 @@ def find_java_records(
 def _read_foreign_batch(
     attempt: RecoveryAttempt, target: int
 ) -> Script[tuple[BatchHeader, memoryview] | RetryRecovery | None]:
-    """The batch that holds this target offset, if none of our producers wrote it."""
-    doing = "reading what an OffsetSync names on the mirror"
+    """Read the batch that contains this target offset; None if one of our producers wrote it."""
+    doing = "reading the mirror record of an offset sync"
     ours = {*attempt.known.producers, attempt.fence.producer.id}
     for _ in range(recovery_outcomes.EMPTY_READS_MAX):
         answer = yield ReadTarget(offset=target)
@@ -143,7 +145,7 @@ def _read_foreign_batch(
             return recovery_outcomes.retry_after_answer(doing, answer)
         first = next(record_sets.iter_batches(answer.records), None)
         if first is None and answer.end > target:
-            continue  # other partitions have filled the answer
+            continue  # other partitions filled the response
         if first is None or first[0].producer_id in ours or first[0].is_control:
             return None
         if record_batch.crc_matches(first[1], first[0]):
@@ -153,7 +155,8 @@ def _read_foreign_batch(
 
 
 STEP_BACK_MAX = 1_000_000
-"""So many source offsets before our anchor at most are read to find what Java copied once more."""
+"""Maximum number of source offsets before the resume point that are searched for records copied
+again."""
 
 RetraceFailure = RetryRecovery | OwnershipLost | PartitionHalt
 
@@ -161,7 +164,7 @@ RetraceFailure = RetryRecovery | OwnershipLost | PartitionHalt
 def retrace_mirror(
     attempt: RecoveryAttempt, begins: JavaWrittenRange, *, copied_to: int = -1
 ) -> Script[MapReconstruction | RetraceFailure]:
-    """Everything on the mirror from there to our marker, whoever wrote it."""
+    """Match everything on the mirror from `begins` to our marker, whoever wrote it."""
     left = yield from tail_reader.read_tail(attempt, start=begins.target, everybodys=True)
     if not isinstance(left, TargetTail):
         return left
@@ -169,8 +172,8 @@ def retrace_mirror(
     assert java is not None
     if left.hanging is not None and not left.lost:
         return hanging_transactions.react_to_open_transaction(attempt, left.hanging)
-    near = min(max(java.next_offset, begins.source - STEP_BACK_MAX), begins.source)
-    for copied_from in (near, max(begins.source - STEP_BACK_MAX, 0)):
+    nearest = min(max(java.next_offset, begins.source - STEP_BACK_MAX), begins.source)
+    for copied_from in (nearest, max(begins.source - STEP_BACK_MAX, 0)):
         traced = MapReconstruction(
             source=begins.source,
             target=begins.target,
@@ -189,7 +192,7 @@ def retrace_mirror(
             if failed is not None:
                 return failed
         if not traced.mismatch or (begins.exact and not traced.found_any):
-            break  # else it may have stepped back farther than it was to
+            break  # otherwise it may have stepped back further: retry with more
     return traced
 
 
@@ -206,7 +209,7 @@ def _compare_logs(
             answer = yield ReadTarget(offset=max(batches[at].offset, traced.target))
             if not isinstance(answer, FetchedRecords):
                 return recovery_outcomes.retry_after_answer(
-                    "reading what Java wrote to the mirror", answer
+                    "reading the records of MirrorMaker 2 on the mirror", answer
                 )
             need, at = _feed_mirror_batches(traced, answer.records, batches, at=at)
             ends = at == before[0]
@@ -234,7 +237,7 @@ def _compare_logs(
             need = traced.source_ends()
         if idle > recovery_outcomes.EMPTY_READS_MAX:
             return recovery_outcomes.retry_after_empty_reads(
-                "comparing what Java wrote with the source"
+                "comparing the records of MirrorMaker 2 with the source"
             )
     return (
         None
@@ -257,9 +260,9 @@ def _feed_mirror_batches(
     *,
     at: int,
 ) -> tuple[MissingInput, int]:
-    """As many of `batches`, from the one at index `at` on, as were read and are wanted."""
+    """Feed the read batches that match `batches` from index `at` on, as long as they are needed."""
     need = MissingInput.TARGET
-    with contextlib.suppress(DamagedBatchError):  # it was sound just before
+    with contextlib.suppress(DamagedBatchError):  # its checksum was valid a moment ago
         for header, batch in tail_reader.iter_valid_batches(held, start=batches[at].offset):
             if header.base_offset == batches[at].offset:
                 need = traced.feed_target(header, batch)
@@ -273,7 +276,7 @@ TAKEOVER_REASON = "taken over from MirrorMaker 2"
 
 
 def take_over_mirror(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
-    """No owner of ours was here before, and Java was."""
+    """Take over a mirror that only MirrorMaker 2 has written so far."""
     java = attempt.known.java
     assert java is not None
     if java.sync is not None:
@@ -293,7 +296,7 @@ def _era_without_sync(attempt: RecoveryAttempt, java: JavaMirrorProgress) -> New
         kind=IncidentKind.TAKEN_FROM_JAVA,
         source=(0, java.next_offset),
         target=(0, attempt.fence.tail_end),
-        detail=f"no OffsetSync tells where source offset {java.next_offset} stands on the mirror",
+        detail=f"no offset sync maps source offset {java.next_offset} to the mirror",
     )
     return NewEra(source=java.next_offset, reason=TAKEOVER_REASON, incidents=(stated,))
 
@@ -301,9 +304,10 @@ def _era_without_sync(attempt: RecoveryAttempt, java: JavaMirrorProgress) -> New
 def take_over_from(
     attempt: RecoveryAttempt, begins: JavaWrittenRange, *, since: tuple[int, int] | None = None
 ) -> Script[RecoveryOutcome]:
-    """What stands before there is Java's word; go on behind what it wrote from there on.
+    """Begin an era after the records that MirrorMaker 2 wrote from `begins` on; earlier ones are
+    trusted.
 
-    Up to `since` (source and target offset) we had copied ourselves.
+    `since` is the source and target offset up to which this flow had copied.
     """
     java = attempt.known.java
     assert java is not None
@@ -312,9 +316,9 @@ def take_over_from(
     if not isinstance(traced, MapReconstruction):
         return traced
     known = attempt.known.anchor is not None
-    strange = _react_to_mismatch(attempt, traced) if known or traced.beyond else None
-    if strange is not None:
-        return strange
+    failure = _react_to_mismatch(attempt, traced) if known or traced.beyond else None
+    if failure is not None:
+        return failure
     copied = max(traced.position, copied_to)
     source = max(copied, java.next_offset)
     era = NewEra(
@@ -340,17 +344,18 @@ def take_over_from(
 def continue_after_java(
     attempt: RecoveryAttempt, begins: JavaWrittenRange, *, changed: bool, lost: str
 ) -> Script[RecoveryOutcome]:
-    """Strangers wrote behind our anchor: Java, if what they wrote is on the source, too.
+    """Continue after foreign records that follow our resume point, if they turn out to be
+    MirrorMaker 2's copies.
 
-    How far Java stored progress counts for nothing here: we store it as well, and did before
-    an unclean election may have cut the log. `changed` and `lost` say why our era ends anyway.
+    The position that MirrorMaker 2 stored is ignored: our flows store it as well, and an unclean
+    election may have cut the log since. `changed` and `lost` say why our era ends in any case.
     """
     traced = yield from retrace_mirror(attempt, begins)
     if not isinstance(traced, MapReconstruction):
         return traced
-    strange = _react_to_mismatch(attempt, traced)
-    if strange is not None:
-        return strange
+    failure = _react_to_mismatch(attempt, traced)
+    if failure is not None:
+        return failure
     if traced.whole and not changed and not lost:
         number = attempt.known.era_number
         return (
@@ -359,7 +364,7 @@ def continue_after_java(
     era = NewEra(
         source=traced.position,
         source_epoch=traced.source_epoch,
-        reason=traced.mismatch or lost or "MirrorMaker 2 was here meanwhile",
+        reason=traced.mismatch or lost or "MirrorMaker 2 wrote to the mirror in between",
         incidents=_create_retrace_incidents(attempt, traced),
     )
     return (yield from eras.begin_era(attempt, era))
@@ -368,7 +373,8 @@ def continue_after_java(
 def _react_to_mismatch(
     attempt: RecoveryAttempt, traced: MapReconstruction
 ) -> PartitionHalt | RetryRecovery | None:
-    """Somebody else wrote what does not pair, where only this flow, and Java before it, may."""
+    """React to records that do not match the source, if only this flow and MirrorMaker 2 may
+    write."""
     ours = {*attempt.known.producers, attempt.fence.producer.id}
     may = attempt.where.target_topics is not TargetTopicAccess.EXCLUSIVE
     if may or not traced.mismatch or traced.writer in ours:
@@ -389,11 +395,12 @@ def _react_to_mismatch(
 def react_to_foreign_batch(
     attempt: RecoveryAttempt, found: ForeignBatch, *, copied: int, unlike: str = ""
 ) -> PartitionHalt | RetryRecovery:
-    """As `halts.halt_foreign_records`."""
+    """Halt for foreign records; retried if fencing is impossible."""
     stop = halts.halt_foreign_records(attempt.where, found, copied=copied, unlike=unlike)
     if attempt.fence.holds:
         return stop
-    # Nobody is fenced: it may be an owner that recorded its id since we read the map.
+    # Without a fence, the writer may be an owner that stored its producer id after the map was
+    # read.
     reason = (
         f"{attempt.where.mirror}: foreign records at offset {found.offset}, of producer id "
         f"{found.producer_id}"
@@ -404,7 +411,8 @@ def react_to_foreign_batch(
 def _create_uncompared_incidents(
     attempt: RecoveryAttempt, begins: JavaWrittenRange, since: tuple[int, int] | None
 ) -> tuple[Incident, ...]:
-    """What Java copied since we did, and nobody compares."""
+    """Create an incident for what MirrorMaker 2 copied since our resume point without being
+    compared."""
     if since is None or since[1] >= begins.target:
         return ()
     stated = eras.create_incident(
@@ -412,7 +420,7 @@ def _create_uncompared_incidents(
         kind=IncidentKind.TAKEN_FROM_JAVA,
         source=(since[0], begins.source) if since[0] < begins.source else None,
         target=(since[1], begins.target),
-        detail="copied while MirrorMaker 2 had the partition; nobody compared it",
+        detail="copied by MirrorMaker 2 in between, not compared with the source",
     )
     return (stated,)
 
@@ -420,14 +428,14 @@ def _create_uncompared_incidents(
 def _create_unverified_incidents(
     attempt: RecoveryAttempt, copied: int, source: int
 ) -> tuple[Incident, ...]:
-    """What Java alone knows to be there, where the copy goes on behind it."""
+    """Create an incident for records that only MirrorMaker 2's stored position says were copied."""
     if source <= copied:
         return ()
     stated = eras.create_incident(
         attempt,
         kind=IncidentKind.TAKEN_FROM_JAVA,
         source=(copied, source),
-        detail="MirrorMaker 2 stored that it had copied it; nobody saw it on the mirror",
+        detail="copied according to MirrorMaker 2's stored position, but not found on the mirror",
     )
     return (stated,)
 
@@ -435,15 +443,14 @@ def _create_unverified_incidents(
 def _create_retrace_incidents(
     attempt: RecoveryAttempt, traced: MapReconstruction
 ) -> tuple[Incident, ...]:
-    """What stands twice, and what could not be compared."""
+    """Create incidents for duplicate records and for records that could not be compared."""
     found = [
         eras.create_incident(
             attempt,
             kind=IncidentKind.DOUBLED_BY_JAVA,
             target=doubled,
-            detail="stands a second time; altogether "
-            f"{plurals.format_count(traced.count, 'record')} that others copied "
-            f"{plurals.conjugate(traced.count, 'do')}",
+            detail="duplicates; in total, another writer copied "
+            f"{plurals.format_count(traced.count, 'record')} twice",
         )
         for doubled in traced.doubled
     ]
@@ -453,7 +460,7 @@ def _create_retrace_incidents(
             attempt,
             kind=IncidentKind.NOT_PAIRED,
             target=(min(traced.unpaired_from, end), end),
-            detail=f"what others wrote last does not pair: {traced.mismatch}",
+            detail=f"the last records of another writer do not match the source: {traced.mismatch}",
         )
         found.append(stated)
     return tuple(found)

@@ -1,8 +1,9 @@
-"""Record ages and end-to-end latency histograms of a copy, computed per batch without decoding it.
+"""Record ages and end-to-end latency histograms of a copy process, computed per batch without
+decoding it.
 
-Of a batch only the newest and roughly the oldest timestamp are known; the records in between are
-taken to be spread evenly. Where a record's clock runs ahead of ours, its age is 0 ms. The
-histogram is one object that all partitions of a copy share.
+Only the newest and roughly the oldest timestamp of a batch are known; the records in between are
+assumed to be spread evenly. If a record's clock is ahead of ours, its age is 0 ms. The histogram is
+one object that all partitions of a copy process share.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from mm2.formats.record_batch import BatchHeader
 
 
 class RecordAges(NamedTuple):
-    """Of so many records: their ages (ms) all together, the youngest and the oldest one's."""
+    """Number of records, and the sum, minimum and maximum of their ages in ms."""
 
     records: int = 0
     sum_ms: int = 0
@@ -25,10 +26,11 @@ class RecordAges(NamedTuple):
     max_ms: int = 0
 
     def __bool__(self) -> bool:
-        """Are there any?"""
+        """Returns whether there are any records."""
         return self.records > 0
 
     def plus(self, more: RecordAges) -> RecordAges:
+        """Combine two sets of ages."""
         if not self or not more:
             return more or self
         return RecordAges(
@@ -41,17 +43,17 @@ class RecordAges(NamedTuple):
 
 NO_AGES = RecordAges()
 CLOCK_SKEW_MAX_MS = 60_000
-"""A stamp so little in the future may be of another machine's clock."""
+"""Timestamps up to this far in the future are attributed to clock skew between machines."""
 
 
 def compute_age_ms(stamp_ms: int, now_ms: int) -> int | None:
-    """Of a wall-clock stamp; None where it lies in the future by more than `CLOCK_SKEW_MAX_MS`: a
-    clock was set, and how old it really is is not known."""
+    """Age of a wall-clock timestamp in ms; None if it is more than `CLOCK_SKEW_MAX_MS` in the
+    future, because a clock was reset and the age is unknown."""
     return None if stamp_ms - now_ms > CLOCK_SKEW_MAX_MS else max(0, now_ms - stamp_ms)
 
 
 def compute_batch_ages(records: int, *, oldest_ms: int, newest_ms: int, wall_ms: int) -> RecordAges:
-    """As of `wall_ms`. None where they have no timestamps, as records of format 0."""
+    """Ages of a batch's records at `wall_ms`; empty without timestamps (message format 0)."""
     if records <= 0 or newest_ms < 0:
         return NO_AGES
     youngest = max(0, wall_ms - newest_ms)
@@ -60,7 +62,7 @@ def compute_batch_ages(records: int, *, oldest_ms: int, newest_ms: int, wall_ms:
 
 
 def compute_source_ages(header: BatchHeader, *, wall_ms: int) -> RecordAges:
-    """Of a batch as the source has it: where its broker stamped it, all records are that old."""
+    """Ages of a source batch's records; with LogAppendTime all have the batch's timestamp."""
     stamped = header.attributes & record_batch.LOG_APPEND_TIME
     newest_ms = header.max_timestamp
     return compute_batch_ages(
@@ -87,39 +89,40 @@ BUCKET_BOUNDS_MS = (
     60_000,
     300_000,
 )
-"""Of the buckets of latencies; a last one has all above."""
+"""Upper bounds of the latency buckets; one more bucket has everything above."""
 BUCKET_COUNT = len(BUCKET_BOUNDS_MS) + 1
 AHEAD_MAX_MS = 24 * 60 * 60 * 1000
-"""What lies further in the future was made by no clock."""
+"""Timestamps further in the future are ignored as invalid."""
 
 NEVER_S = -math.inf
-"""Of a moment that has not been yet."""
+"""Monotonic time of an event that has not happened."""
 
 _UNBOUNDED_MS = 2**63
 
 
 class LatencySnapshot(NamedTuple):
-    """A copy as of one moment, since it began: by bucket how many records were how old when the
-    target acknowledged them, and all these ages (ms) together.
+    """Latency histogram of a copy process since its start, and when it last replicated.
 
-    `ahead_ms`: by how much the newest timestamp lay in the future, of what came since the pulse
-    before. `crossed_s` and `idle_s` are on the monotonic clock of the process that holds the pulse,
-    so that no step of the wall clock makes them younger; `NEVER_S` while there is none.
-    `crossed_s`: when the target last acknowledged a batch. `idle_s`: the last moment at which all
-    of the source that is copied here is known to have been copied, since each of its brokers has
-    answered then. `life`: another number where all that is counted began at nothing; 0 in what a
-    copy itself tells.
+    `crossed_s` and `idle_s` use the monotonic clock of the process that holds the snapshot, so that
+    wall-clock changes do not affect them; `NEVER_S` if unset.
     """
 
     counts: tuple[int, ...] = (0,) * BUCKET_COUNT
+    """Records per bucket, by age when the target acknowledged them."""
     sum_ms: int = 0
+    """Sum of all ages (ms)."""
     ahead_ms: int = 0
+    """How far the newest timestamp since the previous snapshot was in the future."""
     crossed_s: float = NEVER_S
+    """When the target last acknowledged a batch."""
     idle_s: float = NEVER_S
+    """When all source records were last known to be replicated, as reported by each source broker.
+    """
     life: int = 0
+    """Changes when the counts restart from zero; 0 in snapshots from a copy process itself."""
 
     def since(self, before: LatencySnapshot) -> LatencySnapshot:
-        """What was counted since that pulse; all, where it has begun anew meanwhile."""
+        """Counts since an earlier snapshot; all of them if counting restarted in between."""
         if self.life != before.life or any(
             now < was for now, was in zip(self.counts, before.counts, strict=True)
         ):
@@ -128,8 +131,8 @@ class LatencySnapshot(NamedTuple):
         return self._replace(counts=counts, sum_ms=max(0, self.sum_ms - before.sum_ms))
 
     def followed_by(self, later: LatencySnapshot) -> LatencySnapshot:
-        """Of what both count, the later one from nothing; all else is the later one's, where it
-        has it."""
+        """Add the counts of a later snapshot that started from zero; other values are the later
+        ones."""
         return later._replace(
             counts=tuple(one + other for one, other in zip(self.counts, later.counts, strict=True)),
             sum_ms=self.sum_ms + later.sum_ms,
@@ -140,7 +143,10 @@ class LatencySnapshot(NamedTuple):
 
 @dataclass(slots=True)
 class LatencyHistogram:
-    """One thread's. Invariant: `counts` add up to all records acknowledged that bore a time."""
+    """Latency histogram of one thread.
+
+    Invariant: `counts` add up to all acknowledged records that had a timestamp.
+    """
 
     counts: list[int] = field(default_factory=lambda: [0] * BUCKET_COUNT)
     sum_ms: int = 0
@@ -150,16 +156,16 @@ class LatencyHistogram:
     _bucket: int = 0
     _above: int = -1
     _most: int = BUCKET_BOUNDS_MS[0]
-    """The bucket of the newest batch: mostly the next batch's, too."""
+    """Cached bucket of the newest batch, which mostly is the next batch's too."""
 
     def came(self, newest_ms: int, wall_ms: int) -> None:
-        """A batch of the source whose newest record bears this time."""
+        """Record the newest timestamp of a fetched batch."""
         ahead_ms = newest_ms - wall_ms
         if self.ahead_ms < ahead_ms <= AHEAD_MAX_MS:
             self.ahead_ms = ahead_ms
 
     def acknowledged(self, found: RecordAges, now_s: float) -> None:
-        """The target has stored a batch of records that are so old now."""
+        """Record the ages of a batch that the target acknowledged."""
         self.crossed_s = now_s
         records, sum_ms, youngest, oldest = found
         if not records:
@@ -183,8 +189,7 @@ class LatencyHistogram:
         self._most = BUCKET_BOUNDS_MS[last] if last < len(BUCKET_BOUNDS_MS) else _UNBOUNDED_MS
 
     def take(self, *, idle_s: float) -> LatencySnapshot:
-        """As of now; `ahead_ms` begins anew. `idle_s`: as in `LatencySnapshot`, `NEVER_S` if that
-        is not so now."""
+        """Return a snapshot and reset `ahead_ms`; `idle_s` as in `LatencySnapshot`."""
         ahead_ms, self.ahead_ms = self.ahead_ms, 0
         self.idle_s = max(self.idle_s, idle_s)
         return LatencySnapshot(

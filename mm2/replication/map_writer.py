@@ -1,4 +1,4 @@
-"""Writes a partition's offset map segments, of which the open one is also its resume point.
+"""Writes a partition's offset map segments; the open segment is also its resume point.
 
 Fed with acknowledged batches only. A segment grows under one key until it reaches 2 KB and is then
 closed; the next one begins where it ended.
@@ -18,22 +18,24 @@ from mm2.replication.recovery_outcomes import PartitionAcquired, RecoveryContext
 
 SEGMENT_BYTES = 2048
 UNWRITTEN_BYTES_MAX = 128 * 1024
-"""Runs of a segment that cannot be written yet (a transaction is open): it is closed then, and
-kept. Topics take records of 1 MB, and a batch of gaps may still come on top."""
+"""Size at which a segment that an open transaction keeps from being written is closed and kept.
+
+Topics accept records of 1 MB, and the runs of one more batch may be added.
+"""
 WRITE_INTERVAL_S = 1.0
 UNRECORDED_AGE_MAX_S = 30.0
-"""A copy whose oldest unrecorded batch is this old waits, so that pairing after a crash stays
-short."""
+"""Sending pauses when the oldest unrecorded batch is this old, so that tail matching after a crash
+stays short."""
 
 _SEGMENT_HEAD_BYTES = 64
 
 
 @dataclass(slots=True, kw_only=True)
 class MapWriter:
-    """Runs, progress and CRC of what was acknowledged since this owner took the partition.
+    """Runs, progress and CRC of what was acknowledged since this owner acquired the partition.
 
     Invariants: `runs` are in source order with changing deltas; `through` and `target_next` never
-    go back; nothing in it is unacknowledged.
+    decrease; nothing in it is unacknowledged.
     """
 
     topic: str
@@ -56,24 +58,25 @@ class MapWriter:
     _delta: int | None = None
     _run_bytes: int = 0
     _previous: OffsetRun | None = None
-    _news_since_s: float | None = None
+    _unwritten_since_s: float | None = None
     _unrecorded: dict[int, float] = field(default_factory=dict)
     _written_at_s: float = 0.0
     _token: int = field(init=False)
 
     def __post_init__(self) -> None:
         self._first_source = self.take_start
-        # Tokens of an earlier Take are smaller: what is stored late speaks of nothing written here.
+        # Tokens of earlier acquisitions are smaller, so late answers to them confirm nothing
+        # written here.
         self._token = (self.ordinal << 48) | (self.epoch << 32)
 
     def paired(self, source: int, target: int) -> None:
-        """A batch that an older owner copied stands at `target`; goes into this owner's runs."""
+        """Add the position of a batch that an older owner copied to this owner's runs."""
         self._add_run(source, target - source)
 
     def close_segment(self, *, through: int, target_next: int, source_epoch: int) -> None:
-        """What an older owner copied up to there stands in a segment of its own."""
+        """Close a segment for what an older owner copied up to `through`."""
         self._closed.append(
-            self._item(
+            self._create_item(
                 closed=True,
                 through=through,
                 target_next=target_next,
@@ -84,7 +87,7 @@ class MapWriter:
         self._begin_segment(through)
 
     def acknowledged(self, batch: OutboundBatch, *, target: int, crc: int, now_s: float) -> None:
-        """The batch stands from `target` on, with this CRC."""
+        """Record that the batch is stored from target offset `target` on, with this CRC."""
         if batch.pieces:
             for source, place in batch.pieces:
                 self._add_run(source, target + place - source)
@@ -95,78 +98,81 @@ class MapWriter:
         self.last_crc = crc
         self.source_epoch = batch.source_epoch
         if self._run_bytes >= UNWRITTEN_BYTES_MAX:
-            self._closed.append(self._item_now(closed=True))
+            self._closed.append(self._create_current_item(closed=True))
             self._begin_segment(self.through)
-        if self._news_since_s is None:
-            self._news_since_s = now_s
+        if self._unwritten_since_s is None:
+            self._unwritten_since_s = now_s
 
     def skipped_to(self, source: int, *, source_epoch: int, now_s: float) -> None:
-        """Everything before `source` is copied or is not copyable."""
+        """Record that everything before `source` is copied or not copyable."""
         if source > self.through:
             self.through = source
             self.source_epoch = source_epoch
-            if self._news_since_s is None:
-                self._news_since_s = now_s
+            if self._unwritten_since_s is None:
+                self._unwritten_since_s = now_s
 
     def marked(self, next_target: int, *, now_s: float) -> None:
-        """A marker of ours was read: the target goes on behind it."""
+        """Record a marker of our own: the next data offset on the target follows it."""
         self.target_next = next_target
         self.last_crc = None
-        if self._news_since_s is None:
-            self._news_since_s = now_s
+        if self._unwritten_since_s is None:
+            self._unwritten_since_s = now_s
 
     def due(self, now_s: float) -> bool:
-        """Every second while there is news, and whenever the segment is full."""
-        if self._news_since_s is None:
+        """Returns whether to write: every second while there are changes, and whenever the segment
+        is full."""
+        if self._unwritten_since_s is None:
             return False
-        return self._full or now_s - self._written_at_s >= WRITE_INTERVAL_S
+        return self._is_segment_full or now_s - self._written_at_s >= WRITE_INTERVAL_S
 
     @property
-    def _full(self) -> bool:
+    def _is_segment_full(self) -> bool:
         return self._run_bytes + _SEGMENT_HEAD_BYTES >= self.segment_bytes
 
     @property
     def has_news(self) -> bool:
-        return self._news_since_s is not None
+        """Returns whether there is progress that was not written."""
+        return self._unwritten_since_s is not None
 
     @property
     def awaits_word(self) -> bool:
-        """Was an anchor given out that is not known to be stored?"""
+        """Returns whether a written segment is not yet known to be stored."""
         return bool(self._unrecorded)
 
     @property
     def fully_recorded(self) -> bool:
-        return self._news_since_s is None and not self._unrecorded
+        """Returns whether all progress is written and known to be stored."""
+        return self._unwritten_since_s is None and not self._unrecorded
 
     @property
     def unrecorded_since_s(self) -> float | None:
-        """Since when something is acknowledged that no stored anchor tells of (monotonic seconds);
-        None: there is no such thing."""
-        return min(self._unrecorded.values(), default=self._news_since_s)
+        """When the oldest acknowledged but not durably recorded progress arose (monotonic seconds);
+        None if all is recorded."""
+        return min(self._unrecorded.values(), default=self._unwritten_since_s)
 
     def must_wait(self, now_s: float) -> bool:
-        """Is something acknowledged but not recorded for longer than pairing should have to
-        reach?"""
+        """Returns whether sending must pause because recorded progress lags too far behind."""
         oldest = self.unrecorded_since_s
         return oldest is not None and now_s - oldest >= UNRECORDED_AGE_MAX_S
 
     def write(self, now_s: float) -> AppendToFlowLog:
-        """The anchor as it stands now, to be stored; closes the segment when it is full."""
+        """Return the write instruction for the current progress; closes the segment if it is
+        full."""
         self._token += 1
-        since_s = self._news_since_s
+        since_s = self._unwritten_since_s
         self._unrecorded[self._token] = now_s if since_s is None else since_s
-        self._news_since_s = None
+        self._unwritten_since_s = None
         self._written_at_s = now_s
-        full = self._full
-        items = [*self._closed, self._item_now(closed=full)]
+        full = self._is_segment_full
+        items = [*self._closed, self._create_current_item(closed=full)]
         self._closed = []
         if full:
             self._begin_segment(self.through)
-            items.append(self._item_now(closed=False))
+            items.append(self._create_current_item(closed=False))
         return AppendToFlowLog(items=tuple(items), token=self._token)
 
     def recorded(self, token: int) -> None:
-        """Everything up to the write of this token is stored."""
+        """Record that everything up to the write with this token is stored."""
         for each in [each for each in self._unrecorded if each <= token]:
             del self._unrecorded[each]
 
@@ -186,8 +192,8 @@ class MapWriter:
         self._runs, self._run_bytes, self._previous = [], 0, None
         self._delta = None
 
-    def _item_now(self, *, closed: bool) -> FlowLogItem:
-        return self._item(
+    def _create_current_item(self, *, closed: bool) -> FlowLogItem:
+        return self._create_item(
             closed=closed,
             through=self.through,
             target_next=self.target_next,
@@ -195,7 +201,7 @@ class MapWriter:
             last_crc=self.last_crc,
         )
 
-    def _item(
+    def _create_item(
         self,
         *,
         closed: bool,
@@ -235,10 +241,11 @@ class MapWriter:
 
 
 def create_map_writer(context: RecoveryContext, taken: PartitionAcquired) -> MapWriter:
-    """Its first write is the first anchor under the epoch of `taken`.
+    """Create the writer of an acquired partition; its first write is the first segment under the
+    new epoch.
 
-    A long tail's runs go into several segments before it, each of them an anchor, too, where no
-    more than that gets stored.
+    The runs of a long tail are divided into several segments. Each of them is a resume point as
+    well, in case only some get stored.
     """
     written = MapWriter(
         topic=context.where.topic,

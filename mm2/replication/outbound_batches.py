@@ -1,8 +1,8 @@
 """Turns source batches into the batches that are produced: passed through or re-encoded.
 
-A batch is re-encoded where it cannot be passed through, where the target rejected it as it was,
-and where small batches are merged. Producer and sequence are stamped later, so both kinds are sent
-alike. Tail matching decodes source batches here too, so both get the same records.
+A batch is re-encoded if it cannot be passed through, if the target rejected it, or if small batches
+are merged. Producer and sequence are stamped later, so both kinds are sent alike. Tail matching
+decodes source batches here too, so both get the same records.
 """
 
 from __future__ import annotations
@@ -18,27 +18,25 @@ from mm2.replication.read_committed import SourceBatch
 
 
 class RecordTransform(Protocol):
-    """What is done to each record of a partition on its way; it must not look at the time.
-
-    `name` says which transform with which settings it is: another name begins a new era.
-    `deterministic`: the same record always becomes the same; else the tail that a dead owner left
-    cannot be paired, and restarts are at least once.
-    """
+    """A transform that is applied to each record of a partition; must not depend on the time."""
 
     name: str
+    """Identifies the transform and its settings: a different name begins a new era."""
     deterministic: bool
+    """Whether the same record always gives the same result; otherwise tails of crashed owners
+    cannot be matched, and restarts are at least once."""
 
     def __call__(self, fields: RecordFields, timestamp_ms: int) -> RecordFields | None:
-        """What becomes of it; None leaves it out."""
+        """Transform a record; None drops it."""
 
 
 def keep_if_deterministic(transform: RecordTransform | None) -> RecordTransform | None:
-    """What makes the same of a record once more; what cannot is as good as none for pairing."""
+    """The transform if it is deterministic, else None: tail matching cannot use others."""
     return transform if transform is not None and transform.deterministic else None
 
 
 def hash_transform(transform: RecordTransform | None) -> int:
-    """64 bits that tell one transform from another; 0 for none (`map_record.Era`)."""
+    """64-bit hash that identifies a transform; 0 for none (stored in `offset_map_records.Era`)."""
     if transform is None:
         return 0
     digest = hashlib.blake2b(transform.name.encode(), digest_size=8).digest()
@@ -46,15 +44,15 @@ def hash_transform(transform: RecordTransform | None) -> int:
 
 
 class BatchUnreadableError(Exception):
-    """A batch whose checksum is right cannot be opened; the text says why."""
+    """A batch with a valid checksum cannot be decoded; the text says why."""
 
 
 class BatchTooLargeError(BatchUnreadableError):
-    """A batch unpacks to more than the caller allows."""
+    """A batch decompresses to more than the caller allows."""
 
 
 class RecordTransformError(Exception):
-    """The transform could not do its work on a record; the text says which and why."""
+    """The transform failed on a record; the text says which one and why."""
 
 
 def decode_source_batch(
@@ -63,10 +61,11 @@ def decode_source_batch(
     *,
     max_bytes: int = compression.DECOMPRESSED_BYTES_MAX,
 ) -> list[BatchRecord]:
-    """The records of a copyable batch that are to stand on the target, in order; may be none.
+    """Decode the records of a source batch that the target must hold, in order; possibly none.
 
-    Offsets are the source's. Raises `BatchUnreadableError` (`BatchTooLargeError` if they are larger
-    than `max_bytes`) and `RecordTransformError`."""
+    Offsets are the source's. Raises `BatchUnreadableError`, its subclass `BatchTooLargeError` if
+    they exceed `max_bytes`, and `RecordTransformError`.
+    """
     header = entry.header
     if header.record_count == 1 and not header.attributes and entry.first == header.base_offset:
         only = records.decode_single_record(header, entry.batch)
@@ -93,11 +92,9 @@ def _select_records(
 
 
 class SourceBatchDecoder:
-    """As `decode_source_batch`, for batches that may unpack to many records or bytes: read in
-    parts.
+    """Decodes a large source batch in parts, with the same result as `decode_source_batch`.
 
-    `next_source`: the source offset from which on nothing was read; never before the entry's
-    `first`. Raises `BatchUnreadableError` and `RecordTransformError`.
+    Raises `BatchUnreadableError` and `RecordTransformError`.
     """
 
     def __init__(
@@ -108,38 +105,40 @@ class SourceBatchDecoder:
         max_bytes: int = compression.DECOMPRESSED_BYTES_MAX,
     ) -> None:
         try:
-            self._opened = BatchDecoder(entry.header, entry.batch, max_bytes=max_bytes)
+            self._decoder = BatchDecoder(entry.header, entry.batch, max_bytes=max_bytes)
         except (MalformedRecordsError, DecompressionError) as error:
             raise _convert_decode_error(error) from error
         self._entry = entry
         self._transform = transform
         self.next_source = entry.first
+        """First source offset that was not read; never before the entry's `first`."""
 
     @property
     def size(self) -> int:
-        """Bytes that it holds; fewer as more is read."""
-        return self._opened.size
+        """Bytes held; decreases while reading."""
+        return self._decoder.size
 
     @property
     def left(self) -> int:
-        """Records that are not read yet, also those before the entry's `first`."""
-        return self._opened.left
+        """Number of unread records, including those before the entry's `first`."""
+        return self._decoder.left
 
     @property
     def done(self) -> bool:
-        return not self._opened.left
+        """Returns whether all records were read."""
+        return not self._decoder.left
 
     def read(self, count: int, *, max_bytes: int) -> list[BatchRecord]:
-        """Those of the next records that are to stand on the target: as many as both allow, one at
-        least; may be none."""
+        """Decode the next records within both limits, at least one; returns those that the target
+        must hold."""
         try:
-            found = self._opened.read(count, max_bytes=max_bytes)
+            found = self._decoder.read(count, max_bytes=max_bytes)
         except MalformedRecordsError as error:
             raise _convert_decode_error(error) from error
         behind = self._entry.header.last_offset if self.done else found[-1].offset
-        became = _select_records(found, self._entry, self._transform)
+        transformed = _select_records(found, self._entry, self._transform)
         self.next_source = max(self.next_source, behind + 1)
-        return became
+        return transformed
 
 
 def _transform_records(found: list[BatchRecord], transform: RecordTransform) -> list[BatchRecord]:
@@ -153,33 +152,24 @@ def _transform_records(found: list[BatchRecord], transform: RecordTransform) -> 
 
 def _transform_record(transform: RecordTransform, record: BatchRecord) -> bytes | None:
     try:
-        became = transform(records.decode_body(record.body), record.timestamp)
-        return None if became is None else records.encode_body(became)
+        transformed = transform(records.decode_body(record.body), record.timestamp)
+        return None if transformed is None else records.encode_body(transformed)
     except MalformedRecordsError as error:
-        raise BatchUnreadableError(f"its record of offset {record.offset}: {error}") from error
-    except Exception as error:  # a user's code may raise anything: it stops this partition alone
+        raise BatchUnreadableError(f"the record at offset {record.offset}: {error}") from error
+    except Exception as error:  # a user's code may raise anything: only this partition halts
         what = f"{type(error).__name__}: {error}"
-        raise RecordTransformError(
-            f"transform {transform.name} failed on it with {what}"
-        ) from error
+        raise RecordTransformError(f"transform {transform.name} failed with {what}") from error
 
 
 class OffsetSpan(NamedTuple):
-    """From source offset `source` on, records stand at `place`, `place` + 1, … of a batch."""
+    """Records from source offset `source` on are at index `place`, `place` + 1, … of a batch."""
 
     source: int
     place: int
 
 
 class OutboundBatch(NamedTuple):
-    """One batch of so many `records` for the target; it stands for source [`source`,
-    `next_source`).
-
-    `pieces` tell the source offset of each record; () when they follow each other from `source` on.
-    `held` bytes of the budget are free once it is acknowledged, as `opened` bytes if so
-    (`budget.Budget`). `source_epoch` is the leader epoch of the source's batches. `why` it was
-    made; "" for one passed through.
-    """
+    """One batch for the target, which stands for source offsets [`source`, `next_source`)."""
 
     batch: memoryview
     attributes: int
@@ -187,16 +177,21 @@ class OutboundBatch(NamedTuple):
     source: int
     next_source: int
     pieces: tuple[OffsetSpan, ...]
+    """Source offsets of the records; () if they are consecutive from `source` on."""
     oldest_timestamp: int
     max_timestamp: int
     source_epoch: int
+    """Leader epoch of the source batches."""
     held: int
+    """Bytes of the memory budget to release once the batch is acknowledged."""
     why: str
+    """Why the batch was re-encoded; "" if it was passed through."""
     opened: bool = False
+    """Whether `held` counts as decoded bytes of the memory budget."""
 
 
 def pass_through(entry: SourceBatch) -> OutboundBatch:
-    """The batch as it is."""
+    """The source batch unchanged."""
     header = entry.header
     return OutboundBatch(
         entry.batch,
@@ -224,10 +219,11 @@ def encode_batches(
     opened: bool = False,
     next_source: int | None = None,
 ) -> list[OutboundBatch]:
-    """Batches of these records of `entries`, of one leader epoch, in order; none for none.
+    """Encode records of `entries`, which share a leader epoch, in order; returns no batch without
+    records.
 
-    Each holds at most `records_max` records and `batch_bytes` of them (uncompressed), but one at
-    least. `next_source`: where the source is read on; None: behind the last entry.
+    A batch has at most `records_max` records and `batch_bytes` uncompressed bytes, but at least one
+    record. `next_source` is where reading the source continues; None for after the last entry.
     """
     if not found:
         return []
@@ -261,7 +257,7 @@ def encode_batches(
 def _split_positions(
     opened: Sequence[BatchRecord], *, batch_bytes: int, records_max: int
 ) -> Iterator[int]:
-    """Where each batch begins among the records."""
+    """Yield the index of the first record of each batch."""
     sizes = _record_sizes(opened)
     if len(opened) <= records_max and sum(sizes) <= batch_bytes:
         yield 0
@@ -276,7 +272,7 @@ def _split_positions(
 
 
 _RECORD_OVERHEAD_BYTES = 12
-"""What stands before a record's body, generously."""
+"""Generous estimate of the bytes before a record's body."""
 
 
 def _record_sizes(opened: Sequence[BatchRecord]) -> list[int]:
@@ -284,7 +280,7 @@ def _record_sizes(opened: Sequence[BatchRecord]) -> list[int]:
 
 
 def count_plain_bytes(opened: Sequence[BatchRecord]) -> int:
-    """What they come to in a batch, uncompressed."""
+    """Uncompressed size of the records in a batch."""
     return sum(_record_sizes(opened))
 
 
@@ -293,9 +289,9 @@ def _offset_spans(part: Sequence[BatchRecord]) -> tuple[OffsetSpan, ...]:
     if part[-1].offset - first == len(part) - 1:
         return ()
     found = []
-    ahead: int | None = None
+    delta: int | None = None
     for place, record in enumerate(part):
-        if record.offset - place != ahead:
-            ahead = record.offset - place
+        if record.offset - place != delta:
+            delta = record.offset - place
             found.append(OffsetSpan(record.offset, place))
     return tuple(found)

@@ -1,9 +1,10 @@
 """Replicates one partition: acquires it, copies batch by batch, and acquires it again after errors.
 
 Slow steps (acquisition, transaction boundaries) are scripts with one outstanding instruction. The
-hot path is method calls per batch: an event object each would cost more than the copying. Time
-comes in as `now_s`. Nothing is sent twice: whether an unacknowledged batch was stored is found
-out by acquiring the partition again.
+hot path is plain method calls per batch, because an event object for each batch would cost more
+than the copying. The caller passes the time as `now_s` (monotonic seconds). No batch is ever
+resent: after an unacknowledged batch, the partition is acquired again, which reads from the target
+whether the batch was stored.
 """
 
 from __future__ import annotations
@@ -36,29 +37,34 @@ from mm2.topics.flow_config import TargetTopicAccess
 
 @dataclass(slots=True)
 class PartitionCounters:
-    """Acknowledged records, bytes and batches; of the newest batch its age in ms when it was
-    acknowledged, and its timestamp (-1 while there is none).
-
-    `made` counts the batches that were not passed through, and `why` says why the newest was not,
-    "" when it was. `spared` counts records that the target had, or got from somebody else, so that
-    they were not copied again. How old records were when they came is `arrived`, when their copies
-    were acknowledged `stored`: of those alone since `take_ages`. `latency` is the whole copy's.
-    """
+    """Counters and latency statistics of one partition's copy."""
 
     records: int = 0
+    """Acknowledged records."""
     bytes: int = 0
+    """Bytes of acknowledged batches."""
     batches: int = 0
+    """Acknowledged batches."""
     made: int = 0
+    """Acknowledged batches that were re-encoded, not passed through."""
     age_ms: int = 0
+    """Age of the newest acknowledged batch when it was acknowledged (ms)."""
     newest_ms: int = -1
+    """Timestamp (ms) of the newest acknowledged batch; -1 if there is none."""
     why: str = ""
+    """Why the newest batch was re-encoded; "" if it was passed through."""
     spared: int = 0
+    """Records not replicated again because the target already had them or a newer owner copies
+    them."""
     arrived: RecordAges = latency.NO_AGES
+    """Record ages at fetch since the last `pop_ages`."""
     stored: RecordAges = latency.NO_AGES
+    """Record ages at acknowledgement since the last `pop_ages`."""
     crossing: LatencyHistogram = field(default_factory=LatencyHistogram)
+    """Replication latency; shared by all partitions of a task."""
 
     def fetched(self, batches: Iterable[SourceBatch], *, wall_ms: int) -> None:
-        """Whether they will be copied, or dropped and fetched again, is not known yet."""
+        """Record the ages of fetched batches, which may still be dropped and fetched again."""
         for each in batches:
             header = each.header
             self.arrived = self.arrived.plus(latency.compute_source_ages(header, wall_ms=wall_ms))
@@ -66,6 +72,7 @@ class PartitionCounters:
                 self.crossing.came(header.max_timestamp, wall_ms)
 
     def acknowledged(self, sent: SentBatch, *, now_s: float, wall_ms: int) -> None:
+        """Count an acknowledged batch and record its latency."""
         batch = sent.batch
         self.records += batch.records
         self.bytes += sent.size
@@ -76,22 +83,22 @@ class PartitionCounters:
         self.newest_ms = batch.max_timestamp
         if batch.max_timestamp >= 0:
             self.age_ms = max(0, wall_ms - batch.max_timestamp)
-        late = latency.compute_batch_ages(
+        acked_ages = latency.compute_batch_ages(
             batch.records,
             oldest_ms=batch.oldest_timestamp,
             newest_ms=batch.max_timestamp,
             wall_ms=wall_ms,
         )
-        self.stored = self.stored.plus(late)
-        self.crossing.acknowledged(late, now_s)
+        self.stored = self.stored.plus(acked_ages)
+        self.crossing.acknowledged(acked_ages, now_s)
 
     def refused(self, code: int, sent: SentBatch) -> None:
-        """Kafka refused the batch, by its error code."""
+        """Count a refused batch if the error code means that the target already has its records."""
         if code in error_policy.ALREADY_STORED_CODES:
             self.spared += sent.batch.records
 
     def take_ages(self) -> tuple[RecordAges, RecordAges]:
-        """`arrived` and `stored`, which begin anew."""
+        """Return the ages at fetch and at acknowledgement, and reset both."""
         taken = (self.arrived, self.stored)
         self.arrived = self.stored = latency.NO_AGES
         return taken
@@ -99,26 +106,29 @@ class PartitionCounters:
 
 @dataclass(slots=True, kw_only=True)
 class SourcePosition:
-    """`position` is fetched next and `epoch` is the leader epoch before it; -1 while unknown.
-
-    `end` is the source's last stable offset, `log_start` where its log starts, as of the last
-    fetch. An `obstacle` stands at `position`, or a batch of one of `strangers`: nothing behind it
-    was looked at.
-    """
+    """Fetch position of a source partition, and what the last fetch reported of its log."""
 
     position: int = -1
+    """Next source offset to fetch; -1 while unknown."""
     epoch: int = -1
+    """Leader epoch of the batch before `position`; -1 while unknown."""
     end: int = -1
+    """The source's last stable offset as of the last fetch."""
     log_start: int = -1
+    """The source's log start offset as of the last fetch."""
     obstacle: UnreadableBatch | None = None
+    """A batch at `position` that can be neither copied nor skipped; nothing after it was read."""
     strangers: tuple[int, ...] = ()
+    """Producer ids at `position` that may belong to the reverse flow; they must be resolved before
+    reading continues."""
 
     @property
     def stuck(self) -> bool:
-        """Must something else happen before more can be read?"""
+        """Returns whether an unreadable batch or an unresolved producer id blocks reading."""
         return self.obstacle is not None or bool(self.strangers)
 
     def begin(self, position: int, *, epoch: int) -> None:
+        """Start fetching at `position` and forget any obstacle."""
         self.position, self.epoch = position, epoch
         self.obstacle = None
         self.strangers = ()
@@ -130,7 +140,7 @@ class SourcePosition:
         target_codec: int | None,
         opposite: Mapping[int, bool] | None,
     ) -> SourceScan:
-        """What a fetch from `position` on brought, sorted as by `read_committed.scan_batches`."""
+        """Advance past fetched records and return them sorted by `read_committed.scan_batches`."""
         self.end, self.log_start = records.end, records.log_start
         scan = read_committed.scan_batches(
             records.records,
@@ -145,8 +155,9 @@ class SourcePosition:
         return scan
 
     def go_back(self, first: DroppedPosition) -> None:
-        """What was found from there on is dropped unsent: it must be fetched again."""
-        # Its own epoch, not that of the batch before it: the source knows both.
+        """Rewind to the first batch that was dropped unsent, so that it is fetched again."""
+        # Use the dropped batch's own leader epoch: the source knows it as well as its
+        # predecessor's.
         self.begin(first.source, epoch=first.epoch)
 
 
@@ -156,10 +167,12 @@ _COPYING = PartitionPhase.COPYING
 
 
 class PartitionReplicator:
-    """One partition's copy; `shared` is told what crosses of all partitions of a task.
+    """State machine that replicates one partition.
 
-    Invariants: nothing is sent unless the phase is COPYING, the first anchor is stored and nothing
-    is draining; `map.through` never passes an unacknowledged batch.
+    Invariants: nothing is sent unless the phase is COPYING, the first map segment is stored and
+    nothing is draining; `map.through` never passes an unacknowledged batch.
+
+    Every method returns the instructions that the copier must carry out.
     """
 
     def __init__(
@@ -185,7 +198,7 @@ class PartitionReplicator:
             held, joining=joining, target_codec=where.target_codec, transform=transform
         )
         self.window = InFlightBatches(held)
-        self._alone = where.target_topics is TargetTopicAccess.EXCLUSIVE
+        self._is_only_writer = where.target_topics is TargetTopicAccess.EXCLUSIVE
         self.script = ScriptRunner(where)
         self._context = RecoveryContext(
             where=where,
@@ -194,7 +207,7 @@ class PartitionReplicator:
             transform=transform,
             held=held,
         )
-        self._way_in = Recovery(
+        self._recovery = Recovery(
             self._context,
             state=self.standing,
             runner=self.script,
@@ -204,33 +217,35 @@ class PartitionReplicator:
         self._reaction: ErrorReaction | None = None
         self._leader_epoch = -1
 
-    # Asking and being answered
+    # Time and the answers to instructions
 
     def tick(self, now_s: float) -> Instructions:
-        """Anything that time alone makes due: waking up, anchors, commits, renewing the fence."""
+        """Do what is due at `now_s`: retries, map segments, commits, fence renewal."""
         if self.standing.phase is _COPYING:
             return self._tick_copying(now_s)
-        return self._way_in.tick(now_s, paused=self.paused)
+        return self._recovery.tick(now_s, paused=self.paused)
 
     @property
     def restless(self) -> bool:
-        """Must `tick` be called soon? Else it is enough to call it now and then."""
+        """Returns whether `tick` must be called soon; otherwise calling it occasionally is
+        enough."""
         if self.standing.phase is not _COPYING:
             return self.standing.restless
         assert self.map is not None
         busy = self.map.has_news or self.mode.open or self.outbox.queued > 0
-        return busy or self._left_something_out or self.standing.closing
+        return busy or self._has_unrecorded_skip or self.standing.closing
 
     @property
-    def _left_something_out(self) -> bool:
-        """Does something at the end of what was read have to be noted, or stop the partition?"""
+    def _has_unrecorded_skip(self) -> bool:
+        """Returns whether skipped offsets must be recorded, or an obstacle at the end must be
+        handled."""
         assert self.map is not None
         if self.window.in_flight or self.outbox.queued:
             return False
         return self.source.stuck or self.map.through < self.source.position
 
     def recorded(self, token: int) -> None:
-        """An anchor given out by `tick` or at a boundary is stored."""
+        """Record that a map segment written by `tick` or at a boundary is stored."""
         if self.map is not None:
             self.map.recorded(token)
 
@@ -249,6 +264,7 @@ class PartitionReplicator:
 
     @property
     def wants_data(self) -> bool:
+        """Returns whether fetched records of this partition are accepted."""
         return (
             self.standing.phase is _COPYING
             and not self.source.stuck
@@ -258,7 +274,7 @@ class PartitionReplicator:
         )
 
     def offer(self, records: FetchedRecords, now_s: float) -> Instructions:
-        """What a fetch from `position` brought; ignored when the copy no longer wants it."""
+        """Queue fetched records; ignored unless `wants_data`."""
         if not self.wants_data:
             return []
         found = self.source.took(
@@ -267,10 +283,10 @@ class PartitionReplicator:
         wall_ms = self._context.wall_ms()
         self.counters.fetched(found.batches, wall_ms=wall_ms)
         self.outbox.push(found, old_before_ms=wall_ms - self.where.old_after_ms)
-        return [] if self.window.in_flight else self._nothing_in_flight(now_s)
+        return [] if self.window.in_flight else self._handle_all_acknowledged(now_s)
 
     def source_refused(self, code: int, now_s: float) -> Instructions:
-        """A fetch of this partition was refused."""
+        """Handle an error code in the Fetch response for this partition."""
         if self.standing.phase is not _COPYING:
             return []
         reaction = error_policy.react_to_fetch_error(
@@ -279,77 +295,82 @@ class PartitionReplicator:
         return self._drain(reaction, now_s) if reaction is not None else []
 
     def source_diverged(self, end: int, now_s: float) -> Instructions:
-        """The source's log holds another history than the one copied: it was truncated at `end`."""
+        """Halt: the source's log diverged from what was replicated and was truncated at `end`."""
         if self.standing.phase is not _COPYING:
             return []
         stop = halts.halt_source_diverged(self.where, end=end, copied=self.source.position)
-        return self._stop(stop, now_s)
+        return self._halt(stop, now_s)
 
     def topic_seen(self, topic_id: bytes, now_s: float, *, on_target: bool) -> Instructions:
-        """The topic of one side as the cluster tells it now; of another id, it is another topic."""
-        found = self._way_in.topic_seen(topic_id, now_s, on_target=on_target)
+        """Halt if the topic id in the cluster's metadata differs from the replicated topic's."""
+        found = self._recovery.topic_seen(topic_id, now_s, on_target=on_target)
         if self.standing.phase is _COPYING and self.standing.recreated is not None:
-            return self._stop(self.standing.recreated, now_s)
+            return self._halt(self.standing.recreated, now_s)
         return found
 
     def leader_epoch_seen(self, leader_epoch: int, now_s: float) -> Instructions:
-        """The target partition's leader epoch as the cluster tells it now."""
+        """Reacquire the partition if the target partition's leader epoch advanced."""
         self._leader_epoch = leader_epoch
         return self._follow_leader(now_s)
 
     def _follow_leader(self, now_s: float) -> Instructions:
-        """Under another leader than our marker's, the partition must be taken again."""
+        """Reacquire the partition if its leader epoch is newer than at our last marker."""
         if self.standing.phase is not _COPYING or self._reaction is not None:
             return []
         assert self.map is not None
         was, now = self.map.leader_epoch, self._leader_epoch
         if now <= was:
             return []
-        reason = f"{self.where.mirror}: leader epoch {was} became {now}"
+        reason = f"{self.where.mirror}: leader epoch changed from {was} to {now}"
         return self._drain(ErrorReaction(then=ErrorAction.TAKE, reason=reason), now_s)
 
     # Batches to the target
 
     def ready(self, now_s: float) -> bool:
-        """May the next batch be sent now? Then it is staged."""
+        """Stage the next batch; returns whether it may be sent now."""
         if not self.outbox.queued or self.window.full:
             return False
         if self.standing.phase is not _COPYING or self._reaction is not None or self.paused:
             return False
         assert self.map is not None
-        if self.map.must_wait(now_s) or not self._stage():
+        if self.map.must_wait(now_s) or not self._stage_next():
             return False
-        # Only now: what is left of an opened batch may be older than the batch was.
+        # Check the age only after staging: the part that remains of a decoded batch may be older.
         return self.mode.admits(old=bool(self.outbox.next_is_old), now_s=now_s)
 
-    def _stage(self) -> bool:
+    def _stage_next(self) -> bool:
         if self.outbox.stage():
             return True
         obstacle = self.outbox.unreadable
         if obstacle is not None:
-            self._forget_queue()
+            self._drop_send_queue()
             self.source.obstacle = obstacle
         return False
 
     def send(self, now_s: float) -> memoryview:
-        """The staged batch, stamped as ours; it counts as in flight from here on."""
+        """Return the staged batch, stamped with this producer's id; it counts as in flight from
+        here on."""
         old = self.outbox.next_is_old
         out = self.outbox.pop_staged()
         self.mode.sent(len(out.batch), old=bool(old), now_s=now_s)
         return self.window.send(out, transactional=self.mode.active)
 
     def acknowledged(self, base_offset: int, append_time_ms: int, now_s: float) -> Instructions:
-        """The oldest batch in flight is stored at `base_offset`; every offset is checked."""
+        """Record that the oldest batch in flight is stored at `base_offset`, after checking that
+        offset."""
         sent = self.window.pop()
         if self._reaction is not None:
-            return self._drained(now_s)
+            return self._finish_draining(now_s)
         if append_time_ms != record_batch.NO_TIMESTAMP:
             stop = halts.halt_timestamps_rewritten(self.where, offset=sent.batch.source)
-            return self._stop(stop, now_s)
-        target = self.window.landed(sent, base_offset, alone=self._alone)
+            return self._halt(stop, now_s)
+        target = self.window.landed(sent, base_offset, alone=self._is_only_writer)
         if target is None:
-            reason = f"{self.where.mirror}: stored at {base_offset}, expected {sent.target}"
-            # Where nobody can be fenced, the newer owner stays: let us see whether there is one.
+            reason = (
+                f"{self.where.mirror}: batch stored at offset {base_offset}, expected {sent.target}"
+            )
+            # If fencing is impossible, the newer owner keeps the partition: check whether there is
+            # one.
             then = ErrorAction.TAKE if self.mode.possible else ErrorAction.CHECK_FENCE
             return self._drain(ErrorReaction(then=then, reason=reason), now_s)
         assert self.map is not None
@@ -357,10 +378,10 @@ class PartitionReplicator:
         if self.standing.troubled:
             self.standing.stored()
         self.counters.acknowledged(sent, now_s=now_s, wall_ms=self._context.wall_ms())
-        return [] if self.window.in_flight else self._nothing_in_flight(now_s)
+        return [] if self.window.in_flight else self._handle_all_acknowledged(now_s)
 
     def produce_refused(self, code: int, message: str, now_s: float) -> Instructions:
-        """Kafka refused the oldest batch in flight."""
+        """Handle an error code in the Produce response for the oldest batch in flight."""
         sent = self.window.pop()
         self.counters.refused(code, sent)
         reaction = error_policy.react_to_produce_error(
@@ -375,17 +396,18 @@ class PartitionReplicator:
         return self._drain(reaction, now_s)
 
     def produce_unanswered(self, reason: str, now_s: float) -> Instructions:
-        """Nothing is known of the oldest batch in flight."""
+        """Handle the loss of the connection or a timeout: the oldest batch's outcome is unknown."""
         self.window.pop()
         return self._drain(ErrorReaction(then=ErrorAction.BACK_OFF, reason=reason), now_s)
 
-    def _nothing_in_flight(self, now_s: float) -> Instructions:
-        """Everything sent is acknowledged: note how far that is, and do what had to wait for it."""
+    def _handle_all_acknowledged(self, now_s: float) -> Instructions:
+        """Once everything sent is acknowledged, record the progress and do what had to wait for
+        it."""
         assert self.map is not None
-        if self.paused and self.outbox.holds_opened:  # others wait for the room in the budget
-            self._forget_queue()
-        # A transaction is opened for a staged batch alone: all of what is queued may be left out.
-        self._stage()
+        if self.paused and self.outbox.holds_opened:  # other partitions wait for its memory
+            self._drop_send_queue()
+        # Open a transaction only for a staged batch: the transform may drop all that is queued.
+        self._stage_next()
         if not self.outbox.queued:
             self.map.skipped_to(self.source.position, source_epoch=self.source.epoch, now_s=now_s)
             if (found := self.source.obstacle) is not None and not self.mode.open:
@@ -393,7 +415,7 @@ class PartitionReplicator:
         if self.standing.closing:
             return self._close(now_s)
         if self.source.strangers and not self.outbox.queued:
-            return self._cross(
+            return self._run_boundary_script(
                 tail_reader.resolve_reverse_flow_producers(self._context, self.source.strangers),
                 now_s,
             )
@@ -403,37 +425,42 @@ class PartitionReplicator:
             paused=self.paused,
             now_s=now_s,
         )
-        return [] if step is None else self._cross(self._boundary(step), now_s)
+        return (
+            []
+            if step is None
+            else self._run_boundary_script(self._create_boundary_script(step), now_s)
+        )
 
-    # Draining: nothing more is sent, what is in flight is waited for, then something follows
+    # Draining: send nothing more, wait for what is in flight, then react
 
     def _drain(self, reaction: ErrorReaction, now_s: float) -> Instructions:
         if self._reaction is None:
             self._reaction = reaction
             self.standing.reason = reaction.reason
-        self._forget_queue()
-        return self._drained(now_s)
+        self._drop_send_queue()
+        return self._finish_draining(now_s)
 
-    def _stop(self, stop: PartitionHalt, now_s: float) -> Instructions:
+    def _halt(self, stop: PartitionHalt, now_s: float) -> Instructions:
         reaction = ErrorReaction(then=ErrorAction.STOP, reason=stop.message, stop=stop)
         return self._drain(reaction, now_s)
 
-    def _drained(self, now_s: float) -> Instructions:
+    def _finish_draining(self, now_s: float) -> Instructions:
         if self.window.in_flight:
             return []
         reaction, self._reaction = self._reaction, None
         assert reaction is not None
-        found = self._write_news(now_s)
-        return found + self._way_in.react(reaction, self.window.producer, now_s=now_s)
+        found = self._write_pending_segment(now_s)
+        return found + self._recovery.react(reaction, self.window.producer, now_s=now_s)
 
-    def _write_news(self, now_s: float) -> Instructions:
-        """The anchor, if it has news and no open transaction hangs over what it would say."""
+    def _write_pending_segment(self, now_s: float) -> Instructions:
+        """Write the map segment if it changed, unless an open transaction makes its end
+        uncertain."""
         if self.map is None or not self.map.has_news or self.mode.open:
             return []
         return [self.map.write(now_s)]
 
-    def _forget_queue(self) -> None:
-        """What was fetched and will not be sent must never be taken for skipped."""
+    def _drop_send_queue(self) -> None:
+        """Drop the send queue and rewind, so that unsent records never count as skipped."""
         if (first := self.outbox.drop()) is not None:
             self.source.go_back(first)
 
@@ -447,74 +474,78 @@ class PartitionReplicator:
             found.append(self.map.write(now_s))
         if self.window.in_flight or self._reaction is not None:
             return found
-        return [*found, *self._nothing_in_flight(now_s)]
+        return [*found, *self._handle_all_acknowledged(now_s)]
 
-    def _boundary(self, step: BoundaryStep) -> Script[object]:
+    def _create_boundary_script(self, step: BoundaryStep) -> Script[object]:
         producer, to = self.window.producer, self.window.next_target
         return transactions.run_boundary(step, producer, next_target=to, context=self._context)
 
-    def _cross(self, script: Script[object], now_s: float) -> Instructions:
+    def _run_boundary_script(self, script: Script[object], now_s: float) -> Instructions:
         assert not self.window.in_flight
-        # While a transaction is open no anchor is written, and what waits for one would not move.
-        news = self._write_news(now_s)
+        # While a transaction is open no map segment is written, so write the pending one now.
+        news = self._write_pending_segment(now_s)
         self.standing.cross()
-        return [*news, *self.script.start(script, self._crossed, now_s=now_s)]
+        return [*news, *self.script.start(script, self._on_boundary_done, now_s=now_s)]
 
-    def _crossed(self, outcome: object, now_s: float) -> Instructions:
+    def _on_boundary_done(self, outcome: object, now_s: float) -> Instructions:
         assert self.map is not None
         match outcome:
             case TransactionOpened():
                 self.mode.opened(self.map.through)
-                return self._copy_on(now_s)
+                return self._resume_copying(now_s)
             case PartitionBoundary():
-                return self._after_marker(outcome, now_s)
+                return self._on_marker_written(outcome, now_s)
             case ReverseFlowResolved():
                 self.source.strangers = ()
-                return self._copy_on(now_s)
-        self._forget_queue()
-        return self._way_in.failed(outcome, now_s)
+                return self._resume_copying(now_s)
+        self._drop_send_queue()
+        return self._recovery.failed(outcome, now_s)
 
-    def _after_marker(self, outcome: PartitionBoundary, now_s: float) -> Instructions:
+    def _on_marker_written(self, outcome: PartitionBoundary, now_s: float) -> Instructions:
         assert self.map is not None
         self.mode.marked(now_s)
-        moved = self._alone and outcome.next_target != self.window.next_target + 1
+        moved = self._is_only_writer and outcome.next_target != self.window.next_target + 1
         if moved or outcome.leader_epoch != self.map.leader_epoch:
-            self._forget_queue()
-            return self._way_in.take(now_s)
+            self._drop_send_queue()
+            return self._recovery.take(now_s)
         self.window.next_target = outcome.next_target
         self.map.marked(outcome.next_target, now_s=now_s)
         if not self.outbox.queued:
             self.map.skipped_to(self.source.position, source_epoch=self.source.epoch, now_s=now_s)
-        return [self.map.write(now_s), *self._copy_on(now_s)]
+        return [self.map.write(now_s), *self._resume_copying(now_s)]
 
-    def _copy_on(self, now_s: float) -> Instructions:
-        """Unless the clusters' news forbid it that came while the boundary was crossed."""
+    def _resume_copying(self, now_s: float) -> Instructions:
+        """Resume copying, unless the topic was recreated or the leader changed during the
+        boundary."""
         self.standing.copy()
         if self.standing.recreated is not None:
-            return self._stop(self.standing.recreated, now_s)
+            return self._halt(self.standing.recreated, now_s)
         return self._follow_leader(now_s)
 
-    # The end
+    # Closing
 
     def close(self, now_s: float) -> Instructions:
-        """Stop in good order: what is in flight is waited for, then the last anchor is written."""
+        """Shut down gracefully: wait for batches in flight, then write the last map segment."""
         self.standing.closing = True
-        self._forget_queue()
+        self._drop_send_queue()
         if self.standing.phase is _COPYING:
             return self._tick_copying(now_s)
-        self._way_in.close()
+        self._recovery.close()
         return []
 
     def _close(self, now_s: float) -> Instructions:
         if self.mode.open:
-            return self._cross(self._boundary(BoundaryStep.COMMIT), now_s)
+            return self._run_boundary_script(
+                self._create_boundary_script(BoundaryStep.COMMIT), now_s
+            )
         assert not self.window.in_flight
         self.standing.close()
-        return self._write_news(now_s)
+        return self._write_pending_segment(now_s)
 
     @property
     def fully_recorded(self) -> bool:
-        """Is every anchor stored that is to be: while copying, of all that was acknowledged?"""
+        """Returns whether every map segment that is due is stored; while copying, of all
+        acknowledged."""
         if self.map is None:
             return True
         if self.standing.phase in (_COPYING, PartitionPhase.BOUNDARY):

@@ -14,13 +14,16 @@ from mm2.replication.retries import RetryCounter
 BACKOFF_INITIAL_S = 0.1
 BACKOFF_MAX_S = 10.0
 HALT_RETRY_MAX_S = 600.0
-"""Every retry is a take: a producer epoch, and a marker on the mirror."""
+"""Cap for retries of a halted partition: each one costs a producer epoch and a marker on the
+mirror."""
 TRANSIENT_RETRIES = 5
-"""What may pass by itself is waited for so often before it counts as lasting (some seconds)."""
+"""Number of backed-off retries (a few seconds in total) before a transient error counts as lasting.
+"""
 
 
 class PartitionPhase(enum.Enum):
-    """Where a partition stands; `WAITING` ends by itself, `STOPPED` when it says so, else never."""
+    """Phase of a partition's copy. `WAITING` ends by itself; `STOPPED` only if the halt has a retry
+    time."""
 
     WAITING = "waiting"
     TAKING = "taking"
@@ -37,40 +40,41 @@ def _create_backoff() -> Backoff:
 
 @dataclass(slots=True, kw_only=True)
 class PartitionState:
-    """`reason` says why nothing is copied, "" for no reason; `stop` what a person can do about it.
-
-    `wake_at_s`: when what waits or stands still is taken again (monotonic seconds, infinity for
-    never). `closing`: it was asked to end. `others`: by side (is it the target's?) that another
-    topic has this name now; nothing is taken meanwhile. `backoff` grows with every wait until a
-    batch is stored, and so does what the same stop waits in a row; `troubled` while there is such a
-    wait to forget.
-    """
+    """Phase of a partition, the reason for it, and the time of the next attempt."""
 
     phase: PartitionPhase = PartitionPhase.WAITING
     reason: str = "not started"
+    """Why nothing is copied; "" while copying."""
     stop: PartitionHalt | None = None
+    """The halt with its remedy, if the partition is halted."""
     others: dict[bool, PartitionHalt] = field(default_factory=dict)
+    """Halts because a topic of the same name replaced ours, keyed by side (True: target). Nothing
+    is acquired meanwhile."""
     closing: bool = False
+    """Set once the copy was asked to shut down."""
     wake_at_s: float = 0.0
+    """When a waiting or halted partition is retried (monotonic seconds; infinity for never)."""
     backoff: Backoff = field(default_factory=_create_backoff)
+    """Delay between retries; grows until a batch is stored."""
     troubled: bool = False
-    _trouble: str = ""
-    _passing: RetryCounter = field(default_factory=RetryCounter)
-    _stops: RetryCounter = field(default_factory=RetryCounter)
+    """True if a backoff or halt must be reset once a batch is stored."""
+    _first_error: str = ""
+    _transient_errors: RetryCounter = field(default_factory=RetryCounter)
+    _halts: RetryCounter = field(default_factory=RetryCounter)
 
     @property
     def recreated(self) -> PartitionHalt | None:
-        """Why nothing may be taken: another topic has this name now."""
+        """The halt because a topic was recreated under the same name; None if neither was."""
         return next(iter(self.others.values()), None)
 
     @property
     def idle(self) -> bool:
-        """Does it wait, or stand still, so that nothing is going on?"""
+        """Returns whether the partition waits or is halted, so that no script runs."""
         return self.phase in (PartitionPhase.WAITING, PartitionPhase.STOPPED)
 
     @property
     def restless(self) -> bool:
-        """While nothing is copied: is something due soon?"""
+        """Returns whether a tick is due soon although nothing is copied."""
         match self.phase:
             case PartitionPhase.WAITING:
                 return True
@@ -80,12 +84,13 @@ class PartitionState:
                 return False
 
     def take(self) -> None:
-        again = f" again; it began with: {self._trouble}" if self._trouble else ""
-        self._begin_script(f"fencing and pairing{again}")
+        """Begin to acquire the partition."""
+        again = f" again; first error: {self._first_error}" if self._first_error else ""
+        self._begin_script(f"fencing the partition and matching the target's tail{again}")
         self.stop = None
 
     def ask_by_whom(self) -> None:
-        self._begin_script("fenced; asking the map by whom")
+        self._begin_script("fenced; looking for the new owner in the offset map")
 
     def _begin_script(self, reason: str) -> None:
         self.phase = PartitionPhase.TAKING
@@ -93,55 +98,58 @@ class PartitionState:
 
     def copy(self) -> None:
         self.phase = PartitionPhase.COPYING
-        self.reason = self._trouble = ""
+        self.reason = self._first_error = ""
 
     def cross(self) -> None:
-        """Nothing is in flight: a transaction is opened or committed, the fence renewed, or asked
-        who wrote what comes next."""
+        """Enter a boundary: with nothing in flight, open or commit a transaction, renew the fence,
+        or resolve reverse-flow producers."""
         self.phase = PartitionPhase.BOUNDARY
 
     def wait(self, reason: str, now_s: float, *, random: Random) -> None:
-        """Until the backoff has passed; the first reason since the last copying stays named."""
+        """Wait for the backoff; the reason keeps the first error since copying stopped."""
         self.phase = PartitionPhase.WAITING
-        self._trouble = self._trouble or reason
-        first = self._trouble == reason
-        self.reason = reason if first else f"{reason}; it began with: {self._trouble}"
+        self._first_error = self._first_error or reason
+        first = self._first_error == reason
+        self.reason = reason if first else f"{reason}; first error: {self._first_error}"
         self.wake_at_s = now_s + self.backoff.next_delay_s(random)
         self.troubled = True
 
     def lasts(self, stop: PartitionHalt, now_s: float) -> bool:
-        """Has this, which may pass by itself, come so often in a row that it is a stop?"""
+        """Returns whether a transient error has repeated so often that it becomes a halt."""
         self.troubled = True
-        if self._stops.goes_on(stop.cause, now_s):
+        if self._halts.goes_on(stop.cause, now_s):
             return True
-        return self._passing.came(stop.cause, now_s) >= TRANSIENT_RETRIES
+        return self._transient_errors.came(stop.cause, now_s) >= TRANSIENT_RETRIES
 
     def stand_still(self, stop: PartitionHalt, now_s: float) -> None:
-        """For good, or for `stop.retry_after_s`, twice as long each time that it comes back."""
+        """Halt for good, or for `stop.retry_after_s`, doubled with each repetition of the same
+        cause."""
         self.phase = PartitionPhase.STOPPED
         self.stop = stop
         self.reason = stop.text
         self.wake_at_s = float("inf")
         if stop.retry_after_s is not None:
             self.troubled = True
-            doublings = min(self._stops.came(stop.cause, now_s), 16)
+            doublings = min(self._halts.came(stop.cause, now_s), 16)
             wait_s = min(stop.retry_after_s * 2.0**doublings, HALT_RETRY_MAX_S)
             self.wake_at_s = now_s + wait_s
-            self._stops.rest_until(self.wake_at_s)
+            self._halts.rest_until(self.wake_at_s)
             note = f"The next attempt is in {wait_s:.0f} s."
             self.reason = operator_commands.insert_note(self.reason, note)
 
     def stored(self) -> None:
-        """A batch is stored: what comes from now on begins with short waits again. But two owners
-        that fence each other both store batches in between."""
+        """Reset retry delays after a batch was stored.
+
+        Not for FENCED: two owners that fence each other both store batches in between.
+        """
         self.backoff.reset()
-        for each in (self._passing, self._stops):
+        for each in (self._transient_errors, self._halts):
             if each.cause is not HaltCause.FENCED:
                 each.end()
         self.troubled = False
 
     def fence_off(self, stop: PartitionHalt) -> None:
-        """Another owner has the partition; nothing leads out of this."""
+        """Enter the final state FENCED: another owner has the partition."""
         self.phase = PartitionPhase.FENCED
         self.reason = stop.text
         self.stop = stop

@@ -1,9 +1,9 @@
 """Fences older writers of a partition (zombie fencing).
 
 A fence is a new producer epoch and an empty transaction, whose marker is read back. Everything
-before the marker is final and replicated, and nothing from an older owner can follow it (it gets
-INVALID_PRODUCER_EPOCH, inside a transaction or not). InitProducerId alone does not fence: brokers
-reject an older epoch only after the new one's first write.
+before the marker is final and replicated, and nothing from an older owner can follow it (its
+requests fail with INVALID_PRODUCER_EPOCH, in a transaction or not). InitProducerId alone does not
+fence: brokers reject an older epoch only after the new one's first write.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ CONCURRENT_TRANSACTIONS"""
 FENCED_CODES = frozenset({47, 49, 90})
 """INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED"""
 INVALID_TXN_STATE = 48
+"""Invalid transaction state: the producer was fenced, or its transaction was ended by another."""
 TRANSACTIONAL_ID_DENIED = 53
 """TRANSACTIONAL_ID_AUTHORIZATION_FAILED"""
 AUTHORIZATION_CODES = frozenset({29, 31, TRANSACTIONAL_ID_DENIED})
@@ -46,41 +47,39 @@ COORDINATOR_RETRIES = 200
 COORDINATOR_RETRY_DELAY_S = 0.01
 COORDINATOR_RETRY_DELAY_MAX_S = 0.25
 MARKER_READS_MAX = 100
-"""Reads of up to 100 ms each (the fetch's wait) before the fence is given up."""
+"""Number of reads, of up to 100 ms each (the fetch's wait), before fencing is given up."""
 DENIED_RETRY_DELAY_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerFence:
-    """The partition is fenced: our marker of `producer` stands at `marker_offset`.
-
-    Where fences are not to be had (`holds` False), no marker was written: `marker_offset` is then
-    that of the last record that stood there, and older owners may still write behind it.
-    `last_stable` as it was told with the marker.
-    """
+    """The partition is fenced: our marker of `producer` is at `marker_offset`."""
 
     producer: ProducerIdentity
     marker_offset: int
+    """Offset of our marker; without a fence, that of the last record before acquisition."""
     leader_epoch: int
     holds: bool = True
+    """False if fencing is impossible: no marker was written, and older owners may still write."""
     last_stable: int | None = None
+    """The target's last stable offset when the marker was read; None if unknown."""
 
     @property
     def tail_end(self) -> int:
-        """Target offset behind the last that older owners wrote, as far as that is known."""
+        """Target offset after the last batch of older owners, as far as known."""
         return self.marker_offset if self.holds else self.marker_offset + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewerOwner:
-    """Somebody else, or a request of our own that came late, got a newer epoch than `than`."""
+    """Another owner, or a delayed request of our own, got a newer epoch than `than`."""
 
     than: ProducerIdentity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencingDenied:
-    """The target does not allow it, by Kafka's error `code`; somebody must change that."""
+    """The target denies fencing with Kafka's error `code`; an operator must grant the ACL."""
 
     code: int
     message: str
@@ -88,7 +87,7 @@ class FencingDenied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencingInterrupted:
-    """A leader moved or an answer was lost; begin again."""
+    """A leader moved or a response was lost: fence again."""
 
     reason: str
 
@@ -97,17 +96,18 @@ FencingFailure = NewerOwner | FencingDenied | FencingInterrupted
 
 
 def fence_partition(*, wanted: bool = True) -> Script[ProducerFence | FencingFailure]:
-    """May-take, log end, new epoch, empty transaction, marker read back.
+    """Fence the partition: ask for permission, find the log end, get a new epoch, run an empty
+    transaction, read its marker back.
 
-    Without the right to the transactional id, or where no fence is `wanted`, a new producer id is
-    all: copying is then at least once.
+    If the transactional id is not authorized, or a fence is not `wanted`, only a new producer id is
+    requested: copying is then at least once.
     """
     allowed = yield RequestAcquisition()
     if not isinstance(allowed, InstructionDone):
-        return classify_failure("asking the worker", allowed)
+        return classify_failure("requesting permission from the worker", allowed)
     end = yield FindTargetEnd()
     if not isinstance(end, TargetEnd):
-        return classify_failure("reading the mirror's end", end)
+        return classify_failure("reading the mirror's log end", end)
     if not wanted:
         return (yield from _create_unfenced(end))
     producer = yield from _retry_while_busy(InitProducer())
@@ -123,7 +123,7 @@ def fence_partition(*, wanted: bool = True) -> Script[ProducerFence | FencingFai
         return marker
     if marker.leader_epoch != end.leader_epoch:
         return FencingInterrupted(
-            reason=f"the mirror moved: leader epoch {end.leader_epoch}, {marker.leader_epoch}"
+            reason=f"the mirror's leader moved: epoch {end.leader_epoch}, now {marker.leader_epoch}"
         )
     return ProducerFence(
         producer=producer,
@@ -148,7 +148,8 @@ def _create_unfenced(end: TargetEnd) -> Script[ProducerFence | FencingFailure]:
 def run_empty_transaction(
     producer: ProducerIdentity,
 ) -> Script[FencingFailure | None]:
-    """AddPartitionsToTxn and EndTxn(commit) with nothing between: one control record, no data."""
+    """Commit a transaction without data (AddPartitionsToTxn, EndTxn): writes a single control
+    record."""
     added = yield from add_to_transaction(producer)
     if added is not None:
         return added
@@ -158,6 +159,7 @@ def run_empty_transaction(
 def add_to_transaction(
     producer: ProducerIdentity,
 ) -> Script[FencingFailure | None]:
+    """Add the partition to the producer's transaction; returns the failure, if any."""
     added = yield from _retry_while_busy(AddToTransaction(producer=producer))
     if not isinstance(added, InstructionDone):
         return classify_failure("AddPartitionsToTxn", added, producer=producer)
@@ -165,6 +167,7 @@ def add_to_transaction(
 
 
 def commit_transaction(producer: ProducerIdentity) -> Script[FencingFailure | None]:
+    """Commit the producer's transaction; returns the failure, if any."""
     ended = yield from _retry_while_busy(CommitTransaction(producer=producer))
     if not isinstance(ended, InstructionDone):
         return classify_failure("EndTxn", ended, producer=producer)
@@ -173,7 +176,7 @@ def commit_transaction(producer: ProducerIdentity) -> Script[FencingFailure | No
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionMarker:
-    """`last_stable` as it was told with it."""
+    """Our control batch as read back from the target, with the last stable offset at that time."""
 
     offset: int
     leader_epoch: int
@@ -183,10 +186,10 @@ class TransactionMarker:
 def read_marker(
     producer: ProducerIdentity, *, start: int
 ) -> Script[TransactionMarker | FencingFailure]:
-    """Read the target from `start` until our own control batch of this epoch can be read.
+    """Read the target from `start` until the control batch of this epoch appears.
 
-    A fetch gives only what is replicated, so the marker and all before it are. EndTxn answers
-    before the marker is written.
+    A fetch returns only what is replicated, so the marker and everything before it are. EndTxn
+    responds before the marker is written.
     """
     at = start
     for _ in range(MARKER_READS_MAX):
@@ -205,15 +208,15 @@ def read_marker(
                     last_stable=answer.last_stable,
                 )
     return FencingInterrupted(
-        reason="our marker did not become readable in time (does the mirror have as many replicas "
-        "in sync as its min.insync.replicas asks for?)"
+        reason="our marker did not become readable in time (does the mirror have fewer in-sync "
+        "replicas than min.insync.replicas?)"
     )
 
 
 def is_from_newer_epoch(header: BatchHeader, producer: ProducerIdentity) -> bool:
-    """Was the batch written under a newer epoch than ours, so that we are fenced?
+    """Returns whether a newer epoch of our producer wrote the batch, so that we are fenced.
 
-    Found below our marker it also tells that an unclean election took the marker away.
+    Before our marker, it also shows that an unclean leader election lost the marker.
     """
     return header.producer_id == producer.id and header.producer_epoch > producer.epoch
 
@@ -221,7 +224,7 @@ def is_from_newer_epoch(header: BatchHeader, producer: ProducerIdentity) -> bool
 def _retry_while_busy(
     instruction: InitProducer | InitIdempotentProducer | AddToTransaction | CommitTransaction,
 ) -> Script[InstructionAnswer]:
-    """Ask a coordinator again while it is busy or moving, up to a bound."""
+    """Retry while the coordinator is loading or moving, up to `COORDINATOR_RETRIES` times."""
     wait_s = COORDINATOR_RETRY_DELAY_S
     for _ in range(COORDINATOR_RETRIES):
         answer = yield instruction
@@ -229,7 +232,7 @@ def _retry_while_busy(
             return answer
         yield Delay(delay_s=wait_s)
         wait_s = min(wait_s * 1.5, COORDINATOR_RETRY_DELAY_MAX_S)
-    return NoResponse(reason="the transaction coordinator stayed busy")
+    return NoResponse(reason="the transaction coordinator is still busy after all retries")
 
 
 def classify_failure(
@@ -238,7 +241,7 @@ def classify_failure(
     *,
     producer: ProducerIdentity | None = None,
 ) -> FencingFailure:
-    """What an answer that is not the wished one means for a fence; `producer` is who asked."""
+    """Classify an unexpected answer; `producer` is the one that sent the request, if any."""
     if isinstance(answer, NoResponse):
         return FencingInterrupted(reason=f"{doing}: {answer.reason}")
     assert isinstance(answer, InstructionRefused), (doing, answer)

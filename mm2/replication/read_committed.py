@@ -1,8 +1,8 @@
-"""Sorts the batches of a fetch: visible to read_committed readers, skipped, or to be re-encoded.
+"""Sorts the batches of a fetch: visible to read_committed consumers, skipped, or to be re-encoded.
 
-The rule for aborted transactions is that of `CompletedFetch` in the Java consumer: the list that
-comes with a fetch holds (producer id, first offset) of the transactions aborted in it; a
-producer's batches from its first offset on are dropped until its ABORT marker.
+The rule for aborted transactions is that of `CompletedFetch` in the Java consumer: the fetch
+response lists (producer id, first offset) of aborted transactions; a producer's batches from that
+offset on are dropped until its ABORT marker.
 """
 
 from __future__ import annotations
@@ -23,54 +23,53 @@ from mm2.replication import reverse_flow_filter
 
 
 class SourceBatch(NamedTuple):
-    """One batch to copy; `header` as the source wrote it.
-
-    Its records from source offset `first` on count. `opening` says why it cannot be passed through
-    as it is, "" when it can.
-    """
+    """A source batch to replicate; `header` as the source wrote it."""
 
     header: BatchHeader
     batch: memoryview
     first: int
+    """First source offset to replicate; records before it are skipped."""
     opening: str
+    """Why the batch must be re-encoded; "" if it can be passed through."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableBatch:
-    """The batch at `offset` can be neither copied nor skipped: it is damaged, cannot be opened
-    although it is `sound` (as it was written) or because it is `too_large`, or the transform does
-    not take it. `behind` is the source offset behind it, -1 where that cannot be known.
-    """
+    """A source batch that can be neither copied nor skipped."""
 
     offset: int
     why: str
+    """What is wrong with the batch, for the operator."""
     behind: int = -1
+    """Source offset after the batch; -1 if unknown."""
     sound: bool = False
+    """True if the checksum is valid, so the producer wrote it like this."""
     by_transform: bool = False
+    """True if the transform failed on it."""
     too_large: bool = False
+    """True if it decompresses to more than the limit."""
 
 
 @dataclass(slots=True, kw_only=True)
 class SourceScan:
-    """What a record set holds from `position` on; `position` is behind everything dealt with.
-
-    `leader_epoch` is that of the batch before it, -1 when there was none; `size` counts the bytes
-    of `batches`. When there is an obstacle, `position` is its offset and nothing behind it was
-    looked at. `strangers`: of the batch at `position` nobody knows whose it is; ids to ask about.
-    """
+    """Result of scanning a fetch response."""
 
     position: int
+    """Source offset after everything that was sorted; the obstacle's offset if there is one."""
     leader_epoch: int = -1
+    """Leader epoch of the batch before `position`; -1 if there was none."""
     batches: list[SourceBatch] = field(default_factory=list)
     size: int = 0
+    """Bytes of `batches`."""
     obstacle: UnreadableBatch | None = None
     strangers: tuple[int, ...] = ()
+    """Producer ids at `position` that may be the reverse flow's and must be resolved."""
 
 
 _FLAG_BITS = ~record_batch.CODEC_MASK
 _CONTROL_BIT = record_batch.CONTROL
 _new = tuple.__new__
-"""Past the named tuple's own constructor: this is done for every batch that is copied."""
+"""Bypasses the named tuple's constructor, which is slow: this runs for every copied batch."""
 
 
 def scan_batches(
@@ -81,10 +80,11 @@ def scan_batches(
     target_codec: int | None = None,
     opposite: Mapping[int, bool] | None = None,
 ) -> SourceScan:
-    """Sort the batches of one fetch response (read_committed) for one partition.
+    """Sort the batches of one partition in a fetch response (read_committed).
 
-    `position` is the offset that was fetched from. A last batch that is cut off is left for the
-    next fetch. `opposite`: as `opposite.Known.by_id`; None where no flow leads back.
+    `position` is the offset that was fetched. A truncated last batch is left for the next fetch.
+    `opposite` maps known producer ids to whether they are the reverse flow's; None if there is no
+    reverse flow.
     """
     found = SourceScan(position=position)
     pending = sorted(aborted, key=_aborted_first_offset, reverse=True) if aborted else []
@@ -111,7 +111,7 @@ def scan_batches(
             position, found.leader_epoch = last + 1, epoch
             if flags & _FLAG_BITS and _is_skipped(header, batch, dead):
                 continue
-            if count and not theirs:  # else what compaction leaves of a producer's last batch
+            if count and not theirs:  # empty batches are what compaction leaves
                 plain = flags == target_codec or (target_codec is None and not flags & _FLAG_BITS)
                 if plain and count == last_delta + 1 and first == base:
                     why = ""
@@ -130,10 +130,10 @@ def _describe_damage(
     behind: Iterator[tuple[BatchHeader, memoryview]],
     position: int,
 ) -> UnreadableBatch:
-    why = f"the checksum of its {header.size} bytes does not match"
+    why = f"the checksum of the batch ({header.size} bytes) does not match"
     if header.last_offset_delta < 0:
         offsets = plurals.format_count(-header.last_offset_delta, "offset")
-        why = f"it claims to end {offsets} before it begins"
+        why = f"the batch header is invalid: its last offset is {offsets} before the first"
     base = header.base_offset
     return UnreadableBatch(
         offset=max(base, position), why=why, behind=_find_next_valid(behind, base)
@@ -145,9 +145,10 @@ def _find_unresolved_producers(
     behind: Iterator[tuple[BatchHeader, memoryview]],
     opposite: Mapping[int, bool],
 ) -> tuple[int, ...]:
-    """Ids of whom nobody knows yet whose they are: that one, and those that follow it.
+    """Unresolved producer ids of the batch and those after it.
 
-    Of data alone: a marker stands there before its id is stored, when a partition is taken.
+    Ignores control batches: while a partition is acquired, the marker is written before the
+    producer id is stored.
     """
     found = {first: None}
     with contextlib.suppress(DamagedBatchError):
@@ -158,10 +159,9 @@ def _find_unresolved_producers(
 
 
 def _find_next_valid(batches: Iterator[tuple[BatchHeader, memoryview]], damaged: int) -> int:
-    """Where the first undamaged batch behind that at source offset `damaged` begins, -1 for not
-    seen.
+    """Offset of the first valid batch after the damaged one; -1 if not in the response.
 
-    Nothing in the damaged one can be believed, its last offset least of all.
+    No field of the damaged batch can be trusted, least of all its last offset.
     """
     try:
         for header, batch in batches:
@@ -188,11 +188,11 @@ def _is_skipped(header: BatchHeader, batch: memoryview, dead: set[int]) -> bool:
 def _decode_reason(header: BatchHeader, first: int, target_codec: int | None) -> str:
     count, codec = header.record_count, header.attributes & record_batch.CODEC_MASK
     if header.base_offset < first:
-        return "the copy starts inside the batch"
+        return "replication starts inside the batch"
     if header.attributes & record_batch.LOG_APPEND_TIME:
-        return "its timestamps are the append time's"
+        return "the source uses LogAppendTime"
     if count != header.last_offset_delta + 1:
-        return "compaction left gaps in it"
+        return "compaction left gaps in the batch"
     if target_codec is not None and codec != target_codec:
-        return f"the mirror topic forces {compression.CODEC_NAMES[target_codec]}"
+        return f"the mirror topic enforces {compression.CODEC_NAMES[target_codec]}"
     return ""

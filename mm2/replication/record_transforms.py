@@ -1,6 +1,6 @@
 """Applies Connect transforms and predicates (`transforms`, `predicates`) to replicated records.
 
-They are the user's classes, written for `connect_runtime.api.transform`. They see records as
+They are the user's classes, written for `connect_runtime.api.transformation`. They see records as
 after a ByteArrayConverter: keys, values and headers as bytes, and the mirror topic's name. They
 cannot change topic, partition or timestamp. Java: `TransformationChain`,
 `ConnectorConfig.transformationStages`.
@@ -30,7 +30,7 @@ _TYPE, _PREDICATE, _NEGATE = "type", "predicate", "negate"
 
 
 class TransformChainError(ConfigError):
-    """A chain that cannot be made; `key` is the one to blame."""
+    """A transform chain cannot be created; `key` is the configuration key with the problem."""
 
     def __init__(self, key: str, text: str) -> None:
         super().__init__(f"{key} {text}")
@@ -38,7 +38,8 @@ class TransformChainError(ConfigError):
 
 
 def select_transform_keys(props: Mapping[str, str]) -> dict[str, str]:
-    """The keys of a configuration that are about transforms, if it has any; may hold secrets."""
+    """Select the configuration keys of transforms and predicates; {} without transforms. May
+    contain secrets."""
     if not _read_aliases(props, TRANSFORMS_KEY):
         return {}
     return {
@@ -48,38 +49,44 @@ def select_transform_keys(props: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TransformStep:
-    made: Transformation
+    """One transform of a chain with its predicate."""
+
+    plugin: Transformation
     predicate: Predicate | None
     negate: bool
 
     @property
     def deterministic(self) -> bool:
-        return self.made.deterministic and (self.predicate is None or self.predicate.deterministic)
+        return self.plugin.deterministic and (
+            self.predicate is None or self.predicate.deterministic
+        )
 
     def apply(self, record: SourceRecord) -> SourceRecord | None:
         if self.predicate is not None and bool(self.predicate.test(record)) == self.negate:
             return record
-        return self.made.apply(record)
+        return self.plugin.apply(record)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransformChain:
-    """One copy's, configured. `name` tells chains apart, and holds no secret."""
+    """A configured transform chain. `name` identifies it and contains no secret."""
 
     name: str
     steps: tuple[_TransformStep, ...] = field(repr=False)
 
     @property
     def deterministic(self) -> bool:
-        """Do all transforms, and the predicates that they are chosen by, say so of themselves?"""
+        """Returns whether all transforms and predicates declare that they are deterministic."""
         return all(each.deterministic for each in self.steps)
 
     def of(self, where: PartitionSetup) -> PartitionTransform:
+        """The chain for one partition's records."""
         return PartitionTransform(self, topic=where.remote_topic, partition=where.partition)
 
     def close(self) -> None:
+        """Close all transforms and predicates."""
         for each in self.steps:
-            each.made.close()
+            each.plugin.close()
             if each.predicate is not None:
                 each.predicate.close()
 
@@ -87,10 +94,10 @@ class TransformChain:
 def create_chain(
     props: Mapping[str, str], *, load: ClassLoader = config_types.find_imported_class
 ) -> TransformChain | None:
-    """None without transforms. Raises `TransformChainError`.
+    """Create the chain of a configuration; None without transforms. Raises `TransformChainError`.
 
-    `load`: `config_types.load_class` where the classes were approved before, by the operator's file
-    or by the worker that hands the copy out.
+    Pass `config_types.load_class` as `load` if the classes were approved before, by the operator's
+    file or by the worker.
     """
     found = select_transform_keys(props)
     if not found:
@@ -101,12 +108,12 @@ def create_chain(
     }
     aliases = _read_aliases(found, TRANSFORMS_KEY)
     steps = tuple(_create_step(found, alias, predicates, load) for alias in aliases)
-    told = ", ".join(
-        f"{alias} ({config_types.get_class_name(type(step.made))})"
+    message = ", ".join(
+        f"{alias} ({config_types.get_class_name(type(step.plugin))})"
         for alias, step in zip(aliases, steps, strict=True)
     )
     digest = hashlib.blake2b(json.dumps(found).encode(), digest_size=4).hexdigest()
-    return TransformChain(name=f"{told}, settings {digest}", steps=steps)
+    return TransformChain(name=f"{message}, settings {digest}", steps=steps)
 
 
 def _create_step(
@@ -116,17 +123,17 @@ def _create_step(
     load: ClassLoader,
 ) -> _TransformStep:
     prefix = f"{TRANSFORMS_KEY}.{alias}."
-    made = _create_plugin(found, prefix, base=Transformation, load=load)
+    plugin = _create_plugin(found, prefix, base=Transformation, load=load)
     wanted = found.get(f"{TRANSFORMS_KEY}.{alias}.{_PREDICATE}", "").strip()
     if wanted and wanted not in predicates:
         raise TransformChainError(
-            f"{TRANSFORMS_KEY}.{alias}.{_PREDICATE}", f"names no predicate: {wanted}"
+            f"{TRANSFORMS_KEY}.{alias}.{_PREDICATE}", f"names an unknown predicate: {wanted}"
         )
     key = f"{TRANSFORMS_KEY}.{alias}.{_NEGATE}"
     negate = found.get(key, "false").strip().lower()
     if negate not in ("true", "false"):
-        raise TransformChainError(key, f"is {negate}: write true or false")
-    return _TransformStep(made=made, predicate=predicates.get(wanted), negate=negate == "true")
+        raise TransformChainError(key, f"is {negate}, must be true or false")
+    return _TransformStep(plugin=plugin, predicate=predicates.get(wanted), negate=negate == "true")
 
 
 def _read_aliases(props: Mapping[str, str], key: str) -> list[str]:
@@ -144,15 +151,15 @@ def _create_plugin(
     }
     of = _load_plugin_class(prefix + _TYPE, own.get(_TYPE, "").strip(), base=base, load=load)
     try:
-        made = of()
-        _check_values(made.config().validate(own), prefix)
-        made.configure(own)
+        plugin = of()
+        _check_values(plugin.config().validate(own), prefix)
+        plugin.configure(own)
     except TransformChainError:
         raise
     except Exception as error:  # the user's code may raise anything
-        told = f"cannot be used as it is configured: {type(error).__name__}: {error}"
-        raise TransformChainError(prefix + _TYPE, told) from error
-    return made
+        message = f"cannot be configured: {type(error).__name__}: {error}"
+        raise TransformChainError(prefix + _TYPE, message) from error
+    return plugin
 
 
 def _check_values(values: Sequence[ConfigValue], prefix: str) -> None:
@@ -163,20 +170,22 @@ def _check_values(values: Sequence[ConfigValue], prefix: str) -> None:
 
 def _load_plugin_class(key: str, name: str, *, base: type[Any], load: ClassLoader) -> type[Any]:
     if not name:
-        raise TransformChainError(key, "is missing: a class, such as package.module:Class")
+        raise TransformChainError(
+            key, "is missing: set it to a class, such as package.module:Class"
+        )
     try:
         found = load(name)
     except LookupError as error:
         cause = error.__cause__
-        told = str(error) if cause is None or str(cause) in str(error) else f"{error}: {cause}"
-        raise TransformChainError(key, f"cannot be used: {told}") from error
+        message = str(error) if cause is None or str(cause) in str(error) else f"{error}: {cause}"
+        raise TransformChainError(key, f"cannot be used: {message}") from error
     if not issubclass(found, base):
-        raise TransformChainError(key, f"cannot be used: {name} is no {base.__name__}")
+        raise TransformChainError(key, f"cannot be used: {name} is not a {base.__name__}")
     return found
 
 
 class PartitionTransform:
-    """A chain for one partition's records: an `opening.Transform`."""
+    """A chain applied to one partition's records; implements `outbound_batches.RecordTransform`."""
 
     def __init__(self, of: TransformChain, *, topic: str, partition: int) -> None:
         self.name = of.name
@@ -186,17 +195,20 @@ class PartitionTransform:
         self._partition = partition
 
     def __call__(self, fields: RecordFields, timestamp_ms: int) -> RecordFields | None:
-        """Raises `DataError`, and whatever the steps raise."""
-        before = found = self._record(fields, timestamp_ms)
+        """Apply all transforms. Raises `DataError` for an unsupported change, and whatever they
+        raise."""
+        before = found = self._create_source_record(fields, timestamp_ms)
         for step in self._steps:
-            became = step.apply(found)
-            if became is None:
+            result = step.apply(found)
+            if result is None:
                 return None
-            found = became
+            found = result
         for part in ("topic", "kafka_partition", "timestamp"):
             was, now = getattr(before, part), getattr(found, part)
             if was != now:
-                raise DataError(f"it changes the {part} from {was} to {now}: mm2 cannot")
+                raise DataError(
+                    f"transform changed the {part} from {was} to {now}, which mm2 does not support"
+                )
         return RecordFields(
             key=_require_bytes("key", found.key),
             value=_require_bytes("value", found.value),
@@ -206,7 +218,7 @@ class PartitionTransform:
             ),
         )
 
-    def _record(self, fields: RecordFields, timestamp_ms: int) -> SourceRecord:
+    def _create_source_record(self, fields: RecordFields, timestamp_ms: int) -> SourceRecord:
         described = schema.OPTIONAL_BYTES_SCHEMA
         return SourceRecord(
             topic=self._topic,
@@ -225,4 +237,6 @@ class PartitionTransform:
 def _require_bytes(what: str, value: object) -> bytes | None:
     if value is None or isinstance(value, bytes):
         return value
-    raise DataError(f"it makes the {what} a {type(value).__name__}: only bytes are written")
+    raise DataError(
+        f"transform changed the {what} to {type(value).__name__}: only bytes are supported"
+    )

@@ -1,12 +1,12 @@
 """Acquires a partition: fences, reads the map, matches the target's tail, stores a first segment.
 
-The same path serves start, restart, leader change and recovery. A new epoch of the partition's
-own transactional id and an empty transaction, whose marker is read back, make sure that nobody
-else can write. What is on the target is then read and compared, never assumed.
+The same path serves start, restart, leader change and recovery. A new epoch of the partition's own
+transactional id and an empty transaction, whose marker is read back, make sure that no older writer
+can append. What the target holds is then read and compared, never assumed.
 
-`Recovery` owns the partition's state while nothing is in flight: waiting, acquiring, halted,
-fenced or closed. It knows nothing of batches. `ScriptRunner` runs one script at a time and
-matches answers to its instructions.
+`Recovery` owns the partition's state while nothing is in flight: waiting, acquiring, halted, fenced
+or closed. It knows nothing of batches. `ScriptRunner` runs one script at a time and matches answers
+to its instructions.
 """
 
 from __future__ import annotations
@@ -60,21 +60,23 @@ from mm2.replication.setup import PartitionSetup
 from mm2.topics.flow_config import DeliveryMode
 
 OnScriptEnd = Callable[[object, float], list[Instruction]]
-"""Gets what the script returned and the time (monotonic seconds); says what to do next."""
+"""Called with the script's return value and the time (monotonic seconds); returns the next
+instructions."""
 
 
 @dataclass(slots=True)
 class ScriptRunner:
-    """Invariant: while a script runs, exactly one question of it is out.
+    """Runs one script at a time, sending it the answer to each instruction.
 
-    `token` changes with every start and every abandonment: an answer that comes with an older one
-    belongs to a script that is gone.
+    Invariant: a running script has exactly one outstanding instruction.
     """
 
     where: PartitionSetup
     token: int = 0
+    """Changes with every start and abandonment: an answer with an older token belongs to a script
+    that has ended."""
     _script: Script[object] | None = None
-    _question: Instruction | None = None
+    _outstanding: Instruction | None = None
     _on_end: OnScriptEnd | None = None
 
     @property
@@ -84,13 +86,14 @@ class ScriptRunner:
     def start(
         self, script: Script[object], on_end: OnScriptEnd, *, now_s: float
     ) -> list[Instruction]:
+        """Run a script until its first instruction; `on_end` gets its result."""
         assert self._script is None
-        self._script, self._on_end = self._guarded(script), on_end
+        self._script, self._on_end = self._convert_damage_to_halt(script), on_end
         self.token += 1
         return self._step(None, now_s)
 
-    def _guarded(self, script: Script[object]) -> Script[object]:
-        """What a script cannot read on the mirror stops this partition, and no other."""
+    def _convert_damage_to_halt(self, script: Script[object]) -> Script[object]:
+        """Turn an unreadable batch on the mirror into a halt of this partition only."""
         try:
             return (yield from script)
         except DamagedBatchError as error:
@@ -99,17 +102,19 @@ class ScriptRunner:
             )
 
     def answered(self, answer: InstructionAnswer, now_s: float) -> list[Instruction]:
+        """Send the answer to the outstanding instruction and return the next instructions."""
         assert self._script is not None, answer
         return self._step(answer, now_s)
 
     def asks(self, instruction: Instruction) -> bool:
-        """Is this the question that is out?"""
-        return instruction is self._question
+        """Returns whether this instruction is outstanding."""
+        return instruction is self._outstanding
 
     def abandon(self) -> None:
+        """Close the running script; its outstanding answer is ignored."""
         assert self._script is not None
         self._script.close()
-        self._script = self._question = None
+        self._script = self._outstanding = None
         self.token += 1
 
     def _step(self, answer: InstructionAnswer | None, now_s: float) -> list[Instruction]:
@@ -118,14 +123,14 @@ class ScriptRunner:
         try:
             question = next(self._script) if answer is None else self._script.send(answer)
         except StopIteration as end:
-            self._script = self._question = None
+            self._script = self._outstanding = None
             return self._on_end(end.value, now_s)
-        self._question = question
+        self._outstanding = question
         return [question]
 
 
 def recover_partition(context: RecoveryContext) -> Script[RecoveryOutcome]:
-    """One attempt. What ends in `BeginAgain` may be tried again after a backoff."""
+    """Try once to acquire the partition. `RetryRecovery` may be tried again after a backoff."""
     wanted = context.where.delivery is not DeliveryMode.AT_LEAST_ONCE
     fenced = yield from producer_fencing.fence_partition(wanted=wanted)
     if not isinstance(fenced, ProducerFence):
@@ -135,14 +140,14 @@ def recover_partition(context: RecoveryContext) -> Script[RecoveryOutcome]:
         return known
     attempt = RecoveryAttempt(context=context, fence=fenced, known=known)
     context.ours.update(known.producers)
-    asked = known.request is not None
-    another_topic = None if asked else check_topic_ids(context.where, known.era)
-    if another_topic is not None:
-        return another_topic
-    hinders = yield from hanging_transactions.find_hanging_transaction(attempt)
-    if hinders is not None:
-        return hinders
-    if asked:
+    is_requested = known.request is not None
+    recreated = None if is_requested else check_topic_ids(context.where, known.era)
+    if recreated is not None:
+        return recreated
+    hanging = yield from hanging_transactions.find_hanging_transaction(attempt)
+    if hanging is not None:
+        return hanging
+    if is_requested:
         return (yield from eras.begin_requested_era(attempt))
     if known.era is None and known.anchor is not None:
         return halts.halt_era_missing(context.where, known.anchor.key.era)
@@ -156,7 +161,7 @@ def recover_partition(context: RecoveryContext) -> Script[RecoveryOutcome]:
 
 
 def check_topic_ids(where: PartitionSetup, era: Era | None) -> PartitionHalt | None:
-    """A topic id other than the era's: the name is the same, the topic is not."""
+    """Halt if a topic id differs from the era's: the topic was recreated under the same name."""
     if era is None:
         return None
     sides = (
@@ -173,8 +178,8 @@ def check_topic_ids(where: PartitionSetup, era: Era | None) -> PartitionHalt | N
 def acquire(
     context: RecoveryContext, now_s: float
 ) -> Script[RecoveryOutcome | tuple[PartitionAcquired, MapWriter]]:
-    """`recover_partition`, and then the first anchor under the new epoch stored: only now may
-    batches go out."""
+    """Run `recover_partition`, then store the first map segment of the new epoch. Batches may be
+    sent only after that."""
     outcome = yield from recover_partition(context)
     if not isinstance(outcome, PartitionAcquired):
         return outcome
@@ -182,24 +187,29 @@ def acquire(
     first = written.write(now_s)
     stored = yield first
     if not isinstance(stored, InstructionDone):
-        return RetryRecovery(reason="recording the first anchor")
+        return RetryRecovery(reason="storing the first map segment failed")
     written.recorded(first.token)
     return outcome, written
 
 
 Instructions = list[Instruction]
 OnAcquired = Callable[[PartitionAcquired, MapWriter, float], Instructions]
-"""Gets the time (monotonic seconds) last; says what to do next."""
+"""Called with the acquired partition, its map writer and the time (monotonic seconds); returns the
+next instructions."""
 
 _Phase = PartitionPhase
 
-FENCED_REASON = "fenced; it is taken again once the workers' group says that it is ours"
+FENCED_REASON = "fenced; reacquired once the worker group assigns the partition to this worker"
 _METADATA_GRACE_S = 10.0
-"""Brokers are that late with news at most: so long our topic must be seen again to be believed."""
+"""Metadata may be stale for this long; after a recreated topic was reported and then ours again,
+wait as long before trusting it."""
 
 
 class Recovery:
-    """Invariant: the phase is TAKING exactly while a script of this object runs."""
+    """Acquires a partition, retries, halts, and checks for newer owners while nothing is copied.
+
+    Invariant: the phase is ACQUIRING exactly while a script of this object runs.
+    """
 
     def __init__(
         self,
@@ -211,95 +221,97 @@ class Recovery:
         taken: OnAcquired,
     ) -> None:
         self._context = context
-        self._standing = state
+        self._state = state
         self._runner = runner
         self._random = random
-        self._taken = taken
+        self._on_acquired = taken
 
     def tick(self, now_s: float, *, paused: bool) -> Instructions:
-        """Take what has waited long enough; end what is to end."""
-        if not self._standing.idle:
+        """Acquire the partition if its retry is due, and close it if shutdown was requested."""
+        if not self._state.idle:
             return []
-        if self._standing.closing:
-            self._standing.close()
+        if self._state.closing:
+            self._state.close()
             return []
-        if now_s >= self._standing.wake_at_s and not paused:
+        if now_s >= self._state.wake_at_s and not paused:
             return self.take(now_s)
         return []
 
     def take(self, now_s: float) -> Instructions:
-        if self._over(now_s):
+        """Start to acquire the partition."""
+        if self._close_or_halt(now_s):
             return []
-        self._standing.take()
+        self._state.take()
         script = acquire(self._context, now_s)
-        return self._runner.start(script, self._after_take, now_s=now_s)
+        return self._runner.start(script, self._on_acquire_end, now_s=now_s)
 
-    def _over(self, now_s: float) -> bool:
-        """Is there nothing to go on with: asked to end, or another topic has this name now?"""
-        if self._standing.closing:
-            self._standing.close()
-        elif self._standing.recreated is not None:
-            self._standing.stand_still(self._standing.recreated, now_s)
+    def _close_or_halt(self, now_s: float) -> bool:
+        """Close or halt instead if shutdown was requested or the topic was recreated."""
+        if self._state.closing:
+            self._state.close()
+        elif self._state.recreated is not None:
+            self._state.stand_still(self._state.recreated, now_s)
         else:
             return False
         return True
 
-    def _after_take(self, outcome: object, now_s: float) -> Instructions:
+    def _on_acquire_end(self, outcome: object, now_s: float) -> Instructions:
         match outcome:
             case (PartitionAcquired() as taken, MapWriter() as written):
-                return self._taken(taken, written, now_s)
+                return self._on_acquired(taken, written, now_s)
             case _:
                 return self.failed(outcome, now_s)
 
     def wait(
         self, reason: str, now_s: float, *, lasting: PartitionHalt | None = None
     ) -> Instructions:
-        """Take again after a backoff; what goes on for too many tries is the stop `lasting`."""
-        if lasting is not None and self._standing.lasts(lasting, now_s):
-            self._standing.stand_still(lasting, now_s)
+        """Acquire again after a backoff; halt with `lasting` if the error persisted for too many
+        retries."""
+        if lasting is not None and self._state.lasts(lasting, now_s):
+            self._state.stand_still(lasting, now_s)
             return []
-        self._standing.wait(reason, now_s, random=self._random)
+        self._state.wait(reason, now_s, random=self._random)
         return [RefreshTargetMetadata()]
 
     def check_fence(self, than: ProducerIdentity, now_s: float) -> Instructions:
-        """Somebody got a newer epoch than `than`, which was ours: was it another owner?
+        """Find out whether another owner fenced `than`, our producer epoch.
 
-        A group hands the partition to another worker now and then: whoever it says owns the
-        partition acquires it, and is the only one who may. Only if this worker is fenced again and
-        again, and owns the partition each time, another group runs the flow, too.
+        A worker group moves partitions between workers: the worker that the group assigns the
+        partition to acquires it, and no other may. If this worker is fenced repeatedly while the
+        group assigns the partition to it, another group runs the same flow.
         """
-        if self._over(now_s):
+        if self._close_or_halt(now_s):
             return []
-        if self._context.where.in_group and not self._standing.lasts(self._fenced, now_s):
+        if self._context.where.in_group and not self._state.lasts(self._fenced_halt, now_s):
             return self.wait(FENCED_REASON, now_s)
-        self._standing.ask_by_whom()
+        self._state.ask_by_whom()
         script = transactions.find_new_owner(self._context, than=than)
-        return self._runner.start(script, self._after_check, now_s=now_s)
+        return self._runner.start(script, self._on_owner_check_end, now_s=now_s)
 
-    def _after_check(self, by_another: object, now_s: float) -> Instructions:
+    def _on_owner_check_end(self, by_another: object, now_s: float) -> Instructions:
         if isinstance(by_another, PartitionHalt):
             return self.failed(by_another, now_s)
         if not by_another:
-            return self.wait("fenced, and no other owner has appeared", now_s)
+            return self.wait("fenced, but no other owner was found", now_s)
         if self._context.where.in_group:
-            self._standing.stand_still(self._fenced, now_s)
+            self._state.stand_still(self._fenced_halt, now_s)
         else:
-            self._standing.fence_off(self._fenced)
+            self._state.fence_off(self._fenced_halt)
         return []
 
     @property
-    def _fenced(self) -> PartitionHalt:
+    def _fenced_halt(self) -> PartitionHalt:
         return halts.halt_fenced(self._context.where)
 
     def failed(self, outcome: object, now_s: float) -> Instructions:
-        """A script, of a take or at a boundary, came to something else than was wished."""
+        """React to a script that ended without the expected result."""
         match outcome:
             case RetryRecovery():
                 return self.wait(outcome.reason, now_s, lasting=outcome.lasting)
             case OwnershipLost():
                 return self.check_fence(outcome.than, now_s)
             case PartitionHalt():
-                self._standing.stand_still(outcome, now_s)
+                self._state.stand_still(outcome, now_s)
                 return []
             case NewerOwner() | FencingDenied() | FencingInterrupted():
                 return self.failed(
@@ -314,7 +326,7 @@ class Recovery:
         *,
         now_s: float,
     ) -> Instructions:
-        """Nothing is in flight any more: do what was decided when the copying broke off."""
+        """Carry out the reaction to an error once nothing is in flight."""
         match reaction.then:
             case ErrorAction.TAKE:
                 return self.take(now_s)
@@ -324,53 +336,55 @@ class Recovery:
                 return self.check_fence(producer, now_s)
             case ErrorAction.STOP:
                 assert reaction.stop is not None
-                passed = self._standing.recreated is None
+                passed = self._state.recreated is None
                 if passed and reaction.stop.cause is HaltCause.RECREATED:
-                    return self._ours_again(now_s)
-                self._standing.stand_still(reaction.stop, now_s)
+                    return self._retry_after_stale_metadata(now_s)
+                self._state.stand_still(reaction.stop, now_s)
                 return []
 
-    # What happens meanwhile
+    # Changes that arrive from outside
 
     def topic_seen(self, topic_id: bytes, now_s: float, *, on_target: bool) -> Instructions:
-        """While one side's topic is another one nothing is taken, whatever else happens first.
+        """Acquire nothing while a side's topic id differs from ours.
 
-        A broker that is late with news may tell of the topic before ours: it is over when that
-        side shows ours again.
+        A broker with stale metadata may report the topic before ours: the block ends when ours is
+        reported again.
         """
         where = self._context.where
         ours = where.target_topic_id if on_target else where.source_topic_id
         stop = halts.halt_if_recreated(where, on_target=on_target, was=ours, now=topic_id)
-        others = self._standing.others
+        others = self._state.others
         if stop is not None and on_target not in others:
             others[on_target] = stop
-            self._recreated(stop, now_s)
+            self._halt_recreated(stop, now_s)
         elif topic_id == ours and on_target in others:
             told = others.pop(on_target)
-            if self._standing.phase is _Phase.STOPPED and self._standing.stop is told:
-                return self._ours_again(now_s)
+            if self._state.phase is _Phase.STOPPED and self._state.stop is told:
+                return self._retry_after_stale_metadata(now_s)
         return []
 
-    def _recreated(self, stop: PartitionHalt, now_s: float) -> None:
-        if self._standing.phase is _Phase.TAKING:
+    def _halt_recreated(self, stop: PartitionHalt, now_s: float) -> None:
+        if self._state.phase is _Phase.TAKING:
             self._runner.abandon()
-            self._over(now_s)
-        elif self._standing.idle:
-            self._standing.stand_still(stop, now_s)
+            self._close_or_halt(now_s)
+        elif self._state.idle:
+            self._state.stand_still(stop, now_s)
 
-    def _ours_again(self, now_s: float) -> Instructions:
-        if self._standing.recreated is not None:  # on the other side
-            self._standing.stand_still(self._standing.recreated, now_s)
+    def _retry_after_stale_metadata(self, now_s: float) -> Instructions:
+        if self._state.recreated is not None:  # on the other side
+            self._state.stand_still(self._state.recreated, now_s)
             return []
-        found = self.wait("a broker told of another topic, and of ours again since", now_s)
-        self._standing.wake_at_s = now_s + _METADATA_GRACE_S
-        self._standing.stop = None
+        found = self.wait(
+            "a broker reported another topic id, then the replicated topic's again", now_s
+        )
+        self._state.wake_at_s = now_s + _METADATA_GRACE_S
+        self._state.stop = None
         return found
 
     def close(self) -> None:
-        """Asked to end while nothing is copied; a boundary is waited for."""
-        if self._standing.phase is _Phase.TAKING:
+        """Shut down while nothing is copied; a running boundary finishes first."""
+        if self._state.phase is _Phase.TAKING:
             self._runner.abandon()
-            self._standing.close()
-        elif self._standing.idle:
-            self._standing.close()
+            self._state.close()
+        elif self._state.idle:
+            self._state.close()

@@ -1,9 +1,8 @@
-"""Instructions that a partition's scripts give, their answers, and the recovered state.
+"""Instructions that a partition's scripts yield, their answers, and the recovered state.
 
-Every instruction is about the partition of the machine that gave it. A script has one instruction
-outstanding at a time. Each is answered by exactly one of the answers named with it, by
-`InstructionRefused` (with Kafka's error code) or by `NoResponse` (nothing arrived in time: the
-outcome is unknown).
+Every instruction concerns the partition whose script yields it. A script has one outstanding
+instruction at a time, answered by the answer named with it, by `InstructionRefused` (Kafka's error
+code) or by `NoResponse` (timeout: the outcome is unknown).
 
 `RecoveredState` is what the offset map topic holds about a partition when it is acquired.
 """
@@ -20,60 +19,59 @@ from mm2.offsets.offset_map import PartitionMap, ResumePoint, UnreadableMapRecor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaMirrorProgress:
-    """What the topics that MirrorMaker 2 keeps say of the partition; our own flows write them too.
-
-    `next_offset`: the source offset behind the last record that the target acknowledged (its
-    Connect source offset and 1), 0 where none was ever stored. `sync`: of an OffsetSync below it
-    the two offsets (source, target), as `java_syncs.JavaSyncs.below` chooses; None without one.
-    """
+    """Progress of the partition in MirrorMaker 2's topics, which our own flows write too."""
 
     next_offset: int
+    """Source offset after the last acknowledged record (the Connect source offset plus 1); 0 if
+    none was stored."""
     sync: tuple[int, int] | None = None
+    """Source and target offset of an offset sync below `next_offset`, chosen by
+    `JavaOffsetSyncs.find_below`; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableStateRecord:
-    """`offset` is that of the map topic. `is_era`: its key is that of an era."""
+    """A record of the offset map topic that cannot be read; `offset` is in the map topic."""
 
     offset: int
     why: str
     is_era: bool = False
+    """True if its key is that of an era."""
 
 
 def describe_unreadable(found: UnreadableMapRecord) -> UnreadableStateRecord:
+    """Convert an unreadable record of the offset map to the form that scripts use."""
     return UnreadableStateRecord(offset=found.offset, why=found.why, is_era=found.is_era)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredState:
-    """The partition's newest era and anchor, every producer id of ours, an unanswered request.
-
-    `untaken`: the era was begun by a newer owner than the anchor's, and holds nothing yet.
-    `describe_unreadable`: a record of the map that may concern the partition and cannot be read, so
-    that all else may be wrong. `era_ordinal` is the place of the newest owner that began one, 0 for
-    none. `producers` maps producer id to its ordinal.
-
-    `source_position` answers the target offset that was asked about: the source offset to go on
-    from when the target's log ends there. What is at `target_position` is to be compared from
-    there on: mostly that is the same target offset, and an earlier one where the map is thin.
-    `java` is None where neither Java nor we ever stored progress as Java does.
-    """
+    """A partition's newest era and resume point, our producer ids, and an open operator request."""
 
     era_number: int = 0
     era: Era | None = None
     anchor: ResumePoint | None = None
     untaken: bool = False
+    """True if a newer owner than the resume point's began the era, which has no records yet."""
     era_ordinal: int = 0
+    """Ordinal of the newest owner that began an era; 0 for none."""
     producers: dict[int, int] = field(default_factory=dict)
+    """Ordinal of each of our producer ids."""
     request: NewEraRequest | None = None
     source_position: int | None = None
+    """Source offset to continue from if the target's log ended at the requested target offset."""
     target_position: int | None = None
+    """Where comparing must start: mostly the requested target offset, or an earlier one if the map
+    is sparse."""
     java: JavaMirrorProgress | None = None
+    """Progress in MirrorMaker 2's topics; None if neither it nor we stored any."""
     unreadable: UnreadableStateRecord | None = None
+    """A map record that may concern the partition but cannot be read, so that the rest may be
+    wrong."""
 
 
 def extract_recovered_state(partition: PartitionMap, *, target: int | None) -> RecoveredState:
-    """The facts that one partition's map holds; `target` as in `ReadFacts`."""
+    """Extract the recovered state from one partition's map; `target` as in `ReadRecoveredState`."""
     number = partition.newest_era
     position = partition.source_position(target) if target is not None else None
     return RecoveredState(
@@ -102,7 +100,7 @@ class ProducerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class RequestAcquisition:
-    """Ask the worker whether this copy may take the partition. Answer: `InstructionDone`."""
+    """Ask the worker for permission to acquire the partition. Answer: `InstructionDone`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +115,7 @@ class InitProducer:
 
 @dataclass(frozen=True, slots=True)
 class InitIdempotentProducer:
-    """InitProducerId without a transactional id: a new id, which fences nobody. Answer:
+    """InitProducerId without a transactional id: a new id, which fences no other. Answer:
     `ProducerIdentity`."""
 
 
@@ -137,23 +135,23 @@ class CommitTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTarget:
-    """Fetch(read_uncommitted) of the target partition from `offset` on. Answer: `FetchedRecords`."""
+    """Fetch(read_uncommitted) of the target partition from `offset`. Answer: `FetchedRecords`."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSource:
-    """Fetch(read_committed) of the source partition from `offset` on. Answer: `FetchedRecords`."""
+    """Fetch(read_committed) of the source partition from `offset`. Answer: `FetchedRecords`."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRecoveredState:
-    """What the map topic says of the partition, read to its end as seen when asked.
+    """Read the offset map topic to its current end. Answer: `RecoveredState`.
 
-    With `target`: also the source position that belongs to that target offset. Answer: `Facts`.
+    With `target`, the answer includes the source position of that target offset.
     """
 
     target: int | None = None
@@ -161,8 +159,8 @@ class ReadRecoveredState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindReverseFlowProducers:
-    """Ask the worker which of these producer ids of the source are the opposite flow's, whose map
-    topic is read to its end for that. Answer: `ReverseFlowProducers`."""
+    """Ask the worker which of these producer ids belong to the reverse flow, after reading its map
+    topic to the end. Answer: `ReverseFlowProducers`."""
 
     producers: tuple[int, ...]
 
@@ -183,20 +181,17 @@ class FindOpenTransactions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindSourceOffset:
     """ListOffsets on the source: "earliest", "latest" (the last stable offset) or a timestamp in
-    ms.
-
-    Answer: `SourceLogOffset`.
-    """
+    ms. Answer: `SourceLogOffset`."""
 
     position: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendToFlowLog:
-    """Append these to the flow's map or incident topic, in this order. Answer: `InstructionDone`,
-    once stored.
+    """Append records to the flow's offset map or incident topic, in this order. Answer:
+    `InstructionDone`, once stored.
 
-    Outside a script it is answered through `PartitionCopy.recorded` with the same `token`.
+    Outside a script, the answer is `PartitionReplicator.on_segment_stored` with the same `token`.
     """
 
     items: tuple[FlowLogItem, ...]
@@ -205,7 +200,7 @@ class AppendToFlowLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowLogItem:
-    """One record for the map topic, or for the incident topic; value None deletes."""
+    """One record for the offset map topic or the incident topic; value None is a tombstone."""
 
     key: bytes
     value: bytes | None
@@ -214,15 +209,15 @@ class FlowLogItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delay:
-    """Come back after so many seconds. Answer: `InstructionDone`."""
+    """Continue after `delay_s` seconds. Answer: `InstructionDone`."""
 
     delay_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshTargetMetadata:
-    """The target's leaders have changed: read its metadata again. Answer: `InstructionDone` (at
-    once)."""
+    """Refresh the target's metadata because leaders have changed. Answer: `InstructionDone`,
+    immediately."""
 
 
 Instruction = (
@@ -249,12 +244,13 @@ Instruction = (
 
 @dataclass(frozen=True, slots=True)
 class InstructionDone:
-    """It is done; there is nothing to tell."""
+    """The instruction was carried out; there is no result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetEnd:
-    """High watermark of the target partition, and the leader epoch of the broker that named it."""
+    """High watermark of the target partition, and the leader epoch of the broker that reported
+    it."""
 
     offset: int
     leader_epoch: int
@@ -262,37 +258,35 @@ class TargetEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedRecords:
-    """Fetched batches as they came, whole or cut off at the end.
-
-    `aborted` lists (producer id, first offset) of aborted transactions (read_committed only);
-    `end` is the high watermark, or the last stable offset for read_committed. `last_stable`: up to
-    there readers of committed records see the target; None where that is not told.
-    """
+    """Fetched batches; the last one may be truncated."""
 
     records: memoryview
     log_start: int
     end: int
+    """High watermark, or last stable offset for read_committed."""
     aborted: tuple[tuple[int, int], ...] = ()
+    """(producer id, first offset) of aborted transactions; read_committed only."""
     last_stable: int | None = None
+    """The last stable offset of the target; None if not reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReverseFlowProducers:
-    """Those of the ids asked of with which the opposite flow writes."""
+    """The requested producer ids that belong to the reverse flow."""
 
     producers: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEnd:
-    """End of the leader epoch asked for on the target; -1 when the broker does not know."""
+    """End offset of the requested leader epoch on the target; -1 if the broker does not know it."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTransaction:
-    """It begins at target offset `start`, which retention may have deleted since."""
+    """An open transaction. It begins at target offset `start`, which retention may have deleted."""
 
     producer_id: int
     start: int
@@ -300,19 +294,21 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTransactions:
-    """Those of the target partition that have no marker, as its leader knows them."""
+    """Transactions of the target partition without a marker, as reported by its leader."""
 
     transactions: tuple[OpenTransaction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLogOffset:
+    """Result of a ListOffsets request on the source."""
+
     offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionRefused:
-    """Kafka said no. `code` is its error code; `log_start` the log's start where a Fetch names
+    """Kafka rejected the request with error `code`; `log_start` is set if a Fetch response names
     it."""
 
     code: int
@@ -322,7 +318,7 @@ class InstructionRefused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoResponse:
-    """Disconnected or timed out: what was asked may have happened."""
+    """Disconnected or timed out: the request may have been executed."""
 
     reason: str
 
@@ -343,5 +339,5 @@ InstructionAnswer = (
 
 Result = TypeVar("Result")
 Script = Generator[Instruction, InstructionAnswer, Result]
-"""A sequence of questions, each asked with the answer to the one before; returns what came of
-it."""
+"""A sequence of instructions, each yielded after the answer to the previous one; returns its
+result."""

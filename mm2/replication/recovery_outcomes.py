@@ -33,29 +33,31 @@ from mm2.replication.tail_matching import Junction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryContext:
-    """Who takes what: `owner` marks this worker's anchors, `wall_ms` is read for incidents only,
-    `transform` is what is done to the records on their way. What is opened counts against `held`,
-    the task's budget. `opposite`: the source's producers as far as they are known. `ours`: the
-    producer ids that takes have known for ours.
-    """
+    """Inputs for acquiring a partition."""
 
     where: PartitionSetup
     owner: bytes
+    """Identifies this worker in map segments."""
     wall_ms: Callable[[], int]
+    """Wall clock in ms, read for incidents only."""
     transform: RecordTransform | None = None
     held: MemoryBudget = field(default_factory=tail_matching.create_unshared_budget)
+    """Memory budget of the task, for decoded batches."""
     opposite: ReverseFlowFilter = field(default_factory=ReverseFlowFilter)
+    """Known producers of the source, for skipping the reverse flow's records."""
     ours: set[int] = field(default_factory=set)
+    """Producer ids of this flow, as read when the partition was acquired."""
 
     @property
     def producers(self) -> Mapping[int, bool] | None:
-        """As `opposite.Known.by_id`; None where no flow leads back."""
+        """Whether each known source producer belongs to the reverse flow; None without a reverse
+        flow."""
         return self.opposite.by_id if self.where.opposite_map else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryAttempt:
-    """The partition is fenced, and this is what the map topic said afterwards."""
+    """A fenced partition, and the state that was recovered from the map topic afterwards."""
 
     context: RecoveryContext
     fence: ProducerFence
@@ -67,11 +69,11 @@ class RecoveryAttempt:
 
     @property
     def ordinal(self) -> int:
-        """Our producer id's place among all that ever wrote the partition.
+        """Ordinal of our producer id among all that ever wrote the partition.
 
-        A place that another id holds too is none, and neither is one below the newest anchor's or
-        era's: our transactional id was not used in between. Nobody fences two owners that have no
-        transactional id and read the same map: their ids keep their places apart.
+        A stored ordinal is not reused if another id has it too, or if it is below that of the
+        newest resume point or era, because then our transactional id was not used in between. Two
+        unfenced owners may read the same map: the producer id keeps their ordinals apart.
         """
         number = self.fence.producer.id
         places = list(self.known.producers.values())
@@ -86,12 +88,9 @@ class RecoveryAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionAcquired:
-    """The partition is ours: go on at `source`; the target's next data offset is `target`.
+    """An acquired partition: copying continues at source offset `source`.
 
-    Not `fenced`, older owners may still write. `take_start` is the source offset at which pairing
-    began, `runs` are what it learned and `seams` where those may be cut. The first anchor must be
-    stored before the first batch is sent. `spared` records were found on the target, of which no
-    anchor told: they are not copied again.
+    The first map segment must be stored before the first batch is sent.
     """
 
     producer: ProducerIdentity
@@ -99,29 +98,34 @@ class PartitionAcquired:
     era: int
     ordinal: int
     take_start: int
+    """Source offset at which tail matching began."""
     source: int
     target: int
+    """The target's next data offset."""
     source_epoch: int = -1
     runs: tuple[OffsetRun, ...] = ()
+    """Offset map learned by tail matching."""
     seams: tuple[Junction, ...] = ()
+    """Where `runs` may be divided into segments."""
     fenced: bool = True
+    """False if older owners may still write."""
     spared: int = 0
+    """Number of records that were on the target but not in the map; not copied again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryRecovery:
-    """Something moved meanwhile; `reason` says what. The whole Take starts over after a backoff.
-
-    `lasting`: what it is if it comes again and again.
-    """
+    """The attempt failed because something changed; it is repeated after a backoff."""
 
     reason: str
     lasting: PartitionHalt | None = None
+    """The halt that follows if the error persists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnershipLost:
-    """While we took the partition, somebody got a newer epoch than `than`, which was ours."""
+    """While the partition was acquired, another owner got a newer epoch than `than`, which was
+    ours."""
 
     than: ProducerIdentity
 
@@ -130,7 +134,7 @@ RecoveryOutcome = PartitionAcquired | RetryRecovery | OwnershipLost | PartitionH
 
 
 def convert_fencing_failure(where: PartitionSetup, failure: FencingFailure) -> RecoveryOutcome:
-    """What it means for the partition that its marker could not be written or read."""
+    """Convert a failure to write or read the marker to an outcome."""
     match failure:
         case NewerOwner():
             return OwnershipLost(than=failure.than)
@@ -146,7 +150,7 @@ def convert_fencing_failure(where: PartitionSetup, failure: FencingFailure) -> R
 
 
 def retry_after_answer(doing: str, answer: InstructionAnswer) -> RetryRecovery:
-    """A question of this attempt was refused or not answered."""
+    """Retry because an instruction was refused or not answered."""
     match answer:
         case InstructionRefused():
             why = answer.message or f"error {answer.code}"
@@ -160,8 +164,11 @@ def retry_after_answer(doing: str, answer: InstructionAnswer) -> RetryRecovery:
 def read_recovered_state(
     context: RecoveryContext, *, target: int | None = None
 ) -> Script[RecoveredState | RetryRecovery | PartitionHalt]:
-    """Read the partition's facts; `target` as in `ReadRecoveredState`. The only way to read
-    them: returns a `Stop` if a record of the map that may concern the partition is unreadable."""
+    """Read the partition's recovered state; `target` as in `ReadRecoveredState`.
+
+    Scripts must read it only here: returns a halt if a map record that may concern the partition is
+    unreadable.
+    """
     known = yield ReadRecoveredState(target=target)
     if not isinstance(known, RecoveredState):
         return retry_after_answer("reading the offset map", known)
@@ -171,10 +178,13 @@ def read_recovered_state(
 
 
 def retry_after_empty_reads(doing: str) -> RetryRecovery:
-    return RetryRecovery(reason=f"{doing}: the broker gave nothing new in {EMPTY_READS_MAX} reads")
+    """Retry because reads keep returning nothing."""
+    return RetryRecovery(
+        reason=f"{doing}: the broker returned nothing new in {EMPTY_READS_MAX} reads"
+    )
 
 
 UNFENCED_ORDINAL_MODULUS = 997
-"""Brokers give out producer ids in blocks of 1,000."""
+"""Brokers allocate producer ids in blocks of 1,000."""
 EMPTY_READS_MAX = 50
-"""Reads that bring nothing (each waits a little at the broker) before an attempt is given up."""
+"""Reads without new records (each waits briefly at the broker) before an attempt is given up."""

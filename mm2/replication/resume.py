@@ -1,8 +1,8 @@
 """Resumes a partition from its resume point.
 
 The newest segment of the offset map names the target offset up to which the partition was
-replicated. Whatever batches of ours follow it on the target are matched with the source, batch by
-batch, before anything new is written. Where they cannot be compared, a new era begins.
+replicated. Our batches that follow it on the target are matched with the source, batch by batch,
+before anything new is written. If they cannot be compared, a new era begins.
 """
 
 from __future__ import annotations
@@ -51,31 +51,31 @@ from mm2.replication.target_tail import TargetTail
 from mm2.topics.flow_config import OnSourceGap, TargetTopicAccess
 
 OWN_BATCH_SEARCH_MAX = 1000
-"""So many batches are looked at for one of ours: more than others write while we have a
-transaction open."""
+"""Maximum number of batches searched for one of ours: more than others write while our
+transaction is open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumePosition:
-    """Source offset `source` belongs to target offset `target`, where `lost` does not say why not.
-
-    `cut`: that is where the log was cut back, and what stands behind is read all the same.
-    `last_crc` is that of the target batch that ends before `target`, when it must be checked.
-    """
+    """Where to resume: source offset `source` belongs to target offset `target`."""
 
     era: int
     source: int
     target: int
     source_epoch: int = -1
     last_crc: int | None = None
+    """CRC of the target batch that ends before `target`, if it must be checked."""
     lost: str = ""
+    """Why the two offsets no longer correspond; "" if they do."""
     cut: bool = False
+    """True if the target's log was truncated at `target`; what follows is read nevertheless."""
 
 
 def find_resume_position(
     attempt: RecoveryAttempt,
 ) -> Script[ResumePosition | RetryRecovery | PartitionHalt]:
-    """The newest anchor, moved back to where an unclean election cut the target's log."""
+    """Find the newest resume point, moved back to where an unclean election truncated the
+    target's log."""
     anchor = attempt.known.anchor
     if anchor is None:
         return _position_of_empty_era(attempt)
@@ -85,7 +85,7 @@ def find_resume_position(
     )
     if not isinstance(answer, EpochEnd):
         return recovery_outcomes.retry_after_answer(
-            "asking where the anchor's leader epoch ended", answer
+            "finding the end offset of the resume point's leader epoch", answer
         )
     if answer.offset < 0 and attempt.fence.leader_epoch < segment.leader_epoch:
         return _retry_recreated_mirror(attempt, segment)
@@ -105,33 +105,40 @@ def find_resume_position(
         target=segment.target_next,
         source_epoch=segment.source_epoch,
         last_crc=segment.last_crc,
-        lost="" if answer.offset >= 0 else "the target does not know the map's leader epoch",
+        lost=""
+        if answer.offset >= 0
+        else "the target does not know the resume point's leader epoch",
     )
 
 
 def _retry_resume_point_ahead(
     attempt: RecoveryAttempt, segment: MapSegment, *, epoch_known: bool
 ) -> RetryRecovery:
-    """Another owner is there, or, where topics have no ids, another mirror of this name."""
+    """Retry: another owner wrote after our marker, or the mirror was recreated and topics have
+    no ids."""
     if epoch_known:
-        return RetryRecovery(reason="another owner took the partition behind our marker")
+        return RetryRecovery(reason="another owner acquired the partition after our marker")
     return _retry_recreated_mirror(attempt, segment)
 
 
 def _retry_recreated_mirror(attempt: RecoveryAttempt, segment: MapSegment) -> RetryRecovery:
-    """Leader epochs of a topic never go back. However long the log is: each try adds a marker."""
+    """Retry, then halt: leader epochs of a topic never decrease, so the mirror was recreated.
+
+    Log length proves nothing, because each attempt adds a marker.
+    """
     stop = halts.halt_mirror_unknown(
         attempt.where,
         copied=segment.target_next,
         leader_epoch=segment.leader_epoch,
         retry_after_s=None if attempt.fence.holds else producer_fencing.DENIED_RETRY_DELAY_S,
     )
-    reason = f"{attempt.where.mirror} does not know the map's leader epoch {segment.leader_epoch}"
+    epoch = segment.leader_epoch
+    reason = f"{attempt.where.mirror} does not know the resume point's leader epoch {epoch}"
     return RetryRecovery(reason=reason, lasting=stop)
 
 
 def _position_of_empty_era(attempt: RecoveryAttempt) -> ResumePosition:
-    """The era was recorded and its owner died before its first anchor: it holds nothing."""
+    """Resume at the start of an era whose owner stopped before storing a segment."""
     known = attempt.known
     assert known.era is not None
     target = min(known.era.first_target, attempt.fence.tail_end)
@@ -141,10 +148,11 @@ def _position_of_empty_era(attempt: RecoveryAttempt) -> ResumePosition:
 def _position_after_truncation(
     attempt: RecoveryAttempt, end: int, *, source_epoch: int
 ) -> Script[ResumePosition | RetryRecovery | PartitionHalt]:
-    """Of what the map speaks of, only what stands before `end` is sure to be there still.
+    """Resume before the truncation: only what the map has below `end` is still on the target.
 
-    Where that lies before the newest era, an older one lost records, and a new era takes them in.
-    The anchor's `source_epoch` is kept: a source without it has lost what was copied once.
+    If that is before the newest era, an older era lost records and a new era begins. The resume
+    point's `source_epoch` is kept: a source without that epoch has lost records that were
+    replicated.
     """
     target = yield from _find_open_transaction_start(attempt, end)
     if isinstance(target, RetryRecovery):
@@ -155,11 +163,11 @@ def _position_after_truncation(
     era = attempt.known.era
     assert era is not None
     if back.source_position is None or back.target_position is None:
-        return RetryRecovery(reason="the partition's eras were removed from the offset map")
+        return RetryRecovery(reason="the partition's eras are missing from the offset map")
     target = min(target, back.target_position)
     if target > attempt.fence.marker_offset + 1:
-        return RetryRecovery(reason="a new leader told the mirror's end too early")
-    lost = "" if era.first_target <= target else "the target lost what an older era wrote"
+        return RetryRecovery(reason="a new leader reported the mirror's end too early")
+    lost = "" if era.first_target <= target else "the target lost records of an older era"
     return ResumePosition(
         era=attempt.known.era_number,
         source=back.source_position,
@@ -171,10 +179,10 @@ def _position_after_truncation(
 
 
 def _find_open_transaction_start(attempt: RecoveryAttempt, end: int) -> Script[int | RetryRecovery]:
-    """`end`, or where the transaction of ours begins whose marker was cut off with what followed.
+    """The start of our transaction whose marker was truncated, or `end` if there is none.
 
-    The map counts its records as copied, but whatever marker comes next decides about them. What
-    others wrote may stand between. An earlier place than needed does no harm.
+    The map counts its records as replicated, but the next marker decides about them. Foreign
+    batches may be in between. An offset that is too low does no harm.
     """
     ours = {*attempt.known.producers, attempt.fence.producer.id}
     at = end
@@ -186,8 +194,8 @@ def _find_open_transaction_start(attempt: RecoveryAttempt, end: int) -> Script[i
             return found
         if found is None:
             return at
-        settled = found.is_control or not found.is_transactional
-        if settled and found.producer_id in ours:
+        is_ended = found.is_control or not found.is_transactional
+        if is_ended and found.producer_id in ours:
             return found.last_offset + 1
         at = found.base_offset
     return at
@@ -196,9 +204,8 @@ def _find_open_transaction_start(attempt: RecoveryAttempt, end: int) -> Script[i
 def _read_batch_before(
     at: int,
 ) -> Script[BatchHeader | RetryRecovery | None]:
-    """A batch of the mirror that stands before `at`: the last one, but where the cleaner left a
-    gap."""
-    doing = "reading the mirror's batches back from its cut"
+    """Read a mirror batch before `at`: the last one, or an earlier one if compaction left a gap."""
+    doing = "reading the mirror's batches before its truncation"
     back = 1
     for _ in range(recovery_outcomes.EMPTY_READS_MAX):
         offset = max(at - back, 0)
@@ -221,7 +228,7 @@ def _read_batch_before(
         if answer.end < at:
             return tail_reader.retry_after_truncation()
         if first is None and answer.end > at:
-            continue  # other partitions have filled the answer
+            continue  # other partitions filled the response
         if offset <= max(answer.log_start, 0):
             return None
         back *= 2
@@ -229,14 +236,13 @@ def _read_batch_before(
 
 
 def match_and_resume(attempt: RecoveryAttempt, position: ResumePosition) -> Script[RecoveryOutcome]:
-    """Pair the tail and go on behind it; in a new era where part of it can no longer be
-    compared."""
-    behind = yield from java_takeover.find_java_records(attempt, copied=position.target)
-    if isinstance(behind, RetryRecovery | PartitionHalt):
-        return behind
-    if behind is not None:
+    """Match the tail and continue after it; in a new era if part of it cannot be compared."""
+    java_range = yield from java_takeover.find_java_records(attempt, copied=position.target)
+    if isinstance(java_range, RetryRecovery | PartitionHalt):
+        return java_range
+    if java_range is not None:
         since = (position.source, position.target)
-        return (yield from java_takeover.take_over_from(attempt, behind, since=since))
+        return (yield from java_takeover.take_over_from(attempt, java_range, since=since))
     return (yield from _match_tail(attempt, position))
 
 
@@ -249,9 +255,9 @@ def _match_tail(attempt: RecoveryAttempt, position: ResumePosition) -> Script[Re
         return left
     if _may_be_java_tail(attempt, left):
         return (yield from _resume_beside_java(attempt, position))
-    hindrance = _react_to_foreign_tail(attempt, position, left)
-    if hindrance is not None:
-        return hindrance
+    blocked = _react_to_foreign_tail(attempt, position, left)
+    if blocked is not None:
+        return blocked
     left.lost = left.lost or position.lost
     changed = _has_other_transform(attempt)
     pairs = TailMatcher(
@@ -291,7 +297,7 @@ def _match_tail(attempt: RecoveryAttempt, position: ResumePosition) -> Script[Re
 
 
 def _may_be_java_tail(attempt: RecoveryAttempt, left: TargetTail) -> bool:
-    """Did somebody else write where only Java may have?"""
+    """Returns whether a foreign writer may have been MirrorMaker 2."""
     exclusive = attempt.where.target_topics is TargetTopicAccess.EXCLUSIVE
     known = attempt.known.java is not None
     return exclusive and known and left.foreign is not None and not left.lost
@@ -317,9 +323,10 @@ def _resume_without_source(
     *,
     lost_from: int | None,
 ) -> Script[RecoveryOutcome]:
-    """The source's log no longer has our position: deleted by retention, or truncated.
+    """Begin a new era or halt: the source's log no longer has our position (retention or
+    truncation).
 
-    From `lost_from` on the target could not be compared either.
+    From `lost_from` on, the target could not be compared either.
     """
     found = yield FindSourceOffset(position="earliest")
     if not isinstance(found, SourceLogOffset):
@@ -339,9 +346,9 @@ def _resume_without_source(
         kind=IncidentKind.SOURCE_GONE,
         source=(pairs.position, found.offset),
         target=(left, attempt.fence.tail_end) if left is not None else None,
-        detail="the source deleted these records before they were copied or compared",
+        detail="the source deleted these records before they were replicated or compared",
     )
-    reason = f"the source's log starts at {found.offset} only"
+    reason = f"the source's log starts at offset {found.offset}"
     era = NewEra(
         source=found.offset,
         reason=reason,
@@ -352,7 +359,7 @@ def _resume_without_source(
 
 
 def _has_other_transform(attempt: RecoveryAttempt) -> bool:
-    """Did the tail's writers do something else to the records than we shall do?"""
+    """Returns whether the era's records were transformed differently from now."""
     era, transform = attempt.known.era, attempt.context.transform
     assert era is not None
     return era.filter_hash != outbound_batches.hash_transform(transform)
@@ -364,7 +371,7 @@ def _era_after_transform_change(
     return NewEra(
         source=pairs.position,
         source_epoch=pairs.source_epoch,
-        reason="other records are left out or changed from here on",
+        reason="the transforms changed",
         learned=_create_matched_segments(attempt, position, pairs),
     )
 
@@ -372,13 +379,14 @@ def _era_after_transform_change(
 def _era_after_mismatch(
     attempt: RecoveryAttempt, position: ResumePosition, pairs: TailMatcher
 ) -> NewEra:
-    """Compaction or retention came between, or the source's history is another one now."""
-    why = f"what this flow wrote last does not pair: {pairs.mismatch}"
+    """Begin a new era because the tail does not match: compaction, retention, or a rewritten
+    source."""
+    why = f"the last records of this flow do not match the source: {pairs.mismatch}"
     stated = eras.create_incident(
         attempt,
         kind=IncidentKind.NOT_PAIRED,
         target=(pairs.paired_to, attempt.fence.tail_end),
-        detail=f"{why}; copied again from source offset {pairs.position} on",
+        detail=f"{why}; replicated again from source offset {pairs.position}",
     )
     return NewEra(
         source=pairs.position,
@@ -394,7 +402,7 @@ def _era_after_lost_tail(attempt: RecoveryAttempt, position: ResumePosition, why
         attempt,
         kind=IncidentKind.NOT_PAIRED,
         target=(position.target, attempt.fence.tail_end),
-        detail=f"{why}: copied again from source offset {position.source} on",
+        detail=f"{why}: replicated again from source offset {position.source}",
     )
     return NewEra(
         source=position.source,
@@ -407,7 +415,7 @@ def _era_after_lost_tail(attempt: RecoveryAttempt, position: ResumePosition, why
 def _create_matched_segments(
     attempt: RecoveryAttempt, position: ResumePosition, pairs: TailMatcher
 ) -> tuple[FlowLogItem, ...]:
-    """What did pair belongs to the era that ends: its map says where, for who comes back to it."""
+    """Map segments of the matched part, which belong to the era that ends."""
     if not pairs.runs:
         return ()
     found = eras.create_acquired(
@@ -419,7 +427,7 @@ def _create_matched_segments(
 def _react_to_foreign_tail(
     attempt: RecoveryAttempt, position: ResumePosition, left: TargetTail
 ) -> PartitionHalt | RetryRecovery | None:
-    """What stands in the tail that a person must look at first."""
+    """Halt or retry if the tail has foreign records or an open transaction."""
     alone = attempt.where.target_topics is TargetTopicAccess.EXCLUSIVE
     if alone and left.foreign is not None:
         return java_takeover.react_to_foreign_batch(attempt, left.foreign, copied=position.source)

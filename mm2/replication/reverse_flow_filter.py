@@ -1,9 +1,10 @@
-"""Which source producers belong to the reverse flow: their records are not replicated back.
+"""Remembers which source producers belong to the reverse flow: their records are not replicated
+back.
 
 A flow that keeps topic names and its reverse flow write into the same topics. The reverse flow
-stores a producer id in its map topic before its first data (after its first marker), and no
-cluster issues an id twice. So whoever has seen data and then reads that topic to its end knows
-for good whether the id belongs to the reverse flow.
+stores a producer id in its map topic before its first data (after its first marker), and no cluster
+issues an id twice. So reading that topic to its end after seeing data tells for good whether the
+producer id belongs to the reverse flow.
 """
 
 from __future__ import annotations
@@ -11,33 +12,35 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 LOCAL_PRODUCERS_MAX = 50_000
-"""Of producers that are not theirs so many are kept in mind; of others is asked again."""
+"""Maximum number of other producers to remember; forgotten ones are looked up again."""
 NO_PRODUCER_ID = -1
-"""The id of who writes without one."""
+"""Producer id of batches from a producer without an id."""
 PRODUCERS_PER_QUERY_MAX = 1_000
-"""So many are asked of at once."""
+"""Maximum number of producer ids per lookup."""
 
 
 class ReverseFlowFilter:
-    """`by_id` says of each producer id that was asked of whether it is the opposite flow's.
+    """Known producer ids of the source, and whether each belongs to the reverse flow.
 
-    Invariant: who wrote without an id is known, and not theirs.
+    Invariant: the missing producer id is known and does not belong to it.
     """
 
     def __init__(self) -> None:
         self.by_id: dict[int, bool] = {NO_PRODUCER_ID: False}
 
     def learn(self, asked: Iterable[int], *, theirs: Collection[int]) -> None:
-        """The answer for these ids; `theirs` may hold more of the opposite flow's."""
+        """Store a lookup's result; `theirs` may contain further producer ids of the reverse
+        flow."""
         for each in asked:
             self.by_id.pop(each, None)
             self.by_id[each] = False
         for each in theirs:
             self.by_id[each] = True
-        self._forget()
+        self._forget_oldest()
 
-    def _forget(self) -> None:
-        """The oldest that are not theirs; theirs are few, one more each time an id expires."""
+    def _forget_oldest(self) -> None:
+        """Forget the oldest other producers. The reverse flow's are few: one more per expired
+        id."""
         local = [
             each for each, theirs in self.by_id.items() if not theirs and each != NO_PRODUCER_ID
         ]

@@ -1,4 +1,4 @@
-"""What the copy of a partition is started with. Nothing here changes while it runs."""
+"""Parameters of a partition's copy; they do not change while it runs."""
 
 from __future__ import annotations
 
@@ -14,17 +14,7 @@ OLD_AFTER_DEFAULT_MS = 43_200_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSetup:
-    """One source partition and its mirror.
-
-    `start` is where a partition with no progress at all begins: "earliest", "latest" or a timestamp
-    in ms. `old_after_ms`: batches older than this are copied in transactions, because the broker
-    would forget who wrote them (half of `producer.id.expiration.ms`). `renew_after_s`: how long a
-    fence stays in the brokers' memory without being renewed. `target_codec` is the codec (0-4) that
-    the mirror topic forces on batches, None when it keeps the producer's. `opposite_map`: the map
-    topic, on the source, of a flow that leads back into the same source topic; what that one wrote
-    there is skipped. "" where the mirror has another name. `operator` is for telling people what to
-    type; all partitions of a flow share it.
-    """
+    """One source partition, its mirror, and how to replicate it."""
 
     flow: str
     topic: str
@@ -36,26 +26,40 @@ class PartitionSetup:
     source_cluster: str = ""
     target_cluster: str = ""
     start: str = "earliest"
+    """Where a partition without any progress starts: "earliest", "latest" or a timestamp in ms."""
     target_topics: TargetTopicAccess = TargetTopicAccess.EXCLUSIVE
     delivery: DeliveryMode = DeliveryMode.AUTO
     on_source_gap: OnSourceGap = OnSourceGap.CONTINUE
     old_after_ms: int = OLD_AFTER_DEFAULT_MS
+    """Batches older than this are sent in transactions, because brokers would forget their producer
+    (half of `producer.id.expiration.ms`)."""
     renew_after_s: float = 8 * 3600.0
+    """How long a fence stays in the brokers' memory without renewal."""
     target_codec: int | None = None
+    """Codec (0-4) that the mirror topic enforces; None if it keeps the producer's."""
     opposite_map: str = ""
+    """Offset map topic, on the source, of a reverse flow into the same source topic: records that
+    it wrote are skipped. "" if the mirror has another name."""
     in_group: bool = False
+    """Whether the flow runs in a worker group, which decides who owns the partition."""
     operator: OperatorCommands = operator_commands.GENERIC_COMMANDS
+    """Builds the commands that messages suggest; shared by all partitions of a flow."""
 
     @property
     def source_is_known(self) -> bool:
-        """Would the source's topic be told from another one of the same name? Brokers before 2.8
-        give no ids: there, one that was made again looks as before once its log is long enough."""
+        """Returns whether a recreated source topic would be noticed.
+
+        Brokers before 2.8 give no topic ids: a recreated topic is indistinguishable once its log is
+        long enough.
+        """
         return self.source_topic_id != offset_map_records.NO_TOPIC_ID
 
     @property
     def name(self) -> str:
+        """Name of the source partition, `topic-partition`."""
         return f"{self.topic}-{self.partition}"
 
     @property
     def mirror(self) -> str:
+        """Name of the mirror partition, `topic-partition`."""
         return f"{self.remote_topic}-{self.partition}"

@@ -1,4 +1,4 @@
-"""Where a partition without progress starts: the flow's `start`, or the earliest record.
+"""Chooses where a partition without progress starts: the flow's `start`, or the earliest record.
 
 `start` applies to topics that are new to a flow. A partition that is added to a replicated topic
 later must lose none of its records, so it starts at the earliest.
@@ -17,14 +17,13 @@ from mm2.replication.setup import PartitionSetup
 def resolve_start_positions(
     partitions: Iterable[PartitionSetup], known: OffsetMap
 ) -> tuple[PartitionSetup, ...]:
-    """The same partitions; those that were added to a topic in progress start at "earliest".
+    """Set the start of partitions that were added to a topic in progress to "earliest".
 
-    `known` is the flow's map from before any of `partitions` was taken. A partition counts as added
-    when another one of its topic has an era and it has none. That lasts until its own first era is
-    stored, so a take-over that fails after the mirror has grown changes nothing. At a topic's first
-    start no partition has an era, and all of them keep the flow's start. A crash in the middle of a
-    first start makes those that had not begun start at "earliest": more records than asked for,
-    never fewer.
+    `known` is the flow's map before any of `partitions` was acquired. A partition counts as added
+    if another one of its topic has an era and it has none, until its own first era is stored; so an
+    acquisition that fails after the mirror has grown changes nothing. At a topic's first start no
+    partition has an era, and all of them keep the flow's start. After a crash during a first start,
+    partitions that had not begun start at "earliest": more records than requested, never fewer.
     """
     begun = {each for each in known.partitions() if known.partition(each).had_progress}
     topics = {each.topic for each in begun}

@@ -1,7 +1,7 @@
 """Matches the target's tail with the source batches that it was copied from.
 
-`TailMatcher` compares strictly one to one and in order: whole batches where they are identical,
-record by record where a batch was merged, split or re-encoded.
+`TailMatcher` compares strictly one to one and in order: whole batches if they are identical, record
+by record if a batch was merged, split or re-encoded.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from mm2.replication.recovery_instructions import FetchedRecords
 from mm2.replication.target_tail import TailBatch
 
 JUNCTION_RUNS = 20_000
-"""Where this many runs were learned the map may be cut: together they may take more than the map
-topic takes as one record (20 bytes each at most, mostly 2 or 3)."""
+"""Number of runs after which a junction is added, because more may exceed the maximum record
+size of the map topic (20 bytes each at most, mostly 2 or 3)."""
 
 
 class MissingInput(enum.Enum):
-    """What pairing goes on with."""
+    """What tail matching needs to continue."""
 
-    NOTHING = "every batch of the tail has its source, or none can be found"
-    SOURCE = "more of the source, from `position` on"
-    TARGET = "the target's batch at `wanted`, opened"
-    TURN = "a turn of the copy loop, since much was opened"
-    ROOM = "room in the budget for one more opened batch"
+    NOTHING = "nothing: all of the tail is matched, or it cannot be"
+    SOURCE = "more of the source from `position` on"
+    TARGET = "the target batch at `next_offset`, to decode it"
+    TURN = "an iteration of the copy loop, because much was decoded"
+    ROOM = "memory budget for one more decoded batch"
 
 
 class Junction(NamedTuple):
-    """Between two of the tail's batches: what the first `runs` runs say ends before source offset
-    `source` and target offset `target`."""
+    """A point between two batches of the tail where the map may be divided: the first `runs`
+    runs end before source offset `source` and target offset `target`."""
 
     runs: int
     source: int
@@ -55,7 +55,7 @@ class Junction(NamedTuple):
 
 
 def create_unshared_budget() -> MemoryBudget:
-    """Of whoever has none to share: one batch may unpack to as much as is ever unpacked."""
+    """Budget for callers without a shared one: a batch may decompress to the general maximum."""
     return MemoryBudget(compression.DECOMPRESSED_BYTES_MAX)
 
 
@@ -65,10 +65,10 @@ def describe_too_large(
     *,
     mirrors: tuple[int, int] | None = None,
 ) -> UnreadableBatch:
-    """This batch of the source would have to be opened; or of the mirror, of so many records, which
-    `mirrors` says with the source offset up to which all pairs.
+    """Describe a batch that is too large to be decoded for the comparison.
 
-    The limit is ours: it says nothing of whether the rest pairs.
+    `mirrors` is set for a batch of the mirror: the source offset up to which everything matched,
+    and its record count. The limit is ours, so it proves no mismatch.
     """
     what, offset, behind = "the batch", entry.first, entry.header.last_offset + 1
     if mirrors is not None:
@@ -88,13 +88,14 @@ def describe_too_large(
 
 @dataclass(slots=True, kw_only=True)
 class _MatchSide:
-    """The batch of one side that is opened, and those of its records that were read and are not
-    paired. `held_bytes` of the budget are held for it."""
+    """The batch of one side that is being decoded, and its decoded records that are not matched
+    yet."""
 
     name: str
     batch: SourceBatchDecoder | None = None
     records: deque[BatchRecord] = field(default_factory=deque)
     held_bytes: int = 0
+    """Bytes reserved in the memory budget."""
 
     @property
     def has_more(self) -> bool:
@@ -109,181 +110,190 @@ class _MatchSide:
 class TailMatcher:
     """Walks the source from `position` until every record of the tail has its source record.
 
-    `runs` are what was learned of the map, `seams` where that may be cut, `mismatch` says why a
-    record has none; "" while they pair. `paired_to` is the target offset behind the last that did,
-    at first `start`; `matched` counts them. An `obstacle` is damage that was read at `position`,
-    and that says nothing of the tail; neither does what is `describe_too_large` to be opened.
-    Invariant: the first `paired` batches of `target_tail` are paired, and `_mine` is what is left
-    of the next, if that was opened. `opposite` and `strangers` are as in
-    `read_committed.scan_batches`; strangers stand behind all that was read.
-
-    Batches of both sides are read in parts, and what they hold counts against the budget `held`
-    until `close` is called.
+    Batches of both sides are decoded in parts, which count against the memory budget until `close`
+    is called. Invariant: the first `paired` batches of `tail` are matched, and `_target_side` has
+    the rest of the next one if it was decoded.
     """
 
     tail: list[TailBatch]
+    """Batches of the target's tail."""
     position: int
+    """Source offset to read next."""
     start: int
     source_epoch: int = -1
     transform: RecordTransform | None = None
     opposite: Mapping[int, bool] | None = None
     held: MemoryBudget = field(default_factory=create_unshared_budget)
     paired: int = 0
+    """Number of matched batches."""
     paired_to: int = field(init=False)
+    """Target offset after the last matched record, initially `start`."""
     matched: int = 0
+    """Number of matched records."""
     runs: list[OffsetRun] = field(default_factory=list)
+    """Offset map learned by matching."""
     seams: list[Junction] = field(default_factory=list)
+    """Where that map may be divided into segments."""
     mismatch: str = ""
+    """Why a record has no match; "" while all match."""
     obstacle: UnreadableBatch | None = None
+    """A damaged source batch at `position`; proves no mismatch."""
     too_large: UnreadableBatch | None = None
+    """A batch that is too large to be decoded; proves no mismatch."""
     strangers: tuple[int, ...] = ()
-    _found: deque[SourceBatch] = field(default_factory=deque)
+    """Producer ids at `position` that may be the reverse flow's and must be resolved."""
+    _fetched: deque[SourceBatch] = field(default_factory=deque)
     _reread: SourceBatch | None = None
-    _theirs: _MatchSide = field(default_factory=lambda: _MatchSide(name="source"))
-    _mine: _MatchSide = field(default_factory=lambda: _MatchSide(name="target"))
-    _their_epoch: int = -1
+    _source_side: _MatchSide = field(default_factory=lambda: _MatchSide(name="source"))
+    _target_side: _MatchSide = field(default_factory=lambda: _MatchSide(name="target"))
+    _source_side_epoch: int = -1
     _read_to: int = -1
     _read_epoch: int = -1
     _source_to: int = field(init=False)
-    _began: tuple[int, int] = field(init=False)
+    _initial_position: tuple[int, int] = field(init=False)
     _delta: int | None = None
     _done_bytes: int = 0
 
     def __post_init__(self) -> None:
         self.paired_to = self.start
         self._source_to = self.position
-        self._began = (self.position, self.source_epoch)
+        self._initial_position = (self.position, self.source_epoch)
 
     @property
     def complete(self) -> bool:
+        """Returns whether all batches of the tail are matched."""
         return self.paired == len(self.tail)
 
     @property
     def wanted(self) -> int:
-        """Target offset of the first batch that is not paired."""
+        """Target offset of the first unmatched batch."""
         return self.tail[self.paired].offset
 
     @property
     def unpaired_from(self) -> int:
-        """Target offset of the first record that is not paired."""
-        mine = self._mine
+        """Target offset of the first unmatched record."""
+        mine = self._target_side
         if mine.records:
             return mine.records[0].offset
         return mine.batch.next_source if mine.batch is not None and mine.has_more else self.wanted
 
     def could_be_gone(self, end: int) -> bool:
-        """Has a source that ends at `end` had offsets for all records that are not paired?"""
-        left, mine = sum(each.count for each in self.tail[self.paired :]), self._mine
+        """Returns whether a source that ends at `end` has enough offsets for all unmatched
+        records."""
+        left, mine = sum(each.count for each in self.tail[self.paired :]), self._target_side
         if not mine.used_up:
             assert mine.batch is not None
             left += len(mine.records) + mine.batch.left - self.tail[self.paired].count
         return end - self._source_to >= left
 
     def start_over(self) -> None:
-        """Nothing paired, as far as anybody needs to know: all of the tail is copied again.
+        """Discard all matches, so that the whole tail is replicated again.
 
-        Where several wrote side by side, what stands last may be older than what stands before it.
+        If several owners wrote concurrently, later batches may be older than earlier ones.
         """
-        self.position, self.source_epoch = self._began
+        self.position, self.source_epoch = self._initial_position
         self.paired_to = self.start
         self.matched = 0
         self.runs.clear()
         self.seams.clear()
 
     def close(self) -> None:
-        """Nothing is paired any more: what was opened is forgotten. Must be called in the end."""
-        for side in (self._theirs, self._mine):
+        """Release decoded batches and their memory. Must be called once when matching ends."""
+        for side in (self._source_side, self._target_side):
             side.batch = None
-            self._hold(side)
+            self._update_reserved_bytes(side)
 
     def feed(self, answer: FetchedRecords) -> MissingInput:
-        """One fetch of the source from `position` on."""
+        """Add one fetch of the source from `position` on."""
         found = read_committed.scan_batches(
             answer.records,
             position=self.position,
             aborted=answer.aborted,
             opposite=self.opposite,
         )
-        self._found.extend(found.batches)
+        self._fetched.extend(found.batches)
         self._read_to, self._read_epoch = found.position, found.leader_epoch
         self.obstacle, self.strangers = found.obstacle, found.strangers
         self._done_bytes = 0
         return self.go_on()
 
     def feed_target(self, header: BatchHeader, batch: memoryview) -> MissingInput:
-        """The batch at `wanted`."""
+        """Add the target batch at `next_offset`, to decode it."""
         self._reread = SourceBatch(header, batch, header.base_offset, "")
         return self.go_on()
 
     def go_on(self) -> MissingInput:
-        """Pair what is at hand; call it again after a turn, or once there is room."""
+        """Match as far as possible and return what is needed next."""
         while not (self.complete or self.mismatch or self.too_large):
-            theirs, mine = self._theirs, self._mine
+            theirs, mine = self._source_side, self._target_side
             if theirs.records and mine.records:
-                self._pair_records()
+                self._match_records()
             elif self._done_bytes >= batch_limits.DECODE_PART_BYTES:
                 self._done_bytes = 0
                 return MissingInput.TURN
             elif theirs.records and mine.has_more:
-                self._read(mine)
+                self._decode_part(mine)
             elif theirs.records:
                 if self._reread is None:
                     return MissingInput.TARGET
                 if not self._has_room:
                     return MissingInput.ROOM
                 entry, self._reread = self._reread, None
-                self._open(mine, entry, None)
+                self._begin_decoding(mine, entry, None)
             elif theirs.has_more:
-                self._read(theirs)
-            elif not self._found:
-                return self._out_of_source()
-            elif mine.used_up and self._same(self._found[0]):
-                self._pair_whole(self._found.popleft())
+                self._decode_part(theirs)
+            elif not self._fetched:
+                return self._request_source()
+            elif mine.used_up and self._is_identical(self._fetched[0]):
+                self._match_whole_batch(self._fetched.popleft())
             elif not self._has_room:
                 return MissingInput.ROOM
             else:
-                entry = self._found.popleft()
-                self._their_epoch = entry.header.leader_epoch
-                self._open(theirs, entry, self.transform)
+                entry = self._fetched.popleft()
+                self._source_side_epoch = entry.header.leader_epoch
+                self._begin_decoding(theirs, entry, self.transform)
         return MissingInput.NOTHING
 
-    def _out_of_source(self) -> MissingInput:
+    def _request_source(self) -> MissingInput:
         if self._read_to > self.position:
             self.position, self.source_epoch = self._read_to, self._read_epoch
         return MissingInput.SOURCE
 
     @property
     def _has_room(self) -> bool:
-        """Whoever holds a batch of one side may decode one of the other, too: two partitions that
-        waited for each other's would wait for ever."""
-        holds_one = self._theirs.held_bytes + self._mine.held_bytes > 0
+        """Returns whether one more batch may be decoded.
+
+        A matcher that holds a batch of one side may always decode one of the other: otherwise two
+        partitions could wait for each other for ever.
+        """
+        holds_one = self._source_side.held_bytes + self._target_side.held_bytes > 0
         return holds_one or self.held.may_decode()
 
-    def _open(
+    def _begin_decoding(
         self, side: _MatchSide, entry: SourceBatch, transform: RecordTransform | None
     ) -> None:
         most = self.held.largest_decoded_bytes
         try:
             side.batch = SourceBatchDecoder(entry, transform, max_bytes=most)
         except BatchTooLargeError as error:
-            self._find_too_large(side, entry, error)
+            self._set_too_large(side, entry, error)
         except BatchUnreadableError as error:
             self.mismatch = f"{side.name} offset {entry.first}: {error}"
         else:
             self._done_bytes += side.batch.size
-            self._hold(side)
+            self._update_reserved_bytes(side)
 
-    def _find_too_large(
+    def _set_too_large(
         self, side: _MatchSide, entry: SourceBatch, error: BatchTooLargeError
     ) -> None:
-        if side is self._theirs:
+        if side is self._source_side:
             self.too_large = describe_too_large(error, entry)
         else:
             count = self.tail[self.paired].count
             self.too_large = describe_too_large(error, entry, mirrors=(self.position, count))
 
-    def _read(self, side: _MatchSide) -> None:
-        """The next part."""
+    def _decode_part(self, side: _MatchSide) -> None:
+        """Decode the next part of a batch."""
         assert side.batch is not None
         start, left = side.batch.next_source, side.batch.left
         try:
@@ -294,64 +304,64 @@ class TailMatcher:
             self.mismatch = f"{side.name} offset {start}: {error}"
             return
         finally:
-            self._hold(side)
+            self._update_reserved_bytes(side)
         read = min(left - side.batch.left, batch_limits.DECODE_PART_RECORDS)
         whole_part = side.has_more or read == batch_limits.DECODE_PART_RECORDS
         share = batch_limits.DECODE_PART_BYTES * read // batch_limits.DECODE_PART_RECORDS
         self._done_bytes += batch_limits.DECODE_PART_BYTES if whole_part else share
         side.records.extend(found)
 
-    def _hold(self, side: _MatchSide) -> None:
+    def _update_reserved_bytes(self, side: _MatchSide) -> None:
         now = side.batch.size if side.batch is not None else 0
         self.held.hold(now - side.held_bytes, opened=True)
         side.held_bytes = now
 
-    def _same(self, entry: SourceBatch) -> bool:
+    def _is_identical(self, entry: SourceBatch) -> bool:
         if entry.opening or self.transform is not None:
             return False
         mine = self.tail[self.paired].fingerprint
         return target_tail.fingerprint_batch(entry.header, entry.batch) == mine
 
-    def _pair_whole(self, entry: SourceBatch) -> None:
+    def _match_whole_batch(self, entry: SourceBatch) -> None:
         mine = self.tail[self.paired]
-        self._paired(entry.first, mine.offset, count=mine.count)
-        self._step_to(entry.header.last_offset + 1, entry.header.leader_epoch)
-        self._batch_paired()
+        self._record_match(entry.first, mine.offset, count=mine.count)
+        self._advance_source(entry.header.last_offset + 1, entry.header.leader_epoch)
+        self._complete_batch()
 
-    def _pair_records(self) -> None:
-        """As many as stand on both sides."""
-        theirs, mine = self._theirs.records, self._mine.records
+    def _match_records(self) -> None:
+        """Match records as long as both sides have some."""
+        theirs, mine = self._source_side.records, self._target_side.records
         while theirs and mine:
             one, other = theirs[0], mine[0]
             if one[1:] != other[1:]:
                 self.mismatch = (
-                    f"target offset {other.offset} does not hold what source offset "
-                    f"{one.offset} holds"
+                    f"target offset {other.offset} does not match the record at source offset "
+                    f"{one.offset}"
                 )
                 return
             theirs.popleft()
             mine.popleft()
-            self._paired(one.offset, other.offset)
-            assert self._theirs.batch is not None
-            behind = theirs[0].offset if theirs else self._theirs.batch.next_source
-            self._step_to(behind, self._their_epoch)
-        if self._mine.used_up:
-            self._batch_paired()
+            self._record_match(one.offset, other.offset)
+            assert self._source_side.batch is not None
+            behind = theirs[0].offset if theirs else self._source_side.batch.next_source
+            self._advance_source(behind, self._source_side_epoch)
+        if self._target_side.used_up:
+            self._complete_batch()
 
-    def _batch_paired(self) -> None:
+    def _complete_batch(self) -> None:
         self.paired += 1
         before = self.seams[-1].runs if self.seams else 0
         if len(self.runs) - before >= JUNCTION_RUNS:
             place = (self.position, self.paired_to, self.source_epoch)
             self.seams.append(Junction(len(self.runs), *place))
 
-    def _paired(self, source: int, target: int, *, count: int = 1) -> None:
+    def _record_match(self, source: int, target: int, *, count: int = 1) -> None:
         self.paired_to = target + count
         self.matched += count
         if target - source != self._delta:
             self._delta = target - source
             self.runs.append(OffsetRun(source, self._delta))
 
-    def _step_to(self, position: int, epoch: int) -> None:
+    def _advance_source(self, position: int, epoch: int) -> None:
         self.position = self._source_to = position
         self.source_epoch = epoch

@@ -1,7 +1,7 @@
 """Scripts that read the target's tail, and the source along it, for tail matching.
 
-Damaged batches and logs that end too early are read several times before they are believed: a
-new leader may not know yet how far the old one had got.
+Damaged batches and logs that end too early are read several times before they count: a new leader
+may not know yet how far the old one had got.
 """
 
 from __future__ import annotations
@@ -40,25 +40,26 @@ from mm2.replication.target_tail import TargetTail
 
 SOURCE_RETRY_DELAY_S = 30.0
 REREAD_BYTES_MAX = 64 * 1024
-"""Of one read of the tail; many partitions may be paired at a time."""
+"""Maximum bytes kept of one read of the tail, because many partitions may be matched at a time."""
 BUDGET_POLL_INTERVAL_S = 0.05
 BUDGET_TIMEOUT_S = 60.0
-"""Other partitions' opened batches are acknowledged long before that, or dropped."""
+"""How long to wait for memory. Decoded batches of other partitions are acknowledged or dropped
+sooner."""
 READ_ATTEMPTS_MAX = 6
 READ_RETRY_DELAY_S = 0.5
-"""What may pass by itself is read so often, so far apart, before it is believed: damage (of the
-network, or of one replica), and a log that ends too early (under a new leader, until it knows how
+"""Number and interval of reads before a possibly transient problem counts: damage (of the
+network or of one replica), and a log that ends too early (under a new leader, until it knows how
 far the old one had got)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReverseFlowResolved:
-    """Whose the batches are that stood in the way is known now."""
+    """All unresolved producers are now known to be the reverse flow's or not."""
 
 
 def retry_after_truncation() -> RetryRecovery:
-    """An unclean election came in between."""
-    return RetryRecovery(reason="the mirror's log was cut back meanwhile")
+    """Retry after an unclean leader election truncated the mirror's log."""
+    return RetryRecovery(reason="the mirror's log was truncated during the acquisition")
 
 
 def read_tail(
@@ -69,10 +70,11 @@ def read_tail(
     lost: str = "",
     everybodys: bool = False,
 ) -> Script[TargetTail | RetryRecovery | OwnershipLost]:
-    """Our batches on the mirror from `start` to our marker, or `everybodys`; the rest as in
-    `TargetTail`.
+    """Read our batches on the mirror from `start` to our marker, or those of all producers
+    (`everybodys`).
 
-    Raises `DamagedBatchError` where one of them cannot be read, however often it is tried.
+    Other parameters as in `TargetTail`. Raises `DamagedBatchError` if a batch stays unreadable
+    after all retries.
     """
     ours = frozenset({*attempt.known.producers, attempt.fence.producer.id})
     left = TargetTail(
@@ -112,7 +114,7 @@ def read_tail(
 def _add_to_tail(
     left: TargetTail, records: memoryview, fenced: ProducerFence
 ) -> OwnershipLost | RetryRecovery | DamagedBatchError | None:
-    """What one read brought; the error where damage stands before the tail's end."""
+    """Add the batches of one read; returns the error if damage precedes the tail's end."""
     try:
         for header, batch in iter_valid_batches(records, start=left.start):
             if producer_fencing.is_from_newer_epoch(header, fenced.producer):
@@ -126,8 +128,10 @@ def _add_to_tail(
 
 
 def _replaces_marker(header: BatchHeader, fenced: ProducerFence) -> bool:
-    """Does something else stand where our marker was read? What stands before it may then be a
-    newer owner's, of whom the facts that we read know nothing."""
+    """Returns whether another batch is where our marker was read.
+
+    Batches before it may then be a newer owner's, which the recovered state does not know.
+    """
     if not fenced.holds or not header.base_offset <= fenced.marker_offset <= header.last_offset:
         return False
     us = fenced.producer
@@ -137,11 +141,11 @@ def _replaces_marker(header: BatchHeader, fenced: ProducerFence) -> bool:
 def iter_valid_batches(
     records: memoryview, *, start: int
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """As `record_sets.iter_batches`; from `start` on a batch whose checksum does not match is
-    damaged, too. Brokers do not look when they answer a fetch."""
+    """Like `record_sets.iter_batches`, but raises `DamagedBatchError` for a wrong checksum from
+    `start` on, because brokers do not verify checksums on fetch."""
     for header, batch in record_sets.iter_batches(records):
         if header.base_offset >= start and not record_batch.crc_matches(batch, header):
-            why = f"the checksum of its {header.size} bytes does not match"
+            why = f"the checksum of the batch ({header.size} bytes) does not match"
             raise DamagedBatchError(header.base_offset, why)
         yield header, batch
 
@@ -149,10 +153,10 @@ def iter_valid_batches(
 def match_source(
     attempt: RecoveryAttempt, pairs: TailMatcher
 ) -> Script[RetryRecovery | PartitionHalt | InstructionRefused | None]:
-    """Pair until the tail is used up or does not pair; `Refused` when the source no longer has the
+    """Match the tail with the source; returns `InstructionRefused` if the source no longer has the
     position.
 
-    One read is made even for an empty tail: it tells whether the source still has our position.
+    The source is read once even for an empty tail, to find out whether it still has the position.
     """
     try:
         return (yield from _match_source(attempt, pairs))
@@ -190,7 +194,7 @@ def _match_source(
             yield Delay(delay_s=READ_RETRY_DELAY_S)
         if idle > recovery_outcomes.EMPTY_READS_MAX:
             return recovery_outcomes.retry_after_empty_reads(
-                "reading the source to pair the mirror's tail"
+                "reading the source to match the mirror's tail"
             )
     return (
         None
@@ -202,14 +206,14 @@ def _match_source(
 def match_in_steps(
     pairs: TailMatcher | MapReconstruction, need: MissingInput
 ) -> Script[MissingInput | RetryRecovery]:
-    """Go on in large batches with a turn of the copy loop after each part, and wait for room in the
-    budget; returns what else is needed."""
+    """Match large batches in parts, yielding to the copy loop, and wait for memory; returns what
+    else is needed."""
     waited = 0
     while need in (MissingInput.TURN, MissingInput.ROOM):
         waited = waited + 1 if need is MissingInput.ROOM else 0
         if waited * BUDGET_POLL_INTERVAL_S > BUDGET_TIMEOUT_S:
             return RetryRecovery(
-                reason="no room in buffer.memory to decode the mirror's tail: others use it"
+                reason="not enough free memory (buffer.memory) to decode the mirror's tail"
             )
         yield Delay(delay_s=BUDGET_POLL_INTERVAL_S if waited else 0.0)
         need = pairs.go_on()
@@ -220,9 +224,9 @@ def _read_source(
     attempt: RecoveryAttempt, pairs: TailMatcher
 ) -> Script[FetchedRecords | InstructionRefused | RetryRecovery | PartitionHalt]:
     if pairs.strangers:
-        told = yield from resolve_reverse_flow_producers(attempt.context, pairs.strangers)
-        if isinstance(told, RetryRecovery):
-            return told
+        resolved = yield from resolve_reverse_flow_producers(attempt.context, pairs.strangers)
+        if isinstance(resolved, RetryRecovery):
+            return resolved
     answer = yield ReadSource(offset=pairs.position)
     if isinstance(answer, InstructionRefused) and answer.code == error_policy.OFFSET_OUT_OF_RANGE:
         return answer
@@ -234,11 +238,11 @@ def _read_source(
 def resolve_reverse_flow_producers(
     context: RecoveryContext, strangers: tuple[int, ...]
 ) -> Script[ReverseFlowResolved | RetryRecovery]:
-    """Whose are the batches of these producers? `context` says it from now on."""
+    """Look up which producers belong to the reverse flow and store the result in `context`."""
     answer = yield FindReverseFlowProducers(producers=strangers)
     if not isinstance(answer, ReverseFlowProducers):
         found = recovery_outcomes.retry_after_answer(
-            "asking which producers are the opposite flow's", answer
+            "looking up the reverse flow's producers", answer
         )
         denied = isinstance(answer, InstructionRefused)
         lasting = halts.halt_reverse_flow_unknown(context.where, found.reason, denied=denied)
@@ -258,19 +262,22 @@ def _halt_at_end(attempt: RecoveryAttempt, pairs: TailMatcher, *, end: int) -> P
 
 
 class _TailRereader:
-    """Of the tail as it was read again: those behind the batch that was asked for came along, and
-    are asked for next. Offsets that are looked for grow."""
+    """Keeps a second read of the tail: batches after the requested one are usually requested next.
+
+    Requested offsets increase.
+    """
 
     def __init__(self) -> None:
         self._batches: Iterator[tuple[BatchHeader, memoryview]] = iter(())
         self._next: tuple[BatchHeader, memoryview] | None = None
 
     def keep(self, records: memoryview) -> None:
+        """Keep the batches of a new read."""
         self._batches = record_sets.iter_batches(memoryview(bytes(records[:REREAD_BYTES_MAX])))
         self._next = None
 
     def find(self, offset: int) -> tuple[BatchHeader, memoryview] | None:
-        """The batch that begins there, if it is at hand and sound."""
+        """The batch at `offset` if it was read and is valid, else None."""
         try:
             while self._next is None or self._next[0].base_offset < offset:
                 self._next = next(self._batches)
@@ -284,7 +291,7 @@ class _TailRereader:
 def _feed_tail_batch(
     pairs: TailMatcher, reread: _TailRereader
 ) -> Script[MissingInput | RetryRecovery]:
-    """A batch of the tail again, now to be opened."""
+    """Read a batch of the tail again, to decode it."""
     at_hand = reread.find(pairs.wanted)
     if at_hand is not None:
         return pairs.feed_target(*at_hand)
@@ -295,20 +302,20 @@ def _feed_tail_batch(
             return recovery_outcomes.retry_after_answer(doing, answer)
         first = next(record_sets.iter_batches(answer.records), None)
         if first is None and answer.end > pairs.wanted:
-            continue  # other partitions have filled the answer
+            continue  # other partitions filled the response
         if first is None or first[0].base_offset != pairs.wanted:
             return retry_after_truncation()
         if record_batch.crc_matches(first[1], first[0]):
             reread.keep(answer.records)
             return pairs.feed_target(*first)
-        yield Delay(delay_s=READ_RETRY_DELAY_S)  # it was sound when the tail was read
+        yield Delay(delay_s=READ_RETRY_DELAY_S)  # its checksum was valid when the tail was read
     return recovery_outcomes.retry_after_empty_reads(doing)
 
 
 def react_to_source_read_failure(
     where: PartitionSetup, answer: InstructionAnswer, *, offset: int
 ) -> RetryRecovery | PartitionHalt:
-    """The source gave something else than what it holds at `offset`."""
+    """Halt or retry because the source could not be read at `offset`."""
     if isinstance(answer, InstructionRefused):
         reaction = error_policy.react_to_fetch_error(where, code=answer.code, offset=offset)
         if reaction is not None and reaction.stop is not None:
@@ -316,19 +323,20 @@ def react_to_source_read_failure(
                 return reaction.stop
             return RetryRecovery(reason=reaction.reason, lasting=reaction.stop)
     return recovery_outcomes.retry_after_answer(
-        "reading the source to pair the mirror's tail", answer
+        "reading the source to match the mirror's tail", answer
     )
 
 
 def _halt_if_tail_ahead(
     attempt: RecoveryAttempt, pairs: TailMatcher, *, end: int
 ) -> PartitionHalt | None:
-    """The mirror holds more than the source, whose log ends: None where that just does not pair.
+    """Halt because the mirror has more records than the source; None if that counts as a mismatch.
 
-    A source that was truncated holds fewer offsets than our records had; one that was compacted
-    still counts theirs. Without fences two owners may have written the same.
+    A truncated source has fewer offsets than our unmatched records need; a compacted one has
+    enough. Without a fence, two owners may have written the same records.
     """
-    why = f"the source ends at {end}, and the mirror has more records from {pairs.unpaired_from} on"
+    first = pairs.unpaired_from
+    why = f"the source ends at {end}, but the mirror has more records from offset {first}"
     if pairs.could_be_gone(end) or not attempt.fence.holds:
         pairs.mismatch = why
         return None

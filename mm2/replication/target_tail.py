@@ -1,7 +1,7 @@
 """The tail of a target partition: batches that older owners wrote after the mapped part.
 
-`TargetTail` folds the target's batches between the end of the map and our own fence marker, in
-order and as read_committed readers will see them.
+`TargetTail` collects the target's batches between the end of the map and our own fence marker, in
+order and as read_committed consumers will see them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _DIGEST_BYTES = 16
 
 
 def fingerprint_batch(header: BatchHeader, batch: memoryview) -> bytes:
-    """Equal for batches that hold the same records with the same timestamps and codec.
+    """Fingerprint that is equal for batches with the same records, timestamps and codec.
 
-    The digest covers the bytes behind the header, so that a long tail need not be kept in memory.
+    Hashes the bytes after the header, so that a long tail need not be kept in memory.
     """
     digest = hashlib.blake2b(batch[record_batch.HEADER_BYTES :], digest_size=_DIGEST_BYTES)
     kept = (
@@ -36,7 +36,7 @@ def fingerprint_batch(header: BatchHeader, batch: memoryview) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailBatch:
-    """One batch of ours, of `count` records, that begins at target offset `offset`."""
+    """One batch of `count` records at target offset `offset`."""
 
     offset: int
     count: int
@@ -55,21 +55,24 @@ class ForeignBatch:
 class TargetTail:
     """Our batches on the target from `start` to our own fence marker at `marker`, read in order.
 
-    A transactional batch of ours counts only when the commit marker of its transaction follows;
-    that may be our own, where an unclean election took the one that was meant for it.
-    With `last_crc`, reading begins one offset earlier: the batch that ends before `start` must have
-    that CRC. `lost` says why the stretch cannot be what the map speaks of; "" while it can.
-    `writers` are the producer ids of ours in it. `ours` None: everybody's batches count as ours.
+    A transactional batch counts once the commit marker of its transaction follows; that may be our
+    own marker if an unclean election lost the original one.
     """
 
     ours: frozenset[int] | None
+    """Our producer ids; None if batches of all producers count as ours."""
     start: int
     marker: int
     last_crc: int | None = None
+    """CRC that the batch before `start` must have; reading then begins one offset earlier."""
     lost: str = ""
+    """Why the tail cannot be what the map describes; "" while it can."""
     at: int = field(init=False)
+    """Next target offset to read."""
     foreign: ForeignBatch | None = None
+    """The first foreign batch, if any."""
     writers: set[int] = field(default_factory=set)
+    """Our producer ids that wrote in the tail."""
     _batches: list[TailBatch] = field(default_factory=list)
     _open: dict[int, list[TailBatch]] = field(default_factory=dict)
 
@@ -78,12 +81,13 @@ class TargetTail:
 
     @property
     def complete(self) -> bool:
+        """Returns whether the marker was reached or the tail is lost."""
         return self.at > self.marker or bool(self.lost)
 
     @property
     def hanging(self) -> OpenTransaction | None:
-        """The first transaction that nothing ends: its producer id has expired, or is denied to
-        us."""
+        """The first transaction of ours that has no marker, if any: its producer id has expired
+        or is not ours to use."""
         first = [
             OpenTransaction(producer_id=producer_id, start=each[0].offset)
             for producer_id, each in self._open.items()
@@ -92,44 +96,49 @@ class TargetTail:
 
     @property
     def committed(self) -> list[TailBatch]:
-        """In offset order, as readers see them."""
+        """Committed batches in offset order, as read_committed consumers see them."""
         return sorted(self._batches, key=lambda each: each.offset)
 
     def deleted_before(self, log_start: int) -> None:
-        """The target no longer has `at`: its log starts at `log_start`."""
+        """Skip a deleted resume-point batch, or mark the tail as lost: the log starts at
+        `log_start`."""
         if self.at < log_start <= self.start:
-            self.at = self.start  # retention took the anchor's batch: there is nothing to compare
+            self.at = self.start  # retention deleted the resume point's batch
         else:
-            self.lost = f"the target no longer has offset {self.at}"
+            self.lost = f"the target's log no longer has offset {self.at}"
 
     def add(self, header: BatchHeader, batch: memoryview) -> None:
-        """The next batch as the target holds it."""
+        """Add the next batch of the target."""
         if header.last_offset < self.at or self.complete:
             return
         self.at = header.last_offset + 1
-        if header.base_offset < self.start and not self._holds_start(header):
-            self._check_anchor(header)
+        if header.base_offset < self.start and not self._is_foreign_overlap(header):
+            self._check_resume_point(header)
         else:
-            self._sort(header, batch)
+            self._add_batch(header, batch)
 
-    def _holds_start(self, header: BatchHeader) -> bool:
-        """Others may have begun a batch before it: an era may begin inside one of Java's."""
+    def _is_foreign_overlap(self, header: BatchHeader) -> bool:
+        """Returns whether a foreign batch begins before `start`: an era may begin inside a batch
+        of MirrorMaker 2."""
         theirs = self.ours is None or header.producer_id not in self.ours
         return theirs and self.last_crc is None
 
-    def _check_anchor(self, header: BatchHeader) -> None:
+    def _check_resume_point(self, header: BatchHeader) -> None:
         ends_there = header.last_offset == self.start - 1
         if not ends_there or header.crc != self.last_crc:
-            self.lost = f"the batch before target offset {self.start} is not the one recorded"
+            self.lost = (
+                f"the batch before target offset {self.start} is not the one recorded in the "
+                "offset map"
+            )
 
-    def _sort(self, header: BatchHeader, batch: memoryview) -> None:
+    def _add_batch(self, header: BatchHeader, batch: memoryview) -> None:
         if header.is_control:
             ended = self._open.pop(header.producer_id, [])
             if record_batch.read_control_type(batch) == record_batch.COMMIT_MARKER:
                 self._batches.extend(ended)
             return
         if header.record_count == 0:
-            return  # what compaction leaves of a producer's last batch
+            return  # compaction keeps a producer's last batch empty
         if self.ours is not None and header.producer_id not in self.ours:
             if self.foreign is None:
                 self.foreign = ForeignBatch(

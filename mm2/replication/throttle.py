@@ -1,8 +1,8 @@
-"""Byte-rate limits: for a copy as a whole and for single topics.
+"""Byte-rate limits: for a copy process as a whole and for single topics.
 
-Counts bytes as the source's brokers send them. A limit may be exceeded by one response and then
-blocks until the debt is paid off: over any period no more passes than the rate allows, plus a
-quarter of a second's worth, plus what was requested while it was open.
+Counts bytes as received from the source's brokers. One response may exceed a limit; further fetches
+are then blocked until the debt is paid off. Over any period at most the rate is fetched, plus a
+quarter of a second's worth, plus what was requested before the limit was reached.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ _FETCH_BYTES_MIN = 16 * 1024
 
 @dataclass(slots=True)
 class ByteRateLimit:
-    """A byte budget per second as a bucket that may run into debt by one response. 0: no limit."""
+    """Token bucket in bytes per second that one response may overdraw. 0 means no limit."""
 
     bytes_per_s: int
     _level: float = 0.0
     _at_s: float = -1.0
 
     def open(self, now_s: float) -> bool:
+        """Refill the bucket; returns whether more may be fetched."""
         if not self.bytes_per_s:
             return True
         most = self.bytes_per_s * _BURST_S
@@ -36,33 +37,38 @@ class ByteRateLimit:
         return self._level > 0
 
     def spent(self, size: int) -> None:
+        """Take received bytes from the bucket."""
         self._level -= size
 
 
 @dataclass(slots=True)
 class ByteRateLimits:
-    """The budgets of one copy; `topics` are by the source's names."""
+    """The rate limits of one copy process; `topics` maps source topic names to limits."""
 
     flow: ByteRateLimit
     topics: Mapping[str, ByteRateLimit] = field(default_factory=dict)
 
     def open_for(self, topic: str, now_s: float) -> bool:
-        """May more of this topic be asked for? The flow's own budget is another question."""
+        """Returns whether more of this topic may be fetched. Does not check the flow's limit."""
         found = self.topics.get(topic)
         return found is None or found.open(now_s)
 
     def spent_on(self, topic: str, size: int) -> None:
+        """Charge received bytes to a topic's limit."""
         found = self.topics.get(topic)
         if found is not None:
             found.spent(size)
 
     def most_at_once(self, wanted: int) -> int:
-        """What one answer may bring in all: a large one would make a small budget jump, and then
-        close it for long, to fresh records too."""
+        """Maximum size of one response.
+
+        A large response would overdraw a small limit and then block fresh records, too, for long.
+        """
         return _limit_bytes(wanted, self.flow, sharers=1)
 
     def most_bytes(self, topic: str, wanted: int, *, sharers: int) -> int:
-        """What one answer may bring of one partition, where so many of its topic want as much."""
+        """Maximum bytes of one partition per response if `sharers` partitions of its topic are
+        fetched."""
         found = self.topics.get(topic)
         return wanted if found is None else _limit_bytes(wanted, found, sharers=sharers)
 
@@ -76,7 +82,7 @@ def _limit_bytes(wanted: int, by: ByteRateLimit, *, sharers: int) -> int:
 
 
 def create_limits(flow_bytes_s: int, topics: Mapping[str, int]) -> ByteRateLimits:
-    """Budgets in bytes per second; 0 for the flow: no limit."""
+    """Create limits in bytes per second; 0 means no limit."""
     return ByteRateLimits(
         ByteRateLimit(flow_bytes_s), {topic: ByteRateLimit(each) for topic, each in topics.items()}
     )

@@ -1,10 +1,10 @@
-"""When a partition is copied in transactions, and the scripts that begin, commit and renew.
+"""Decides when a partition is copied in transactions; scripts that open, commit and renew.
 
 Brokers forget a producer by the *timestamps* of its records, so records older than half of
 `producer.id.expiration.ms` are copied in transactions, whose markers carry the current time.
 
-The scripts run at a boundary: nothing is in flight. Each returns the target offset after the
-marker that was read (or that a transaction is open), or what failed.
+The scripts run at a boundary: nothing is in flight. Each returns the target offset after the marker
+that was read (or that a transaction is open), or what failed.
 """
 
 from __future__ import annotations
@@ -23,36 +23,40 @@ from mm2.topics.flow_config import DeliveryMode
 COMMIT_INTERVAL_S = 0.2
 COMMIT_BYTES = 16 * 1024 * 1024
 MODE_HOLD_S = 2.0
-"""Fresh batches among old ones still go in transactions, so that the mode does not flap."""
+"""How long fresh batches still go in transactions after an old one, so that the mode does not
+flap."""
 
 
 class BoundaryStep(enum.Enum):
-    """What a partition with nothing in flight does before it goes on."""
+    """What a partition with nothing in flight must do before it continues."""
 
     OPEN = "open a transaction"
-    COMMIT = "commit the open one"
-    RENEW = "write a marker of the fence"
+    COMMIT = "commit the open transaction"
+    RENEW = "renew the fence with a marker"
 
 
 @dataclass(slots=True, kw_only=True)
 class TransactionMode:
-    """`open`: the partition was added to a transaction that is not committed yet, and that holds
-    what stands from source offset `open_from` on.
-
-    Not `possible`: there is no transactional id to use.
+    """Whether a partition is copied in transactions, and the state of its transaction.
 
     Invariant: `open` only while `active`, or while the mode is about to end with a commit.
     """
 
     always: bool
+    """True if all batches are copied in transactions (`delivery: transactional`)."""
     renew_after_s: float
     possible: bool = True
+    """False if no transactional id may be used."""
     marked_at_s: float
     active: bool = False
+    """True while batches are sent in transactions."""
     open: bool = False
+    """True while the partition is in an uncommitted transaction."""
     open_from: int = -1
+    """Source offset from which records are in the open transaction."""
     open_bytes: int = 0
     plain_since_marker: bool = False
+    """True if batches outside transactions were sent since the last marker."""
     _opened_at_s: float = 0.0
     _old_seen_at_s: float = float("-inf")
 
@@ -60,6 +64,7 @@ class TransactionMode:
         self.active = self.always
 
     def sent(self, size: int, *, old: bool, now_s: float) -> None:
+        """Record that a batch was sent."""
         if not self.active:
             self.plain_since_marker = True
             return
@@ -70,54 +75,57 @@ class TransactionMode:
             self._old_seen_at_s = now_s
 
     def begin(self, now_s: float) -> None:
-        """An old batch is next: from here on in transactions."""
+        """Start to send in transactions because the next batch is old."""
         self.active = True
         self._old_seen_at_s = now_s
 
     def opened(self, source: int) -> None:
-        """Everything before source offset `source` is committed."""
+        """Record that a transaction is open; everything before source offset `source` is
+        committed."""
         self.open = True
         self.open_from = source
         self.open_bytes = 0
 
     def marked(self, now_s: float) -> None:
-        """A marker of ours was read back."""
+        """Record that a marker of ours was read back."""
         self.open = False
         self.open_bytes = 0
         self.marked_at_s = now_s
         self.plain_since_marker = False
 
     def admits(self, *, old: bool, now_s: float) -> bool:
-        """May a batch of this age be sent now, or must something be crossed first?"""
+        """Returns whether a batch of this age may be sent now, without a boundary before it."""
         old = old and self.possible
         if not self.active:
-            # The fence is renewed at a drained boundary, which steady traffic would never bring.
+            # The fence is renewed with nothing in flight, which steady traffic would never reach.
             return not old and not self.renewal_due(now_s)
         return self.open and not self.commit_due(now_s) and (old or not self.may_end(now_s))
 
     def commit_due(self, now_s: float) -> bool:
+        """Returns whether the open transaction must be committed: too large or too old."""
         return self.open_bytes >= COMMIT_BYTES or (
             self.open_bytes > 0 and now_s - self._opened_at_s >= COMMIT_INTERVAL_S
         )
 
     def may_end(self, now_s: float) -> bool:
-        """No batch has been old for a while."""
+        """Returns whether no batch has been old for a while, so that transactions may end."""
         return not self.always and now_s - self._old_seen_at_s >= MODE_HOLD_S
 
     def next_step(
         self, *, next_is_old: bool | None, paused: bool, now_s: float
     ) -> BoundaryStep | None:
-        """What is due; the mode itself begins and ends here.
+        """Return the boundary step that is due and switch the mode.
 
-        `next_is_old` is of the batch that is sent next, None for none that is ready: none is left,
-        or it has to wait. An open transaction never waits for it, since no anchor is written then.
+        `next_is_old` describes the batch that is sent next; None if none is ready. An open
+        transaction never waits for one, because no map segment is written while it is open.
         """
         if self.open:
             idle = next_is_old is None
-            # Left open over a pause, the coordinator would abort it and fence us out.
-            due = idle or paused or self.commit_due(now_s) or self._ends(next_is_old, now_s)
+            # An open transaction must not outlast a pause: the coordinator would abort it and fence
+            # us.
+            due = idle or paused or self.commit_due(now_s) or self._is_mode_over(next_is_old, now_s)
             return BoundaryStep.COMMIT if due else None
-        if self._ends(next_is_old, now_s):
+        if self._is_mode_over(next_is_old, now_s):
             self.active = False
         if not self.active and next_is_old and self.possible:
             self.begin(now_s)
@@ -127,17 +135,19 @@ class TransactionMode:
             return BoundaryStep.OPEN
         return BoundaryStep.RENEW if self.renewal_due(now_s) else None
 
-    def _ends(self, next_is_old: bool | None, now_s: float) -> bool:
+    def _is_mode_over(self, next_is_old: bool | None, now_s: float) -> bool:
         return self.active and next_is_old is False and self.may_end(now_s)
 
     def renewal_due(self, now_s: float) -> bool:
+        """Returns whether the fence must be renewed."""
         return self.possible and now_s - self.marked_at_s >= self.renew_after_s
 
 
 def create_transaction_mode(
     where: PartitionSetup, now_s: float, *, fenced: bool = True
 ) -> TransactionMode:
-    """Right after the marker of a take; without one there are no transactions."""
+    """Create the mode right after acquiring the partition; without a fence there are no
+    transactions."""
     return TransactionMode(
         always=fenced and where.delivery is DeliveryMode.TRANSACTIONAL,
         possible=fenced,
@@ -152,7 +162,7 @@ FENCE_CHECK_INTERVAL_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionBoundary:
-    """A marker of ours stands at `next_target - 1` in leader epoch `leader_epoch`."""
+    """Our marker is at `next_target - 1` in leader epoch `leader_epoch`."""
 
     next_target: int
     leader_epoch: int
@@ -160,7 +170,7 @@ class PartitionBoundary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionOpened:
-    """The partition stands in a transaction."""
+    """The partition was added to a transaction."""
 
 
 BoundaryScript = Script[PartitionBoundary | TransactionOpened | FencingFailure]
@@ -173,7 +183,7 @@ def run_boundary(
     next_target: int,
     context: RecoveryContext,
 ) -> BoundaryScript:
-    """The script of a step; `next_target` is where its marker stands at the earliest."""
+    """The script of a boundary step; its marker is at `next_target` or later."""
     match step:
         case BoundaryStep.OPEN:
             return open_transaction(producer)
@@ -190,39 +200,50 @@ def commit_open_transaction(
     failed = yield from producer_fencing.commit_transaction(producer)
     if failed is not None:
         return failed
-    # Where others write, too, theirs may be open at any time: one look at each renewal will do.
+    # If others may write, their transactions may be open at any time: checking at each renewal is
+    # enough.
     alone = hanging_transactions.is_exclusive_writer(context)
-    looks = context if alone else None
-    return (yield from _read_boundary_marker(producer, next_target=next_target, looks=looks))
+    check_context = context if alone else None
+    return (
+        yield from _read_boundary_marker(
+            producer, next_target=next_target, check_context=check_context
+        )
+    )
 
 
 def renew_fence(
     producer: ProducerIdentity, *, next_target: int, context: RecoveryContext
 ) -> BoundaryScript:
-    """An empty transaction: keeps the fence in the brokers' memory and the transactional id
-    alive."""
+    """Run an empty transaction, which keeps the fence in the brokers' memory and the
+    transactional id alive."""
     failed = yield from producer_fencing.run_empty_transaction(producer)
     if failed is not None:
         return failed
-    return (yield from _read_boundary_marker(producer, next_target=next_target, looks=context))
+    return (
+        yield from _read_boundary_marker(producer, next_target=next_target, check_context=context)
+    )
 
 
 def open_transaction(producer: ProducerIdentity) -> BoundaryScript:
+    """Open a transaction by adding the partition to it."""
     failed = yield from producer_fencing.add_to_transaction(producer)
     return TransactionOpened() if failed is None else failed
 
 
 def _read_boundary_marker(
-    producer: ProducerIdentity, *, next_target: int, looks: RecoveryContext | None
+    producer: ProducerIdentity, *, next_target: int, check_context: RecoveryContext | None
 ) -> BoundaryScript:
-    """`looks`: it is made sure that readers of committed records get past the marker."""
+    """Read the boundary's marker; with `check_context`, verify that it is visible to read_committed
+    consumers."""
     marker = yield from producer_fencing.read_marker(producer, start=next_target)
     if not isinstance(marker, TransactionMarker):
         return marker
-    if looks is not None and (yield from hanging_transactions.is_marker_hidden(marker, looks)):
+    if check_context is not None and (
+        yield from hanging_transactions.is_marker_hidden(marker, check_context)
+    ):
         return FencingInterrupted(
-            reason=f"{looks.where.mirror}: a transaction is open before our marker at "
-            f"{marker.offset}: readers of committed records stand still at {marker.last_stable}"
+            reason=f"{check_context.where.mirror}: a transaction is open before our marker at "
+            f"{marker.offset}: read_committed consumers are blocked at offset {marker.last_stable}"
         )
     return PartitionBoundary(next_target=marker.offset + 1, leader_epoch=marker.leader_epoch)
 
@@ -230,11 +251,12 @@ def _read_boundary_marker(
 def find_new_owner(
     context: RecoveryContext, *, than: ProducerIdentity
 ) -> Script[bool | PartitionHalt]:
-    """Did another owner take the partition under a newer identity than `than`, which was ours?
+    """Find out whether another owner acquired the partition with a newer epoch than `than`, which
+    was ours.
 
-    Watches the map for a Take's deadline: True when an anchor of another owner, newer than ours,
-    appears; False when none does, and then it was our own transaction's timeout, a late request or
-    an orphan of ours. A `Stop` if the map cannot tell.
+    Watches the map for as long as an acquisition may take. Returns True once a newer segment of
+    another owner appears. False means that our own transaction timed out, or that a delayed request
+    or another process of ours was the cause. Returns a halt if the map is unreadable.
     """
     waited_s = 0.0
     while waited_s < FENCE_CHECK_TIMEOUT_S:

@@ -100,7 +100,8 @@ class TopicsSnapshot:
         return self.settings is None or name in self.settings
 
     def timestamp_bounds(self) -> tuple[str, ...]:
-        """Those of `TIMESTAMP_BOUND_CONFIGS` that the brokers know, as far as anything here shows."""
+        """Those of `TIMESTAMP_BOUND_CONFIGS` that the brokers know, as far as anything here
+        shows."""
         known: Collection[str] = self.new_topic or self.settings or ()
         for name in sorted(self.topics):
             configs = self.topics[name].configs

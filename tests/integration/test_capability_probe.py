@@ -124,7 +124,7 @@ def test_the_command_says_what_every_flow_will_do(tmp_path, east, west):
 
     assert told.returncode == 0, told.stderr
     assert told.stdout.splitlines()[0] == "east->west: exactly once"
-    assert "   holds: an older epoch is refused" in told.stdout
+    assert "   holds: an older producer epoch is rejected" in told.stdout
     (flow,) = json.loads(as_json.stdout)["flows"]
     assert (flow["delivery"], flow["proven"]) == ("exactly once", True)
     assert flow["checks"]["fence"]["outcome"] == "holds"

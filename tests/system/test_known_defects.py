@@ -154,7 +154,7 @@ def test_a_right_that_is_taken_away_is_seen_and_holds_up_nobody_else(
         metrics.total, "mm2_partition_lag_records", topic=f"{world.alias}.{GONE}"
     )
     eventually.eventually(
-        lambda: "reading is not allowed" in worker.log_path.read_text(errors="replace"),
+        lambda: "not authorized to read the topic" in worker.log_path.read_text(errors="replace"),
         WAIT_S,
         worker.log_text,
         interval_s=0.5,

@@ -335,7 +335,7 @@ def test_the_lag_of_a_paused_topic_is_that_of_the_reports():
 
 
 def test_opened_partitions_say_why():
-    gaps, small = "compaction left gaps in it", "small batches are merged"
+    gaps, small = "compaction left gaps in the batch", "small batches were merged"
     seen = Observed().see(
         statuses.flow(
             statuses.partition("users", 0, opened=gaps),

@@ -88,7 +88,7 @@ def test_what_was_not_tried_is_taken_for_granted_and_said(check):
         source(), target({check: fails(CheckOutcome.UNKNOWN, "no right to create it")})
     )
 
-    assert str(verdict) == "exactly once, not proven here"
+    assert str(verdict) == "exactly once, not verified"
     assert verdict.fenced
     assert "no right to create it" in verdict.notes[0]
 
@@ -123,7 +123,7 @@ def test_what_a_source_must_speak_is_needed_for_anything(name):
     verdict = decide(source(**{name: None}), target())
 
     assert verdict.delivery is DeliveryGuarantee.NONE
-    assert f"a does not speak {name}" in verdict.reasons[0]
+    assert f"a does not support {name}" in verdict.reasons[0]
 
 
 @pytest.mark.parametrize("name", ["produce", "init_producer_id", "offset_for_leader_epoch"])

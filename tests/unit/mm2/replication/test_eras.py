@@ -105,7 +105,7 @@ def test_records_in_an_exclusive_mirror_stop_a_first_start():
     stop = start(taking.attempt(), ReadTarget=log).outcome
     assert isinstance(stop, PartitionHalt)
     assert (stop.cause, stop.retry_after_s) == (HaltCause.NOT_EMPTY, None)
-    assert "it holds records at offset 1" in stop.message
+    assert "the mirror topic holds records at offset 1" in stop.message
     assert "mm2 offsets rebuild" in stop.message
     assert "mm2 topic reset" in stop.message
 

@@ -24,7 +24,7 @@ def produce(code, message=""):
 
 UNCLEAR = [-1, 2, 76, 9999]
 """These may pass, and are told with what to do if they do not."""
-FEW = "(fewer replicas are in sync than its min.insync.replicas asks for)"
+FEW = "(fewer in-sync replicas than min.insync.replicas)"
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ FEW = "(fewer replicas are in sync than its min.insync.replicas asks for)"
         (
             7,
             BACK_OFF,
-            "a.orders-7: REQUEST_TIMED_OUT (its replicas did not confirm the batch in time)",
+            "a.orders-7: REQUEST_TIMED_OUT (replicas did not acknowledge the batch in time)",
         ),
         (10, STOP, "RECORD_TOO_LARGE"),
         (18, STOP, "RECORD_LIST_TOO_LARGE"),
@@ -88,7 +88,7 @@ def test_what_can_be_divided_is_taken_again_at_once(code, name):
         WHERE, code=code, message="no", offset=500, divided=True
     )
     assert (reaction.then, reaction.stop) == (TAKE, None)
-    assert reaction.reason == f"a.orders-7 refused a batch with {name}: it is divided"
+    assert reaction.reason == f"a.orders-7 refused a batch with {name}: it is split and sent again"
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_an_offset_out_of_range_is_taken_anew():
     [
         (2, "CORRUPT_MESSAGE"),
         (29, "allow the flow's principal READ"),
-        (76, "does not send that codec"),
+        (76, "cannot send the batch's codec"),
         (-1, "error -1"),
         (9999, "error 9999"),
     ],

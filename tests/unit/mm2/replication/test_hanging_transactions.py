@@ -71,7 +71,7 @@ def test_a_transaction_under_an_older_id_of_ours_stops_the_partition():
 def test_one_of_our_own_id_says_that_our_marker_was_lost_and_the_next_take_ends_it(changed):
     found = looked(stable=45, told=began((taking.US.id, 45)), **changed).outcome
     assert (type(found), found.lasting) == (RetryRecovery, None)
-    assert found.reason == "the mirror's log was cut back meanwhile"
+    assert found.reason == "the mirror's log was truncated during the acquisition"
 
 
 def test_it_is_named_by_where_it_began_although_that_is_deleted():
@@ -89,7 +89,7 @@ def test_a_broker_that_was_a_moment_late_knows_of_none():
 
 def test_a_strangers_transaction_before_our_place_is_waited_for_and_lasts():
     found = looked(stable=20, told=began((STRANGER, 20))).outcome
-    assert found.reason == "a.orders-4: the transaction that begins at offset 20 has not ended"
+    assert found.reason == "a.orders-4: the transaction at offset 20 has not ended"
     assert found.lasting.cause is HaltCause.HANGING
     assert "producer id 99, which is not this flow's" in found.lasting.message
 
@@ -158,7 +158,7 @@ REFUSED = InstructionRefused(code=35, message="speaks no such version")
 def test_where_it_is_not_told_whose_it_is_an_exclusive_mirror_waits_and_says_why(code, says):
     refused = InstructionRefused(code=code, message="not that")
     found = looked(stable=20, told=refused).outcome
-    assert found.reason == "asking which transactions are open (DescribeProducers): not that"
+    assert found.reason == "listing open transactions (DescribeProducers): not that"
     for word in ("open at offset 20", "(DescribeProducers): not that", says):
         assert word in found.lasting.message
     assert "describe-producers" not in found.lasting.message

@@ -79,7 +79,7 @@ def test_the_batch_in_which_the_stretch_begins_is_read_from_there():
 def test_another_record_than_the_sync_says_is_no_beginning():
     found = over(*LETTERS)
     assert write(found, 10, b"b") is Need.NOTHING
-    assert found.mismatch == "target offset 10 does not hold source offset 0"
+    assert found.mismatch == "target offset 10 does not match source offset 0"
     assert (found.position, found.unpaired_from, found.found_any) == (0, 10, False)
 
 
@@ -101,7 +101,7 @@ def test_what_is_missing_does_not_pair():
     found = over(*LETTERS)
     write(found, 10, b"a", b"c")
     assert found.mismatch == (
-        "target offset 11 does not hold what source offset 1 holds, nor what stands before it"
+        "target offset 11 does not match the record at source offset 1, nor an earlier one"
     )
     assert (found.position, found.unpaired_from, found.beyond) == (1, 11, False)
 
@@ -176,7 +176,7 @@ def test_too_many_stretches_are_not_told_apart(monkeypatch):
         write(found, 10 + at, value)
     assert found.mismatch == ""
     write(found, 14, b"b")
-    assert found.mismatch == "too many stretches of it stand twice"
+    assert found.mismatch == "too many ranges of records are duplicated"
     assert (found.unpaired_from, found.position) == (14, 3)
 
 
@@ -223,7 +223,7 @@ def test_what_the_source_does_not_have_yet_is_beyond_it():
     write(found, 10, b"a", b"b", b"c")
     assert found.source_ends() is Need.NOTHING
     assert found.beyond
-    assert "anything that the source holds before 2, where it ends" in found.mismatch
+    assert "any record of the source, which ends at 2" in found.mismatch
 
 
 ABORTED = scripts.data(1, b"x", producer=(7, 0), transactional=True)

@@ -148,7 +148,7 @@ def test_what_a_sync_names_is_read_again_where_it_is_damaged_or_crowded_out():
     assert (played.outcome, len(played.slept)) == (THERE, 1)
     starved = looked(java(103, (102, 42)), ReadTarget=scripts.records(end=51)).outcome
     assert starved == recovery_outcomes.retry_after_empty_reads(
-        "reading what an OffsetSync names on the mirror"
+        "reading the mirror record of an offset sync"
     )
 
 
@@ -214,7 +214,7 @@ def test_what_java_wrote_twice_is_stated_and_not_copied_a_third_time():
     assert (played.outcome.source, played.outcome.runs) == (104, ())
     assert era_of(played).first_target == 51
     assert stated(played) == [(Kind.DOUBLED_BY_JAVA, None, (43, 45))]
-    assert "altogether 2 records" in taking.incidents(played)[0].detail
+    assert "another writer copied 2 records twice" in taking.incidents(played)[0].detail
 
 
 def test_what_it_wrote_before_the_sync_once_more_is_found_at_the_second_look():
@@ -293,7 +293,7 @@ def test_what_is_not_committed_yet_is_waited_for():
     assert again.lasting.retry_after_s == 30.0
     assert "Look for an open transaction on the source" in again.lasting.message
     assert "--from offset:106" in again.lasting.message
-    assert again.reason.startswith("a.orders-4: target offset 46 does not hold anything")
+    assert again.reason.startswith("a.orders-4: target offset 46 does not match any record")
     assert operator_commands.REMEDY_PREFIX not in again.reason, (
         "while it waits there is nothing to decide"
     )

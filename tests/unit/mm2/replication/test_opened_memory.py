@@ -47,7 +47,7 @@ while box.queued and box.unreadable is None:
     ready = box.stage()
     longest_s = max(longest_s, time.process_time() - start)
     while ready and box._staged:
-        out = box.take()
+        out = box.pop_staged()
         held.release(out.held, opened=out.opened)
         sent += 1
         records += out.records

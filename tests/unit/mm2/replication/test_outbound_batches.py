@@ -135,7 +135,7 @@ def test_a_transform_that_makes_no_record_failed_on_it(became):
         def __call__(self, fields, timestamp_ms):
             return became
 
-    with pytest.raises(RecordTransformError, match="transform filter failed on it with"):
+    with pytest.raises(RecordTransformError, match="transform filter failed with"):
         opened(scripts.data(10, b"a"), transform=Odd())
 
 

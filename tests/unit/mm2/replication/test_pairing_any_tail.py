@@ -204,7 +204,7 @@ def changed(copied, target):
 
 def test_the_tails_are_of_all_kinds():
     """Else the tests above would say little."""
-    wanted = {"", "small batches are merged", "compaction left gaps in it"}
+    wanted = {"", "small batches were merged", "compaction left gaps in the batch"}
     divided, later = 0, 0
     for seed in range(120):
         copied = Copied(random.Random(seed))

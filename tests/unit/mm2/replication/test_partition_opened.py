@@ -142,7 +142,7 @@ def test_what_is_queued_is_joined_and_what_comes_later_is_not_waited_for():
     world.acknowledge().acknowledge().tick(1.0)
     assert values(world) == [b"%d" % at for at in range(6)]
     assert said(world).runs == ((0, 1),)
-    assert world.copy.counters.why == "small batches are merged"
+    assert world.copy.counters.why == "small batches were merged"
 
 
 def test_a_joined_batch_of_which_nothing_was_heard_is_found_on_the_mirror():

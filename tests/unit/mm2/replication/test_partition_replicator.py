@@ -78,13 +78,13 @@ def test_records_without_timestamps_leave_the_age_as_it_was():
 def test_batches_that_were_made_are_counted_and_the_newest_says_why():
     copied = PartitionCounters()
     found = []
-    for why in ("", "small batches are merged", "compaction left gaps in it", ""):
+    for why in ("", "small batches were merged", "compaction left gaps in the batch", ""):
         copied.acknowledged(sent(why=why), now_s=70.0, wall_ms=NOW_MS)
         found.append((copied.made, copied.why))
     assert found == [
         (0, ""),
-        (1, "small batches are merged"),
-        (2, "compaction left gaps in it"),
+        (1, "small batches were merged"),
+        (2, "compaction left gaps in the batch"),
         (2, ""),
     ]
 

@@ -44,13 +44,16 @@ def test_the_first_reason_stays_named_until_something_is_copied():
     found = waited("disk full")
     assert found.reason == "disk full"
     found.wait("no leader", 6.0, random=Random(1))
-    assert found.reason == "no leader; it began with: disk full"
+    assert found.reason == "no leader; first error: disk full"
     found.take()
-    assert found.reason == "fencing and pairing again; it began with: disk full"
+    assert (
+        found.reason
+        == "fencing the partition and matching the target's tail again; first error: disk full"
+    )
     found.copy()
     assert found.reason == ""
     found.take()
-    assert found.reason == "fencing and pairing"
+    assert found.reason == "fencing the partition and matching the target's tail"
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_without_an_answer_the_partition_is_taken_again_and_nothing_is_copied():
     world.answers[ASKS] = [scripts.LOST]
     world.offer(copying.batch(0, producer=LOCAL))
     assert phase(world) is PartitionPhase.WAITING
-    assert "which producers are the opposite flow's: connection lost" in world.standing.reason
+    assert "looking up the reverse flow's producers: connection lost" in world.standing.reason
     told(world).tick(after_s=1.0)
     assert phase(world) is PartitionPhase.COPYING
     world.offer(copying.batch(0, producer=LOCAL))

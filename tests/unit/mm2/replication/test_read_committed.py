@@ -177,10 +177,10 @@ def test_a_damaged_last_offset_does_not_make_a_batch_one_of_before():
     damaged = bytearray(scripts.data(1, b"abc"))
     damaged[23] ^= 0x80  # the sign
     found = scan(scripts.data(0, b"x"), damaged, BEHIND)
-    stopped(found, at=1, saying="before it begins", copied=[0])
+    stopped(found, at=1, saying="its last offset is", copied=[0])
     assert found.obstacle.behind == 100
     found = scan(scripts.data(0, b"x"), batches.rechecked(damaged), BEHIND)
-    stopped(found, at=1, saying="before it begins", copied=[0])
+    stopped(found, at=1, saying="its last offset is", copied=[0])
 
 
 def test_what_is_behind_damage_begins_with_the_next_sound_batch():
@@ -260,9 +260,9 @@ def test_an_ordinary_batch_of_any_codec_is_passed_through(flags, codec):
 
 
 def test_the_timestamps_of_an_append_time_are_not_the_records_own():
-    assert why(scripts.data(0, b"a", attributes=0x08)) == ["its timestamps are the append time's"]
+    assert why(scripts.data(0, b"a", attributes=0x08)) == ["the source uses LogAppendTime"]
     both = scripts.data(0, b"a", attributes=0x18, codec=2)
-    assert why(both) == ["its timestamps are the append time's"]
+    assert why(both) == ["the source uses LogAppendTime"]
 
 
 @pytest.mark.parametrize(
@@ -279,14 +279,14 @@ def test_the_timestamps_of_an_append_time_are_not_the_records_own():
 def test_gaps_that_compaction_left_are_a_reason(values, deltas, last):
     held = scripts.data(10, *values, deltas=deltas, last_delta=last)
     found = scan(held, BEHIND, position=10)
-    assert [each.opening for each in found.batches] == ["compaction left gaps in it", ""]
+    assert [each.opening for each in found.batches] == ["compaction left gaps in the batch", ""]
     assert [each.first for each in found.batches] == [10, 100]
     assert found.position == 101
 
 
 def test_a_start_inside_a_batch_is_a_reason_and_says_where():
     found = scan(scripts.data(0, b"a", b"b", b"c"), scripts.data(3, b"d"), position=1)
-    assert [each.opening for each in found.batches] == ["the copy starts inside the batch", ""]
+    assert [each.opening for each in found.batches] == ["replication starts inside the batch", ""]
     assert [each.first for each in found.batches] == [1, 3]
     assert found.position == 4
 
@@ -306,18 +306,18 @@ def test_a_start_inside_a_batch_without_records_of_interest_is_none():
 def test_another_codec_than_the_mirrors_own_is_a_reason():
     plain, zstd = scripts.data(0, b"a"), scripts.data(1, b"b", codec=4)
     assert why(plain, zstd) == ["", ""]
-    assert why(plain, zstd, target_codec=0) == ["", "the mirror topic forces none"]
-    assert why(plain, zstd, target_codec=4) == ["the mirror topic forces zstd", ""]
+    assert why(plain, zstd, target_codec=0) == ["", "the mirror topic enforces none"]
+    assert why(plain, zstd, target_codec=4) == ["the mirror topic enforces zstd", ""]
     transactional = of(0, A)
     assert why(transactional, target_codec=0) == [""]
-    assert why(transactional, target_codec=1) == ["the mirror topic forces gzip"]
+    assert why(transactional, target_codec=1) == ["the mirror topic enforces gzip"]
 
 
 def test_an_unknown_codec_is_no_reason_by_itself():
     """What cannot be opened may still be passed through."""
     unknown = scripts.data(0, b"a", attributes=7)
     assert why(unknown) == [""]
-    assert why(unknown, target_codec=1) == ["the mirror topic forces gzip"]
+    assert why(unknown, target_codec=1) == ["the mirror topic enforces gzip"]
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -331,7 +331,7 @@ def test_messages_of_older_formats_are_copied_like_batches(magic):
     assert [each.opening for each in found.batches] == ["", "", ""]
     assert (bases(found), found.position) == ([5, 6, 8], 9)
     assert [each.opening for each in scan(pair, position=7).batches] == [
-        "the copy starts inside the batch"
+        "replication starts inside the batch"
     ]
 
 

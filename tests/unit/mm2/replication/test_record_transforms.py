@@ -102,8 +102,8 @@ def test_a_chain_repeats_itself_only_if_its_predicates_do(name, repeats):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("Reroute", "it changes the topic from a.t to elsewhere: mm2 cannot"),
-        ("Text", "it makes the value a str: only bytes are written"),
+        ("Reroute", "transform changed the topic from a.t to elsewhere, which"),
+        ("Text", "transform changed the value to str: only bytes are supported"),
     ],
 )
 def test_what_goes_too_far_is_refused_record_by_record(name, words):
@@ -117,10 +117,18 @@ def test_what_goes_too_far_is_refused_record_by_record(name, words):
     [
         ({"transforms": "x"}, "transforms.x.type", "is missing"),
         ({"transforms.stamp.type": "no.such:X"}, "transforms.stamp.type", "has the class no.such"),
-        ({"transforms.stamp.type": f"{OWN}:Keeps"}, "transforms.stamp.type", "no Transformation"),
+        (
+            {"transforms.stamp.type": f"{OWN}:Keeps"},
+            "transforms.stamp.type",
+            "is not a Transformation",
+        ),
         ({"transforms.stamp.stamp": None}, "transforms.stamp.stamp", "stamp"),
-        ({"transforms.stamp.predicate": "p"}, "transforms.stamp.predicate", "names no predicate"),
-        ({"transforms.stamp.negate": "yes"}, "transforms.stamp.negate", "write true or false"),
+        (
+            {"transforms.stamp.predicate": "p"},
+            "transforms.stamp.predicate",
+            "names an unknown predicate",
+        ),
+        ({"transforms.stamp.negate": "yes"}, "transforms.stamp.negate", "must be true or false"),
         ({"predicates": "p"}, "predicates.p.type", "is missing"),
     ],
 )

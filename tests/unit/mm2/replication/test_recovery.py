@@ -253,7 +253,9 @@ def test_a_refusal_at_the_fence_stops_the_partition_for_a_while():
 
 def test_a_fence_that_was_disturbed_is_begun_again():
     played = taken(RequestAcquisition=scripts.LOST)
-    assert played.outcome == RetryRecovery(reason="asking the worker: connection lost")
+    assert played.outcome == RetryRecovery(
+        reason="requesting permission from the worker: connection lost"
+    )
 
 
 @pytest.mark.parametrize("answer", [scripts.LOST, InstructionRefused(code=3)])
@@ -340,7 +342,7 @@ def test_the_first_anchor_holds_what_pairing_learned():
 def test_without_its_first_anchor_nothing_was_taken(answer):
     known = taking.known(taking.anchor(100, 50))
     played = anchored(known, AppendToFlowLog=[answer])
-    assert played.outcome == RetryRecovery(reason="recording the first anchor")
+    assert played.outcome == RetryRecovery(reason="storing the first map segment failed")
 
 
 def test_what_was_not_taken_gets_no_anchor():

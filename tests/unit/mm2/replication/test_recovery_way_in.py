@@ -119,7 +119,7 @@ def test_nothing_is_taken_during_a_pause():
 def test_a_take_that_fails_waits_and_is_tried_again():
     way = Way(RequestAcquisition=scripts.LOST).tick()
     assert way.standing.phase is Phase.WAITING
-    assert way.standing.reason == "asking the worker: connection lost"
+    assert way.standing.reason == "requesting permission from the worker: connection lost"
     assert way.kinds == [RequestAcquisition, RefreshTargetMetadata]
     assert way.tick(0.01).kinds == way.kinds[:2]
     way.answers[RequestAcquisition] = scripts.DONE
@@ -173,7 +173,7 @@ def test_fenced_while_taking_asks_by_whom_and_takes_again_when_nobody_has_appear
     way = Way(AddToTransaction=InstructionRefused(code=47)).tick()
     assert (way.standing.phase, way.standing.reason) == (
         Phase.WAITING,
-        "fenced, and no other owner has appeared",
+        "fenced, but no other owner was found",
     )
     way.answers[AddToTransaction] = scripts.DONE
     assert way.tick(1.0).standing.phase is Phase.COPYING
@@ -236,7 +236,7 @@ def test_fenced_again_and_again_by_nobody_is_not_told():
     way.do(way.way.check_fence(taking.US, way.now_s))
     assert (way.standing.phase, way.standing.reason) == (
         Phase.WAITING,
-        "fenced, and no other owner has appeared",
+        "fenced, but no other owner was found",
     )
 
 

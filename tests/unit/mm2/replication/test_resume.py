@@ -80,20 +80,20 @@ def test_an_epoch_that_ended_just_behind_the_anchor_cut_nothing():
 def test_an_epoch_that_the_target_does_not_know_proves_nothing():
     position = placed(taking.anchor(100, 40, last_crc=5), end=-1).outcome
     assert (position.source, position.target) == (100, 40)
-    assert "does not know the map's leader epoch" in position.lost
+    assert "does not know the resume point's leader epoch" in position.lost
 
 
 def test_an_anchor_behind_our_marker_is_another_owners():
     played = placed(taking.anchor(100, 60), end=70)
     assert isinstance(played.outcome, RetryRecovery)
-    assert "behind our marker" in played.outcome.reason
+    assert "after our marker" in played.outcome.reason
     assert played.outcome.lasting is None
 
 
 def test_an_anchor_behind_our_marker_in_an_epoch_unheard_of_is_another_mirrors_if_it_lasts():
     again = placed(taking.anchor(100, 60), end=-1).outcome
     assert isinstance(again, RetryRecovery)
-    assert "does not know the map's leader epoch 1" in again.reason
+    assert "does not know the resume point's leader epoch 1" in again.reason
     assert again.lasting == halts.halt_mirror_unknown(taking.where(), copied=60, leader_epoch=1)
 
 
@@ -176,7 +176,9 @@ def test_a_cut_behind_the_end_that_a_new_leader_told_too_early_begins_again():
     attempt = taking.attempt(taking.known(taking.anchor(100, 60)), marker=50)
     attempt = dataclasses.replace(attempt, fence=dataclasses.replace(attempt.fence, holds=False))
     played = scripts.play(resume.find_resume_position(attempt), changed)
-    assert played.outcome == RetryRecovery(reason="a new leader told the mirror's end too early")
+    assert played.outcome == RetryRecovery(
+        reason="a new leader reported the mirror's end too early"
+    )
 
 
 def test_a_transaction_whose_marker_was_cut_off_is_paired_from_its_beginning():
@@ -226,7 +228,7 @@ def test_an_answer_that_other_partitions_filled_tells_nothing():
     assert played.outcome.target == 34
     starved = cut(35, ReadTarget=scripts.records(end=60))
     assert starved.outcome == recovery_outcomes.retry_after_empty_reads(
-        "reading the mirror's batches back from its cut"
+        "reading the mirror's batches before its truncation"
     )
 
 
@@ -288,7 +290,7 @@ def test_eras_that_are_gone_at_a_cut_begin_again():
 def test_a_cut_before_the_newest_era_is_said_to_have_lost_an_older_one():
     known = taking.known(taking.anchor(100, 40), era=taking.era(first_target=38))
     found = cut(35, copied(34, b"a"), known=known).outcome
-    assert (found.lost, found.cut) == ("the target lost what an older era wrote", True)
+    assert (found.lost, found.cut) == ("the target lost records of an older era", True)
 
 
 # Pairing what stands there
@@ -375,7 +377,7 @@ def test_without_a_fence_an_open_transaction_is_waited_for():
         {ReadTarget: held},
     )
     assert isinstance(played.outcome, RetryRecovery)
-    assert "a.orders-4: the transaction that begins at offset 40" in played.outcome.reason
+    assert "a.orders-4: the transaction at offset 40" in played.outcome.reason
     assert played.outcome.lasting is not None
     assert played.outcome.lasting.cause is HaltCause.HANGING
 
@@ -415,7 +417,7 @@ def test_a_source_that_ends_before_the_tail_may_still_catch_up():
         HaltCause.NOT_PAIRED,
         tail_reader.SOURCE_RETRY_DELAY_S,
     )
-    assert "the source ends at 1, and the mirror has more records from 41 on" in stop.message
+    assert "the source ends at 1, but the mirror has more records from offset 41" in stop.message
 
 
 def test_a_source_that_gives_nothing_is_not_read_for_ever():
@@ -472,7 +474,7 @@ def test_another_batch_before_the_anchor_begins_a_new_era_from_it():
     stated = begun_anew(played, era=2, source=0)
     assert stated.kind is IncidentKind.NOT_PAIRED
     assert (stated.source, stated.target) == (None, (40, 50))
-    assert "is not the one recorded" in stated.detail
+    assert "is not the one recorded in the offset map" in stated.detail
     assert played.outcome.source_epoch == 8
 
 
@@ -484,7 +486,7 @@ def test_the_right_batch_before_the_anchor_is_no_trouble():
 
 def test_what_an_older_era_lost_hides_no_transaction_that_hangs_since():
     """The cut took its marker, and its id has expired: readers would stand still there for ever."""
-    where = position(lost="the target lost what an older era wrote", cut=True)
+    where = position(lost="the target lost records of an older era", cut=True)
     known = taking.known(taking.anchor(0, 40), producers={5: 1, 7: 2})
     hung = copied(40, b"a", producer=(5, 0), transactional=True)
     stop = paired(where, hung, known=known).outcome
@@ -495,7 +497,7 @@ def test_what_an_older_era_lost_hides_no_transaction_that_hangs_since():
 
 
 def test_an_unknown_leader_epoch_begins_a_new_era_without_reading_the_tail():
-    played = paired(position(lost="the target does not know the map's leader epoch"))
+    played = paired(position(lost="the target does not know the resume point's leader epoch"))
     begun_anew(played, era=2, source=0)
     assert ReadTarget not in played.kinds
 
@@ -509,13 +511,15 @@ def test_retention_on_the_target_may_take_the_anchors_batch():
 def test_retention_that_took_part_of_the_tail_begins_a_new_era():
     log = Log(copied(41, b"b"), MARKER, start=41)
     stated = begun_anew(paired(position(), ReadTarget=log), era=2, source=0)
-    assert stated.detail.startswith("the target no longer has offset 40")
+    assert stated.detail.startswith("the target's log no longer has offset 40")
 
 
 def test_a_mirror_that_ends_before_our_marker_was_cut_again():
     gone = InstructionRefused(code=1, log_start=0)
     played = paired(position(), ReadTarget=gone)
-    assert played.outcome == RetryRecovery(reason="the mirror's log was cut back meanwhile")
+    assert played.outcome == RetryRecovery(
+        reason="the mirror's log was truncated during the acquisition"
+    )
 
 
 # The source lost something

@@ -149,8 +149,8 @@ def test_a_batch_that_cannot_be_read_again_begins_again(answer):
 def test_a_tail_that_differs_begins_a_new_era_where_it_does():
     played = paired(copied(40, b"a"), copied(41, b"other"), copied(42, b"c"))
     stated = begun_anew(played, source=1, target_from=41)
-    assert "target offset 41 does not hold what source offset 1 holds" in stated.detail
-    assert "copied again from source offset 1 on" in stated.detail
+    assert "target offset 41 does not match the record at source offset 1" in stated.detail
+    assert "replicated again from source offset 1" in stated.detail
     assert played.outcome.source_epoch == 9
 
 
@@ -187,7 +187,7 @@ def test_a_source_that_was_compacted_to_nothing_begins_a_new_era():
     emptied = source(0, last_delta=2)
     played = paired(copied(40, b"a"), copied(41, b"b"), held=[emptied])
     stated = begun_anew(played, source=3, target_from=40)
-    assert "the source ends at 3, and the mirror has more records from 40 on" in stated.detail
+    assert "the source ends at 3, but the mirror has more records from offset 40" in stated.detail
 
 
 def test_a_source_with_fewer_offsets_than_the_tail_has_records_was_truncated():
@@ -196,14 +196,14 @@ def test_a_source_with_fewer_offsets_than_the_tail_has_records_was_truncated():
         HaltCause.NOT_PAIRED,
         tail_reader.SOURCE_RETRY_DELAY_S,
     )
-    assert "the source ends at 2, and the mirror has more records from 42 on" in stop.message
+    assert "the source ends at 2, but the mirror has more records from offset 42" in stop.message
     assert "mm2 topic reset" in stop.message
 
 
 def test_a_joined_tail_of_a_truncated_source_stops_too():
     stop = paired(copied(40, b"a", b"b", b"c"), held=[A, B]).outcome
     assert stop.cause is HaltCause.NOT_PAIRED
-    assert "from 42 on" in stop.message
+    assert "from offset 42" in stop.message
 
 
 def test_a_source_batch_that_cannot_be_opened_begins_a_new_era_at_it():
@@ -265,7 +265,7 @@ def test_another_transform_begins_a_new_era_behind_what_none_of_both_changed():
     assert taking.kinds(played) == ["MapSegmentKey", "EraKey"]
     ((_, era),) = taking.mapped(played, EraKey)
     assert era.filter_hash == outbound_batches.hash_transform(filtering)
-    assert era.reason == "other records are left out or changed from here on"
+    assert era.reason == "the transforms changed"
 
 
 def test_a_transform_that_is_gone_begins_a_new_era_too():

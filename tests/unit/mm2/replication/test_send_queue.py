@@ -15,7 +15,7 @@ from tests.fakes.batches import Record, Stamp
 from tests.fakes.transforms import Filter
 
 NOW_MS = scripts.NOW_MS
-JOINED = "small batches are merged"
+JOINED = "small batches were merged"
 
 
 def box(*held, position=0, joining=0, old_before_ms=0, **more):
@@ -45,7 +45,7 @@ def taken(found):
     while found.stage():
         found.check_invariants()
         outs.append(found.pop_staged())
-        found._held.release(outs[-1].held, opened=outs[-1].opened)
+        found._memory_budget.release(outs[-1].held, opened=outs[-1].opened)
         found.check_invariants()
     return outs
 
@@ -77,9 +77,14 @@ def test_ordinary_batches_are_passed_through():
 @pytest.mark.parametrize(
     ("held", "position", "why", "came"),
     [
-        (batch(10, b"a", b"b", deltas=(0, 3)), 10, "compaction left gaps in it", [b"a", b"b"]),
-        (batch(10, b"a", attributes=8), 10, "its timestamps are the append time's", [b"a"]),
-        (batch(10, b"a", b"b"), 11, "the copy starts inside the batch", [b"b"]),
+        (
+            batch(10, b"a", b"b", deltas=(0, 3)),
+            10,
+            "compaction left gaps in the batch",
+            [b"a", b"b"],
+        ),
+        (batch(10, b"a", attributes=8), 10, "the source uses LogAppendTime", [b"a"]),
+        (batch(10, b"a", b"b"), 11, "replication starts inside the batch", [b"b"]),
     ],
 )
 @pytest.mark.parametrize("more", [{}, {"target_codec": None}])
@@ -233,7 +238,7 @@ def test_a_gapped_batch_may_begin_and_end_what_is_joined():
         batch(6, b"c", deltas=(0,), last_delta=9),
     ]
     (out,) = taken(box(*held, joining=16))
-    assert told([out]) == [(2, 16, 3, "compaction left gaps in it")]
+    assert told([out]) == [(2, 16, 3, "compaction left gaps in the batch")]
     assert out.pieces == ((2, 0), (5, 1))
 
 
@@ -245,7 +250,7 @@ def test_what_the_target_found_too_large_goes_in_smaller_batches():
     found = box(whole)
     found.limits.too_large(size=len(whole), count=10)
     outs = taken(found)
-    assert [each.why for each in outs] == ["it is larger than the target takes"] * 3
+    assert [each.why for each in outs] == ["the batch is larger than the target accepts"] * 3
     assert [each.records for each in outs] == [4, 4, 2]
     assert [each.held for each in outs] == [len(each.batch) for each in outs]
 
@@ -254,7 +259,10 @@ def test_smaller_batches_than_what_was_refused_are_still_passed_through():
     small, large = batch(0, bytes(100)), batch(1, bytes(500), bytes(500))
     found = box(small, large)
     found.limits.too_large(size=len(large), count=2)
-    assert [each.why for each in taken(found)] == ["", *["it is larger than the target takes"] * 2]
+    assert [each.why for each in taken(found)] == [
+        "",
+        *["the batch is larger than the target accepts"] * 2,
+    ]
 
 
 def test_a_bad_record_is_looked_for_until_behind_what_was_refused():
@@ -268,7 +276,7 @@ def test_a_bad_record_is_looked_for_until_behind_what_was_refused():
         (12, 4),
         (16, 8),
     ]
-    assert {each.why for each in outs[:4]} == {"the target refused a record in it"}
+    assert {each.why for each in outs[:4]} == {"the target refused a record in the batch"}
 
 
 def test_while_a_bad_record_is_looked_for_nothing_is_joined():
@@ -298,7 +306,7 @@ def test_batches_that_a_transform_empties_are_passed_over_and_released():
     found = box(*held, transform=Filter(b"x"))
     outs = taken(found)
     assert told(outs) == [(3, 4, 1, "transform filter")]
-    assert (found.queued, found.queued_bytes, found._held.held_bytes) == (0, 0, 0)
+    assert (found.queued, found.queued_bytes, found._memory_budget.held_bytes) == (0, 0, 0)
 
 
 # Unreadable batches
@@ -383,10 +391,10 @@ def test_bytes_are_held_from_the_push_until_they_are_taken():
     held = [batch(0), batch(1, b"a", b"b", deltas=(0, 5))]
     found = box(*held)
     size = sum(len(each) for each in held)
-    assert (found.queued_bytes, found._held.held_bytes) == (size, size)
+    assert (found.queued_bytes, found._memory_budget.held_bytes) == (size, size)
     found.stage()
     out = found.pop_staged()
-    assert (found.queued_bytes, found._held.held_bytes) == (size - out.held, size)
+    assert (found.queued_bytes, found._memory_budget.held_bytes) == (size - out.held, size)
 
 
 @pytest.mark.parametrize("staged", [False, True])
@@ -395,7 +403,7 @@ def test_dropping_all_tells_where_to_fetch_again(staged):
     if staged:
         found.stage()
     assert found.drop() == DroppedPosition(7, 3)
-    assert (found.queued, found.queued_bytes, found._held.held_bytes) == (0, 0, 0)
+    assert (found.queued, found.queued_bytes, found._memory_budget.held_bytes) == (0, 0, 0)
     assert found.drop() is None
 
 
@@ -406,8 +414,8 @@ def test_dropping_a_batch_that_is_half_sent_goes_back_to_its_first_record_unsent
     out = found.pop_staged()
     assert (out.records, found.queued) == (2, 2)
     assert found.drop() == DroppedPosition(4, 3)
-    found._held.release(out.held, opened=out.opened)
-    assert found._held.held_bytes == 0
+    found._memory_budget.release(out.held, opened=out.opened)
+    assert found._memory_budget.held_bytes == 0
 
 
 def test_dropping_forgets_what_was_unreadable():
@@ -447,13 +455,13 @@ def test_a_batch_of_many_records_is_read_in_parts_that_count_against_the_budget(
     while found.queued > 1:
         (out,) = staged(found)
         outs.append(out)
-        inside = len(out.batch) if found._opened is None else len(out.batch) + found._opened.size
-        assert found._held.decoded_bytes == inside
-        found._held.release(out.held, opened=out.opened)
+        inside = len(out.batch) if found._decoder is None else len(out.batch) + found._decoder.size
+        assert found._memory_budget.decoded_bytes == inside
+        found._memory_budget.release(out.held, opened=out.opened)
     assert [values(each) for each in outs] == [SIX[:2], SIX[2:4], SIX[4:]]
     assert [(each.source, each.next_source) for each in outs] == [(0, 2), (2, 4), (4, 12)]
-    assert [each.why for each in outs] == ["compaction left gaps in it"] * 3
-    assert (found.queued_bytes, found._held.held_bytes) == (fetched - len(whole),) * 2
+    assert [each.why for each in outs] == ["compaction left gaps in the batch"] * 3
+    assert (found.queued_bytes, found._memory_budget.held_bytes) == (fetched - len(whole),) * 2
     assert told(taken(found)) == [(12, 13, 1, "")]
 
 
@@ -462,8 +470,12 @@ def test_dropping_a_batch_of_which_parts_are_left_goes_back_to_the_next_part():
     found = box(batch(0, *SIX, attributes=8, leader_epoch=3), batch(6))
     (out,) = staged(found)
     assert found.drop() == DroppedPosition(2, 3)
-    found._held.release(out.held, opened=out.opened)
-    assert (found.queued_bytes, found._held.held_bytes, found._held.decoded_bytes) == (0, 0, 0)
+    found._memory_budget.release(out.held, opened=out.opened)
+    assert (
+        found.queued_bytes,
+        found._memory_budget.held_bytes,
+        found._memory_budget.decoded_bytes,
+    ) == (0, 0, 0)
     assert not found.holds_opened
 
 
@@ -481,8 +493,8 @@ def test_what_was_read_of_an_opened_batch_is_given_back_to_the_budget_part_by_pa
     found, held = box(whole), []
     while found.queued:
         (out,) = staged(found)
-        found._held.release(out.held, opened=out.opened)
-        held.append(found._held.decoded_bytes)
+        found._memory_budget.release(out.held, opened=out.opened)
+        held.append(found._memory_budget.decoded_bytes)
     assert held == sorted(held, reverse=True)
     assert [8 * each // held[0] for each in held] == [8, 8, 8, 8, 3, 3, 1, 0]
 
@@ -519,21 +531,21 @@ def test_what_must_be_opened_and_unpacks_to_more_than_the_budget_stands_in_the_w
     assert not found.stage()
     assert found.unreadable == UnreadableBatch(
         offset=0,
-        why="the batch must be decoded (the mirror topic forces none), but it decompresses to more "
+        why="the batch must be decoded (the mirror topic enforces none), but it decompresses to more "
         "than 2097152 bytes, the limit set by buffer.memory",
         behind=1,
         sound=True,
         too_large=True,
     )
-    assert found._held.decoded_bytes == 0
+    assert found._memory_budget.decoded_bytes == 0
     assert told(taken(small(bomb, limit=2 << 20))) == [(0, 1, 1, "")]
 
 
 def test_a_batch_waits_to_be_opened_while_others_hold_half_of_the_budget():
     found = small(batch(0, codec=1), batch(1), limit=1000, target_codec=0)
-    found._held.hold(501, opened=True)
+    found._memory_budget.hold(501, opened=True)
     assert (found.stage(), found.unreadable, found.queued) == (False, None, 2)
-    found._held.release(1, opened=True)
+    found._memory_budget.release(1, opened=True)
     assert found.stage()
 
 

@@ -267,7 +267,7 @@ def test_anything_but_the_same_records_in_the_same_order_does_not_pair(
     held, on_target, position, paired_to
 ):
     pairs, needs = walk(held, on_target=on_target)
-    assert f"target offset {paired_to} does not hold what source offset {position}" in (
+    assert f"target offset {paired_to} does not match the record at source offset {position}" in (
         pairs.mismatch
     )
     assert (pairs.complete, pairs.position, pairs.paired_to) == (False, position, paired_to)
@@ -277,7 +277,7 @@ def test_anything_but_the_same_records_in_the_same_order_does_not_pair(
 def test_a_start_inside_a_batch_does_not_pair_with_all_of_it():
     whole = (b"x", b"a")
     pairs, _ = walk([source(99, *whole)], on_target=[ours(10, *whole)])
-    assert "target offset 10 does not hold what source offset 100 holds" in pairs.mismatch
+    assert "target offset 10 does not match the record at source offset 100" in pairs.mismatch
     assert (pairs.position, pairs.runs) == (100, [])
 
 

@@ -83,7 +83,7 @@ def test_where_something_else_stands_in_our_markers_place_a_newer_owner_may_have
 def test_what_retention_took_is_lost_and_read_no_further():
     later = Log(scripts.marker(50, taking.OURS), start=45)
     played = read([later, later])
-    assert played.outcome.lost == f"the target no longer has offset {START}"
+    assert played.outcome.lost == f"the target's log no longer has offset {START}"
 
 
 def test_a_mirror_that_is_shorter_than_our_place_was_cut_again():
@@ -245,7 +245,7 @@ def test_a_mirror_with_more_than_the_source_ever_had_stops_where_that_ended():
         HaltCause.NOT_PAIRED,
         tail_reader.SOURCE_RETRY_DELAY_S,
     )
-    assert "the source ends at 101, and the mirror has more records from 41 on" in stop.message
+    assert "the source ends at 101, but the mirror has more records from offset 41" in stop.message
     assert operator_commands.extract_remedy(stop.message) == (
         "mm2 topic reset 'a->b' orders --partition 4 --from offset:101 --config clusters.yaml"
     )
@@ -294,20 +294,22 @@ def test_without_fences_a_longer_mirror_is_a_mismatch():
     pairs = paired(ours(40, b"a"), ours(41, b"a"))
     played = walked(pairs, source(scripts.data(100, b"a")), fenced=False)
     assert played.outcome is None
-    assert "the mirror has more records from 41 on" in pairs.mismatch
+    assert "the mirror has more records from offset 41" in pairs.mismatch
 
 
 def test_a_compacted_source_that_has_counted_past_the_tail_is_a_mismatch():
     pairs = paired(ours(40, b"a"), ours(41, b"b"))
     played = walked(pairs, source(scripts.data(100, b"a"), scripts.marker(299, (5, 0))))
     assert played.outcome is None
-    assert pairs.mismatch == "the source ends at 300, and the mirror has more records from 41 on"
+    assert (
+        pairs.mismatch == "the source ends at 300, but the mirror has more records from offset 41"
+    )
 
 
 def test_a_source_that_gives_nothing_is_not_read_for_ever():
     played = walked(paired(ours(40, b"a")), scripts.records(end=300))
     assert played.outcome == recovery_outcomes.retry_after_empty_reads(
-        "reading the source to pair the mirror's tail"
+        "reading the source to match the mirror's tail"
     )
 
 
@@ -317,7 +319,7 @@ def test_a_source_that_gives_nothing_is_not_read_for_ever():
 )
 def test_a_source_that_does_not_answer_begins_the_take_again(answer, reason):
     played = walked(paired(ours(40, b"a")), answer)
-    said = f"reading the source to pair the mirror's tail: {reason}"
+    said = f"reading the source to match the mirror's tail: {reason}"
     assert played.outcome == RetryRecovery(reason=said)
 
 

@@ -135,7 +135,10 @@ def test_the_batch_before_the_tail_must_be_the_one_recorded():
     last = ours(8, b"a", b"b")
     found = read(last, ours(10), last_crc=crc(last))
     assert (found.lost, offsets(found)) == ("", [10])
-    assert "is not the one recorded" in read(last, ours(10), last_crc=crc(last) + 1).lost
+    assert (
+        "is not the one recorded in the offset map"
+        in read(last, ours(10), last_crc=crc(last) + 1).lost
+    )
 
 
 def test_a_batch_across_the_start_is_not_the_one_recorded():
@@ -157,7 +160,7 @@ def test_retention_may_take_the_recorded_batch_but_nothing_behind_it():
     found.deleted_before(10)
     assert (found.at, found.lost) == (10, "")
     found.deleted_before(11)
-    assert found.lost == "the target no longer has offset 10"
+    assert found.lost == "the target's log no longer has offset 10"
 
 
 def test_of_each_batch_is_kept_where_it_begins_and_how_many_records_it_holds():

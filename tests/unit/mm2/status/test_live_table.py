@@ -94,7 +94,7 @@ def test_the_flow_column_is_there_only_for_several_flows():
 
 
 def test_reasons_are_told_in_full_below_and_once_per_topic_and_cause():
-    long = "the checksum of its 1024 bytes does not match. " * 8
+    long = "the checksum of the batch (1024 bytes) does not match. " * 8
     stopped = [
         statuses.partition("orders", number, phase="stopped", cause="corrupt-batch", reason=long)
         for number in range(3)
@@ -211,7 +211,7 @@ def test_paths(transactional, opened, words):
                     "a",
                     number,
                     transactional=number < transactional,
-                    opened="compaction left gaps in it" if number < opened else "",
+                    opened="compaction left gaps in the batch" if number < opened else "",
                 )
                 for number in range(2)
             )
