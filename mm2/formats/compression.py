@@ -1,4 +1,4 @@
-"""Kafka's compression codecs with their framings, for record batches v2 and older message sets.
+r"""Kafka's compression codecs with their framings, for record batches v2 and older message sets.
 
 - gzip: RFC 1952.
 - snappy: the framing of xerial's `SnappyOutputStream` (magic, two versions, then blocks after
@@ -7,8 +7,8 @@
   header checksum, so the checksum is not verified.
 - zstd: frames without a content size.
 
-Contexts and buffers are costly to create and serve one call at a time, while several copies may
-run in one process: each call takes an idle one from a list and puts it back.
+Contexts and buffers are costly to create and serve one call at a time, while several copies may run
+in one process: each call borrows an idle one from a list and returns it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODEC_NAMES = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
-"""More than this is never unpacked, whatever the caller allows."""
+"""Upper limit of decompressed bytes, whatever the caller allows."""
 
 _ZSTD_SLICE_BYTES = 512
-"""So much zstd data can unpack to 16 MB at most (a block of 4 bytes to 128 KB). What is longer is
-unpacked slice by slice, so that the limit is exceeded by no more than that."""
+"""This many bytes of zstd data decompress to 16 MB at most (a block of 4 bytes to 128 KB).
+Longer data is decompressed in slices, so that a limit is exceeded by no more than that."""
 
 _GZIP_WBITS = 31
 
@@ -40,7 +40,7 @@ _SIZE_BE = struct.Struct(">i")
 
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_FRAME_HEADER = _LZ4_MAGIC + b"\x60\x40\x82"
-"""Version 1, independent blocks of up to 64 KB, and the checksum of just that."""
+"""Version 1, independent blocks of up to 64 KB, and the checksum of these two bytes."""
 _LZ4_BLOCK_BYTES = 64 * 1024
 _LZ4_BLOCK_SIZES = {4: 64 * 1024, 5: 256 * 1024, 6: 1024 * 1024, 7: 4 * 1024 * 1024}
 _LZ4_UNCOMPRESSED_FLAG = 0x80000000
@@ -48,20 +48,22 @@ _SIZE_LE = struct.Struct("<I")
 
 
 class DecompressionError(Exception):
-    """Compressed records cannot be unpacked; the text says why."""
+    """Compressed records cannot be decompressed; the text says why."""
 
 
 class DecompressedTooLargeError(DecompressionError):
-    """Compressed records unpack to more bytes than the caller allows."""
+    """Compressed records decompress to more bytes than the caller allows."""
 
 
 def decompress(codec: int, data: memoryview, *, max_bytes: int = DECOMPRESSED_BYTES_MAX) -> bytes:
-    """The plain bytes. Raises `DecompressionError` if the data is damaged or the codec unknown, and
-    `DecompressedTooLargeError` for more than `max_bytes`, before it has allocated much more than
-    that."""
+    """Decompress the records of a batch.
+
+    Raises `DecompressionError` if the data is damaged or the codec unknown, and
+    `DecompressedTooLargeError` for more than `max_bytes`, before much more than that is allocated.
+    """
     unpacker = _DECOMPRESSORS.get(codec)
     if unpacker is None:
-        raise DecompressionError(f"it is compressed with codec {codec}, which is none of Kafka's")
+        raise DecompressionError(f"unknown compression codec {codec}")
     try:
         return unpacker(data, min(max_bytes, DECOMPRESSED_BYTES_MAX))
     except (
@@ -72,11 +74,11 @@ def decompress(codec: int, data: memoryview, *, max_bytes: int = DECOMPRESSED_BY
         IndexError,
         ValueError,
     ) as error:
-        raise DecompressionError(f"its {CODEC_NAMES[codec]} data is damaged: {error}") from error
+        raise DecompressionError(f"the {CODEC_NAMES[codec]} data is damaged: {error}") from error
 
 
 def compress(codec: int, data: bytes | bytearray) -> bytes:
-    """As Kafka's producers write it. `codec` must be one of `CODEC_NAMES`."""
+    """Compress like Kafka's producers. `codec` must be one of `CODEC_NAMES`."""
     return _COMPRESSORS[codec](data)
 
 
@@ -86,13 +88,13 @@ Pooled = TypeVar("Pooled")
 def _borrow_idle(idle: list[Pooled], make: Callable[[], Pooled]) -> Pooled:
     try:
         return idle.pop()
-    except IndexError:  # asked for, not looked up before: another thread may have been faster
+    except IndexError:  # not checked before: another thread may be faster
         return make()
 
 
 def _check_size(size: int, max_bytes: int) -> int:
     if size > max_bytes:
-        raise DecompressedTooLargeError(f"it decompresses to more than {max_bytes} bytes")
+        raise DecompressedTooLargeError(f"the data decompresses to more than {max_bytes} bytes")
     return size
 
 
@@ -102,14 +104,14 @@ def _copy_uncompressed(data: memoryview, max_bytes: int) -> bytes:
 
 
 class _FrameDecompressor(Protocol):
-    """One of the frames that compressed data consists of; RFC 1952 calls it a member."""
+    """Decompresses one of the concatenated frames of compressed data (a member in RFC 1952)."""
 
     @property
     def eof(self) -> bool: ...
 
     @property
     def unused_data(self) -> bytes:
-        """What it was given behind its end."""
+        """Input after the end of the frame."""
 
     def decompress(self, data: memoryview, /) -> bytes: ...
 
@@ -117,10 +119,10 @@ class _FrameDecompressor(Protocol):
 def _decompress_frames(
     data: memoryview, begin: Callable[[], _FrameDecompressor], *, name: str, max_bytes: int
 ) -> bytes:
-    """Of any number and size; a cut-off end shows, since its frame never ends.
+    """Decompress any number of concatenated frames; a truncated frame raises an error.
 
-    A frame hands back what was too much for it: were it given all, many small ones would take
-    the square of their number in time.
+    A frame returns unused input. Passing all input to each of many small frames would take
+    quadratic time.
     """
     out: list[bytes] = []
     at, size, end = 0, 0, len(data)
@@ -128,7 +130,7 @@ def _decompress_frames(
         frame = begin()
         while not frame.eof:
             if at >= end:
-                raise DecompressionError(f"its {name} data is cut off")
+                raise DecompressionError(f"the {name} data is truncated")
             given = data[at : at + _ZSTD_SLICE_BYTES]
             out.append(frame.decompress(given))
             size = _check_size(size + len(out[-1]), max_bytes)
@@ -164,7 +166,7 @@ def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
         (length,) = _SIZE_BE.unpack_from(data, at)
         at += 4
         if not 0 <= length <= end - at:
-            raise DecompressionError(f"its snappy data has a block of {length} bytes")
+            raise DecompressionError(f"the snappy data has an invalid block length: {length}")
         block = data[at : at + length]
         size = _check_size(size + cramjam.snappy.decompress_raw_len(block), max_bytes)
         out.append(bytes(cramjam.snappy.decompress_raw(block)))
@@ -196,19 +198,22 @@ def _decompress_lz4(data: memoryview, max_bytes: int) -> bytes:
         out.append(bytes(block) if plain else _decompress_lz4_block(block, block_max))
         size = _check_size(size + len(out[-1]), max_bytes)
         at += length + checked
-    raise DecompressionError("its lz4 data is cut off")
+    raise DecompressionError("the lz4 data is truncated")
 
 
 def _parse_lz4_header(data: memoryview) -> tuple[int, int, int]:
-    """(where the blocks begin, how large one may be, bytes of checksum behind each)."""
+    """Parse a frame header: position of the first block, maximum block size, bytes of checksum
+    after each block."""
     if data[:4] != _LZ4_MAGIC:
-        raise DecompressionError("its lz4 data does not begin with a frame")
+        raise DecompressionError("the lz4 data does not begin with a frame")
     flags, block = data[4], data[5]
     if flags >> 6 != 1 or not flags & 0x20 or flags & 0x03:
-        raise DecompressionError(f"its lz4 frame has flags {flags:#x}, which Kafka does not write")
+        raise DecompressionError(
+            f"the lz4 frame has flags {flags:#x}, which Kafka does not support"
+        )
     block_max = _LZ4_BLOCK_SIZES.get(block >> 4 & 7)
     if block_max is None:
-        raise DecompressionError(f"its lz4 frame names the unknown block size {block:#x}")
+        raise DecompressionError(f"the lz4 frame has an unknown block size {block:#x}")
     return (15 if flags & 0x08 else 7), block_max, (4 if flags & 0x10 else 0)
 
 

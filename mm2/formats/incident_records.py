@@ -1,4 +1,4 @@
-"""Incident records: durable notes of lost, skipped or duplicated records and of operator actions.
+r"""Incident records: durable notes of lost, skipped or duplicated records and of operator actions.
 
 They are stored in `mm2-incidents.<alias>.internal`, a compacted topic of one partition on the
 target. Key and value are compact JSON, so that any console consumer can print them:
@@ -6,8 +6,8 @@ target. Key and value are compact JSON, so that any console consumer can print t
     key    {"v":1,"topic":…,"partition":…,"id":…}
     value  {"v":1,"kind":…,"source":[from,to),"target":[from,to),"at_ms":…,"flow":…,"detail":…}
 
-Ranges are null where they do not apply. An incident that concerns no single partition has
-partition -1, and topic "" if it concerns the whole flow.
+Ranges are null if they do not apply. An incident that concerns no single partition has partition
+-1, and topic "" if it concerns the whole flow.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_PARTITION = -1
 _PARTITION_MAX = (1 << 31) - 1
 _OFFSET_MAX = (1 << 63) - 1
 _NO_OFFSET = -1
-"""The last offset of a log that is empty."""
+"""Last offset of an empty log."""
 _YEAR_10000_MS = 253_402_300_800_000
 
 
@@ -31,27 +31,29 @@ class IncidentKind(enum.Enum):
     """What an incident states about its ranges."""
 
     UNFENCED_TAKE_OVER = "unfenced-take-over"
-    """The transactional id had another producer id than recorded: nothing fenced the older one."""
+    """The transactional id had another producer id than recorded, so the older writer was not
+    fenced."""
     NOT_PAIRED = "not-paired"
-    """Target [from, to) may hold source records that are copied again behind it."""
+    """Target [from, to) may hold source records that were replicated again after it."""
     SOURCE_GONE = "source-gone"
-    """Source [from, to) was deleted by the source before it was copied, or before it could be
-    compared."""
+    """The source deleted [from, to) before these records were replicated or compared."""
     DOUBLED_BY_JAVA = "doubled-by-java"
-    """Every record of target [from, to) stands before it, too: MirrorMaker 2 wrote it again after a
-    crash, or another owner beside it."""
+    """Records of target [from, to) are duplicates of earlier ones: MirrorMaker 2 wrote them
+    again after a crash, or concurrently with another owner."""
     TAKEN_FROM_JAVA = "taken-from-java"
-    """MirrorMaker 2 stored that it had copied source [from, to), or what the text names; nobody
-    compared."""
+    """According to MirrorMaker 2's progress, source [from, to), or what the text names, was
+    replicated; it was not compared."""
     NEW_ERA_REQUESTED = "new-era-requested"
-    """An operator started a new era; what lies between the two positions is theirs to answer
-    for."""
+    """An operator started a new era; records between the two positions are lost or duplicated on
+    purpose."""
     OPERATOR_ACTION = "operator-action"
-    """An operator paused, resumed, throttled, restarted or reconfigured the flow, or a topic of it;
-    the text says who. It has no ranges, and says nothing about what was copied."""
+    """An operator paused, resumed, throttled, restarted or reconfigured the flow or one of its
+    topics; the text says who. No ranges: nothing is stated about records."""
     MAP_RECORD_SKIPPED = "map-record-skipped"
-    """An operator skipped a record of the offset map that could not be read; the text says where.
-    Its partition is the one that the record names, or else that of the map's topic. No ranges."""
+    """An operator skipped an unreadable record of the offset map; the text says at which offset.
+
+    Its partition is the one that the record names, or else that of the map topic. No ranges.
+    """
 
 
 OffsetRange = tuple[int, int]
@@ -59,9 +61,9 @@ OffsetRange = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
-    """One statement about one source partition; `topic` is the source's, offsets are [from, to).
+    """One statement about a source partition; `topic` is the source topic, ranges are [from, to).
 
-    An operator's action is about a topic, or with topic "" about the flow: its partition is
+    An operator action concerns a topic, or the whole flow if the topic is "": its partition is
     `NO_PARTITION`.
     """
 
@@ -77,15 +79,15 @@ class Incident:
 
 
 class MalformedIncidentError(Exception):
-    """What stands in the topic is no incident; the text says why."""
+    """A record of the incident topic is not an incident; the text says why."""
 
 
 class UnknownIncidentVersionError(MalformedIncidentError):
-    """An incident was written by a release that this one does not know."""
+    """An incident of a version that this release does not know."""
 
 
 def encode(incident: Incident) -> tuple[bytes, bytes]:
-    """(key, value); of the detail, which may quote others, lone surrogates become `?`."""
+    """Encode an incident to key and value; lone surrogates in the detail become `?`."""
     key = {
         "v": VERSION,
         "topic": incident.topic,
@@ -105,64 +107,65 @@ def encode(incident: Incident) -> tuple[bytes, bytes]:
 
 
 def decode(key: bytes, value: bytes) -> Incident:
-    """Raises `MalformedIncidentError`, among them `UnknownIncidentVersionError`, and nothing
-    else."""
+    """Decode an incident. Raises only `MalformedIncidentError` and its subclass
+    `UnknownIncidentVersionError`."""
     names, fields = _decode_object(key, "key"), _decode_object(value, "value")
     return Incident(
-        topic=_read_text(names, "topic"),
+        topic=_read_string(names, "topic"),
         partition=_read_number(names, "partition", least=NO_PARTITION, most=_PARTITION_MAX),
-        id=_read_text(names, "id"),
+        id=_read_string(names, "id"),
         kind=_read_kind(fields),
-        flow=_read_text(fields, "flow"),
+        flow=_read_string(fields, "flow"),
         at_ms=_read_number(fields, "at_ms", most=_YEAR_10000_MS - 1),
-        detail=_read_text(fields, "detail"),
+        detail=_read_string(fields, "detail"),
         source=_check_range_order(_read_range(fields, "source")),
         target=_read_range(fields, "target"),
     )
 
 
 def _decode_object(data: bytes, name: str) -> Mapping[str, object]:
-    """The key or the value. Raises `MalformedIncidentError`."""
+    """Decode the JSON object of the key or value. Raises `MalformedIncidentError`."""
     try:
         found = json.loads(data.decode())  # bytes would be read as UTF-16 and UTF-32, too
-    except (ValueError, RecursionError) as error:  # the latter: nested by the thousand
-        raise MalformedIncidentError(f"its {name} is not JSON") from error
+    except (ValueError, RecursionError) as error:  # RecursionError: nested too deeply
+        raise MalformedIncidentError(f"the {name} is not JSON") from error
     if not isinstance(found, dict):
-        raise MalformedIncidentError(f"its {name} is not a JSON object")
+        raise MalformedIncidentError(f"the {name} is not a JSON object")
     version = found.get("v")
     if type(version) is not int:
-        raise MalformedIncidentError(f"its {name} has no version")
+        raise MalformedIncidentError(f"the {name} has no version")
     if version != VERSION:
-        raise UnknownIncidentVersionError(f"it is an incident of version {str(version)[:20]}")
+        raise UnknownIncidentVersionError(f"unknown incident version {str(version)[:20]}")
     return found
 
 
-def _read_text(fields: Mapping[str, object], name: str) -> str:
+def _read_string(fields: Mapping[str, object], name: str) -> str:
     found = fields.get(name)
     if not isinstance(found, str) or any(_is_surrogate(char) for char in found):
-        raise MalformedIncidentError(f"its field {name} is not valid text")
+        raise MalformedIncidentError(f"the field {name} is not valid text")
     return found
 
 
 def _is_surrogate(char: str) -> bool:
-    """Half of a character, which JSON can escape and nothing can print."""
+    """Returns whether a character is a lone surrogate, which JSON can escape but no terminal can
+    print."""
     return "\ud800" <= char <= "\udfff"
 
 
 def _read_kind(fields: Mapping[str, object]) -> IncidentKind:
-    name = _read_text(fields, "kind")
+    name = _read_string(fields, "kind")
     try:
         return IncidentKind(name)
     except ValueError as error:
         raise MalformedIncidentError(
-            "its kind is unknown; a newer release of mm2 may have written it"
+            "the kind is unknown; a newer release of mm2 may have written it"
         ) from error
 
 
 def _read_number(fields: Mapping[str, object], name: str, *, least: int = 0, most: int) -> int:
     found = fields.get(name)
     if not _is_number(found, most, least=least):
-        raise MalformedIncidentError(f"its field {name} is not an integer from {least} to {most}")
+        raise MalformedIncidentError(f"the field {name} is not an integer from {least} to {most}")
     return found
 
 
@@ -174,14 +177,16 @@ def _read_range(fields: Mapping[str, object], name: str) -> OffsetRange | None:
         start, end = found
         if all(_is_number(each, _OFFSET_MAX, least=_NO_OFFSET) for each in found):
             return start, end
-    raise MalformedIncidentError(f"its field {name} is not a pair of offsets")
+    raise MalformedIncidentError(f"the field {name} is not a pair of offsets")
 
 
 def _check_range_order(source: OffsetRange | None) -> OffsetRange | None:
-    """Source offsets that were copied or lost. (On the target a log's end can be before the place
-    where our records ended: its tail was lost.)"""
+    """Reject a source range that ends before it begins.
+
+    A target range may: the log can end before our records did if its tail was lost.
+    """
     if source is not None and source[0] > source[1] != _NO_OFFSET:
-        raise MalformedIncidentError("its field source ends before it begins")
+        raise MalformedIncidentError("the field source ends before it begins")
     return source
 
 

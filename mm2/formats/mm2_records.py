@@ -1,7 +1,7 @@
-"""MirrorMaker 2's own records: offset syncs, checkpoints and heartbeats.
+r"""MirrorMaker 2's own records: offset syncs, checkpoints and heartbeats.
 
-Byte for byte what its `OffsetSync`, `Checkpoint` and `Heartbeat` read and write. All three
-topics are compacted and have one partition.
+Byte for byte what its `OffsetSync`, `Checkpoint` and `Heartbeat` read and write. All three topics
+are compacted and have one partition.
 
 - `mm2-offset-syncs.<alias>.internal`, on the source or the target as configured: the target
   offset of a source offset. There is no version.
@@ -16,8 +16,8 @@ topics are compacted and have one partition.
       value  version INT16 (0), upstream offset INT64, downstream offset INT64,
              metadata STRING
 
-- `heartbeats`, on the target, from where it is replicated on: the flow could write to its
-  target at this time, which is the record's timestamp, too.
+- `heartbeats`, on the target and replicated from there: at this time, which is also the record's
+  timestamp, the flow could write to its target.
 
       key    source alias STRING, target alias STRING
       value  version INT16 (0), timestamp INT64 (ms)
@@ -42,7 +42,7 @@ class OffsetSync:
 
 
 def encode_offset_sync(sync: OffsetSync) -> tuple[bytes, bytes]:
-    """(key, value)"""
+    """Encode an offset sync to key and value."""
     key = primitive_types.encode_string(sync.partition.topic) + primitive_types.encode_int32(
         sync.partition.partition
     )
@@ -52,7 +52,7 @@ def encode_offset_sync(sync: OffsetSync) -> tuple[bytes, bytes]:
 
 
 def decode_offset_sync(key: bytes, value: bytes) -> OffsetSync:
-    """Raises `MalformedRecordError`."""
+    """Decode an offset sync. Raises `MalformedRecordError`."""
     fields = FieldReader(value)
     return OffsetSync(
         partition=decode_offset_sync_key(key), upstream=fields.int64(), downstream=fields.int64()
@@ -60,7 +60,7 @@ def decode_offset_sync(key: bytes, value: bytes) -> OffsetSync:
 
 
 def decode_offset_sync_key(key: bytes) -> TopicPartition:
-    """The source's partition. Raises `MalformedRecordError`."""
+    """Decode the source partition of an offset sync. Raises `MalformedRecordError`."""
     fields = FieldReader(key)
     return TopicPartition(fields.string(), fields.int32())
 
@@ -70,7 +70,7 @@ CHECKPOINT_VERSION = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointKey:
-    """What a checkpoint is about. `partition` has the topic's name on the target."""
+    """Group and partition of a checkpoint; `partition` has the topic's name on the target."""
 
     group: str
     partition: TopicPartition
@@ -78,16 +78,14 @@ class CheckpointKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """`group` stood at `upstream` on the source; on the target it goes on at `downstream`.
-
-    `metadata` is what the group committed along with its offset, "" for none.
-    """
+    """A group that committed source offset `upstream` continues at target offset `downstream`."""
 
     group: str
     partition: TopicPartition
     upstream: int
     downstream: int
     metadata: str = ""
+    """What the group committed along with its offset; "" for none."""
 
     @property
     def key(self) -> CheckpointKey:
@@ -95,7 +93,7 @@ class Checkpoint:
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> tuple[bytes, bytes]:
-    """(key, value). Raises `StringTooLongError`."""
+    """Encode a checkpoint to key and value. Raises `StringTooLongError`."""
     key = (
         primitive_types.encode_string(checkpoint.group)
         + primitive_types.encode_string(checkpoint.partition.topic)
@@ -111,7 +109,8 @@ def encode_checkpoint(checkpoint: Checkpoint) -> tuple[bytes, bytes]:
 
 
 def decode_checkpoint(key: bytes, value: bytes) -> Checkpoint:
-    """Raises `MalformedRecordError`, `UnknownVersionError` among them."""
+    """Decode a checkpoint. Raises `MalformedRecordError` and its subclass
+    `UnknownRecordVersionError`."""
     fields = FieldReader(value)
     fields.version(CHECKPOINT_VERSION)
     about = decode_checkpoint_key(key)
@@ -125,7 +124,7 @@ def decode_checkpoint(key: bytes, value: bytes) -> Checkpoint:
 
 
 def decode_checkpoint_key(key: bytes) -> CheckpointKey:
-    """Raises `MalformedRecordError`."""
+    """Decode the key of a checkpoint. Raises `MalformedRecordError`."""
     fields = FieldReader(key)
     group = fields.string()
     return CheckpointKey(group=group, partition=TopicPartition(fields.string(), fields.int32()))
@@ -136,7 +135,7 @@ HEARTBEAT_VERSION = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """`source` and `target` are aliases of clusters; `at_ms` is wall-clock time."""
+    """A heartbeat of the flow between two cluster aliases; `at_ms` is wall-clock time."""
 
     source: str
     target: str
@@ -144,7 +143,7 @@ class Heartbeat:
 
 
 def encode_heartbeat(heartbeat: Heartbeat) -> tuple[bytes, bytes]:
-    """(key, value). Raises `StringTooLongError`."""
+    """Encode a heartbeat to key and value. Raises `StringTooLongError`."""
     key = primitive_types.encode_string(heartbeat.source) + primitive_types.encode_string(
         heartbeat.target
     )
@@ -154,7 +153,8 @@ def encode_heartbeat(heartbeat: Heartbeat) -> tuple[bytes, bytes]:
 
 
 def decode_heartbeat(key: bytes, value: bytes) -> Heartbeat:
-    """Raises `MalformedRecordError`, `UnknownVersionError` among them."""
+    """Decode a heartbeat. Raises `MalformedRecordError` and its subclass
+    `UnknownRecordVersionError`."""
     fields = FieldReader(value)
     fields.version(HEARTBEAT_VERSION)
     at_ms = fields.int64()

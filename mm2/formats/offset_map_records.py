@@ -33,7 +33,8 @@ from mm2.formats import primitive_types
 def append_runs(
     out: bytearray, runs: Iterable[tuple[int, int]], *, previous: tuple[int, int] | None
 ) -> None:
-    """`previous` is the run before the first one; None: they begin a segment."""
+    """Append runs as differences; `previous` is the run before the first one, None at a
+    segment's start."""
     source, delta = previous or (0, 0)
     for run in runs:
         primitive_types.append_varint(out, run[0] - source)
@@ -42,8 +43,8 @@ def append_runs(
 
 
 def read_runs(data: bytes, at: int, *, count: int) -> list[tuple[int, int]]:
-    """So many runs from position `at` on, which begin a segment. Raises as `primitive_types`
-    does."""
+    """Read the first `count` runs of a segment from position `at`. Raises the errors of
+    `primitive_types`."""
     runs: list[tuple[int, int]] = []
     source = delta = 0
     for _ in range(count):
@@ -56,7 +57,7 @@ def read_runs(data: bytes, at: int, *, count: int) -> list[tuple[int, int]]:
 
 VERSION = 1
 THINNED_SEGMENT_VERSION = 2
-"""Of a segment's value from which runs were left out."""
+"""Version of a segment's value from which runs were removed."""
 
 _ERA_KIND = 1
 _PRODUCER_KIND = 2
@@ -78,26 +79,29 @@ _HAS_CRC_FLAG = 0x02
 
 OWNER_BYTES = 8
 NO_TOPIC_ID = bytes(16)
+"""Topic id of brokers before 2.8, which give none."""
 FIRST_START_REASON = "first start"
-"""The reason of an era before which nothing stood in the mirror but what others wrote."""
+"""Reason of the first era of a mirror that this flow created."""
 LOST_ERA_REQUEST_PREFIX = "lost-era-"
-"""Begins the id of a request that replaces an unreadable era: the partition had progress."""
+"""Prefix of the id of a request that replaces an unreadable era: the partition had progress."""
 OFFSET_POSITION_PREFIX = "offset:"
-"""Begins a requested position that names the source offset."""
+"""Prefix of a requested position that is a source offset."""
 
 
 class UnknownMapVersionError(Exception):
-    """A record of the map topic was written by a release that this one does not know."""
+    """A record of the map topic has a version or kind that this release does not know."""
 
 
 UNREADABLE_RECORD_ERRORS = (UnknownMapVersionError, struct.error, ValueError, IndexError)
-"""What decoding a key or a value raises if it is unreadable."""
+"""Exceptions that decoding an unreadable key or value raises."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraKey:
-    """`ordinal` and `epoch` are those of the owner who began it: of two with one number the newer
-    owner's stands, whichever was stored last."""
+    """Key of an era, with the ordinal and epoch of the owner that began it.
+
+    Of two eras with one number, the newer owner's counts, whichever was stored last.
+    """
 
     topic: str
     partition: int
@@ -107,33 +111,35 @@ class EraKey:
 
     @property
     def owner_order(self) -> tuple[int, int, int]:
-        """Greater is newer; see `MapSegmentKey.owner_order`."""
+        """Sort key; greater is newer. See `MapSegmentKey.owner_order`."""
         return (self.ordinal, self.epoch, self.era)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Era:
-    """A stretch of a partition's history in which the target holds the source's records without a
-    break.
-
-    `first_source` and `first_target` are the offsets it began at; `filter_hash` (64 bits) is that
-    of the partition's record filters and transforms, 0 for none; `request` the id of the operator's
-    request it answers ("" for none); `reason` says in words why it began.
-    """
+    """A part of a partition's history in which the target holds the source's records without a
+    break."""
 
     source_cluster: str
     target_cluster: str
     source_topic_id: bytes
     target_topic_id: bytes
     first_source: int
+    """Source offset at which the era begins."""
     first_target: int
+    """Target offset at which the era begins."""
     filter_hash: int = 0
+    """64-bit hash of the partition's transforms; 0 for none."""
     request: str = ""
+    """Id of the operator's request that the era answers; "" for none."""
     reason: str = ""
+    """Why the era began, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapProducerKey:
+    """Key of a producer id that wrote the partition."""
+
     topic: str
     partition: int
     producer_id: int
@@ -141,7 +147,7 @@ class MapProducerKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapProducer:
-    """One producer id that ever wrote the partition: `ordinal` counts them from 1 in order of
+    """A producer id that wrote the partition; `ordinal` counts them from 1 in order of
     recording."""
 
     ordinal: int
@@ -157,6 +163,8 @@ class OffsetRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapSegmentKey:
+    """Key of a segment of the offset map."""
+
     topic: str
     partition: int
     era: int
@@ -166,64 +174,72 @@ class MapSegmentKey:
 
     @property
     def owner_order(self) -> tuple[int, int, int]:
-        """Greater is newer: by fence (ordinal, epoch), not by era, for a late owner may have begun
-        one that nobody went on in."""
+        """Sort key; greater is newer.
+
+        Sorts by fence (ordinal, epoch) before era, because a late owner may have begun an era that
+        no other continued.
+        """
         return (self.ordinal, self.epoch, self.era)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapSegment:
-    """Runs from the key's `first_source` up to, not including, `through`.
-
-    `source_epoch` is the leader epoch of the last source batch before `through`, -1 when unknown.
-    `target_next` is the target offset behind the last copied batch or own marker, `leader_epoch`
-    the target partition's epoch in which the owner's fence marker was written, `owner` random bytes
-    of one worker process, `take_start` the source offset at which the owner's Take began: older
-    owners' segments count only below it. `last_crc` is the CRC-32C of the target batch that ends at
-    `target_next - 1`, None where a marker of ours stands there.
-
-    Behind each run others may have been left out, whose deltas are by up to `below` smaller and by
-    up to `above` greater than its own.
-    """
+    """A section of the offset map: runs from the key's `first_source` up to, not including,
+    `through`."""
 
     leader_epoch: int
+    """Leader epoch of the target partition when the owner's fence marker was written."""
     source_epoch: int
+    """Leader epoch of the last source batch before `through`; -1 if unknown."""
     owner: bytes
+    """Random bytes that identify one worker process."""
     take_start: int
+    """Source offset at which the owner acquired the partition: segments of older owners count
+    below it only."""
     through: int
     target_next: int
+    """Target offset after the last replicated batch or own marker."""
     last_crc: int | None
+    """CRC-32C of the target batch that ends at `target_next - 1`; None if that is a marker."""
     runs: tuple[OffsetRun, ...]
     closed: bool = False
     below: int = 0
+    """Largest amount by which the delta of a removed run was smaller than that of the run before
+    it."""
     above: int = 0
+    """Largest amount by which the delta of a removed run was greater than that of the run before
+    it."""
 
     @property
     def thinned(self) -> bool:
+        """Returns whether runs were removed, so that translation is approximate."""
         return self.below > 0 or self.above > 0
 
 
 class MapSegmentHead(NamedTuple):
-    """What of a segment is read without its runs; `first_run` is the first one's source offset,
-    None where it has none."""
+    """The fields of a segment that are read without decoding its runs."""
 
     thinned: bool
     take_start: int
     through: int
     target_next: int
     slack: int
+    """Sum of `below` and `above`."""
     first_run: int | None
+    """Source offset of the first run; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEraRequestKey:
+    """Key of an operator's request for a new era."""
+
     topic: str
     partition: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEraRequest:
-    """The operator asked for a new era that starts at `position`: "earliest", "latest", a
+    """An operator's request for a new era that starts at `position`: "earliest", "latest", a
     timestamp (ms), or `OFFSET_POSITION_PREFIX` and a source offset."""
 
     request: str
@@ -235,6 +251,7 @@ MapValue = Era | MapProducer | MapSegment | NewEraRequest
 
 
 def encode_key(key: MapKey) -> bytes:
+    """Encode the key of a map record."""
     match key:
         case EraKey():
             rest = _ERA_KEY.pack(key.era, key.ordinal, key.epoch)
@@ -251,12 +268,15 @@ def encode_key(key: MapKey) -> bytes:
 
 
 def decode_key(data: bytes) -> MapKey:
-    """Raises `UnknownMapVersionError` for another version or kind; `struct.error`, `IndexError` or
-    `ValueError` for bytes that are missing or say nothing."""
+    """Decode the key of a map record.
+
+    Raises `UnknownMapVersionError` for an unknown version or kind; `struct.error`, `IndexError` or
+    `ValueError` for missing or invalid bytes.
+    """
     version, kind = _KEY_HEAD.unpack_from(data)
     if version != VERSION or kind not in (_ERA_KIND, _PRODUCER_KIND, _SEGMENT_KIND, _REQUEST_KIND):
         raise UnknownMapVersionError(f"offset-map key of version {version}, kind {kind}")
-    topic, at = _read_text(data, _KEY_HEAD.size)
+    topic, at = _read_string(data, _KEY_HEAD.size)
     (partition,) = _I32.unpack_from(data, at)
     at += _I32.size
     if kind == _ERA_KIND:
@@ -279,12 +299,15 @@ def decode_key(data: bytes) -> MapKey:
 
 
 def read_partition(key: bytes) -> tuple[str, int] | None:
-    """The topic and partition of a key whose kind or rest may be unreadable; None where they are
-    unreadable, too: only keys of this version are known to have them here."""
+    """Read topic and partition of a key whose kind or remainder may be unreadable; None if they are
+    unreadable, too.
+
+    Only keys of this version are known to have them at this place.
+    """
     try:
         if key[0] != VERSION:
             return None
-        topic, at = _read_text(key, _KEY_HEAD.size)
+        topic, at = _read_string(key, _KEY_HEAD.size)
         (partition,) = _I32.unpack_from(key, at)
     except (struct.error, ValueError, IndexError):
         return None
@@ -292,6 +315,7 @@ def read_partition(key: bytes) -> tuple[str, int] | None:
 
 
 def encode_value(value: MapValue) -> bytes:
+    """Encode the value of a map record."""
     match value:
         case Era():
             return _encode_era(value)
@@ -308,7 +332,7 @@ def encode_value(value: MapValue) -> bytes:
 
 
 def decode_value(key: MapKey, data: bytes) -> MapValue:
-    """The value that belongs to a key of this kind; raises as `decode_key` does."""
+    """Decode the value of a map record with this key. Raises the errors of `decode_key`."""
     thinned = isinstance(key, MapSegmentKey) and data[0] == THINNED_SEGMENT_VERSION
     if data[0] != VERSION and not thinned:
         raise UnknownMapVersionError(f"offset-map value of version {data[0]} under {key}")
@@ -321,8 +345,8 @@ def decode_value(key: MapKey, data: bytes) -> MapValue:
         case MapSegmentKey():
             return _decode_segment(key.first_source, data)
         case NewEraRequestKey():
-            request, at = _read_text(data, 1)
-            return NewEraRequest(request=request, position=_read_text(data, at)[0])
+            request, at = _read_string(data, 1)
+            return NewEraRequest(request=request, position=_read_string(data, at)[0])
 
 
 def _encode_era(era: Era) -> bytes:
@@ -342,7 +366,7 @@ def _decode_era(data: bytes) -> Era:
     _, source_id, target_id, first_source, first_target, filters = _ERA_VALUE.unpack_from(data)
     texts, at = [], _ERA_VALUE.size
     for _ in range(4):
-        text, at = _read_text(data, at)
+        text, at = _read_string(data, at)
         texts.append(text)
     return Era(
         source_cluster=texts[0],
@@ -383,7 +407,7 @@ def _encode_segment(segment: MapSegment) -> bytes:
 
 
 def read_segment_head(data: bytes) -> MapSegmentHead:
-    """Of a segment's value that `decode_value` takes."""
+    """Read the head of a segment's value that `decode_value` accepts."""
     version, _, _, _, _, take_start, through, target_next, _ = _SEGMENT_VALUE.unpack_from(data)
     below, above, at = _read_segment_bounds(data)
     count, at = primitive_types.read_unsigned_varint(data, at)
@@ -398,7 +422,7 @@ def read_segment_head(data: bytes) -> MapSegmentHead:
 
 
 def _read_segment_bounds(data: bytes) -> tuple[int, int, int]:
-    """`below` and `above` of a segment's value, and where they end."""
+    """Read `below` and `above` of a segment's value, and the position after them."""
     if data[0] != THINNED_SEGMENT_VERSION:
         return 0, 0, _SEGMENT_VALUE.size
     below, at = primitive_types.read_unsigned_varint(data, _SEGMENT_VALUE.size)
@@ -413,7 +437,9 @@ def _decode_segment(first_source: int, data: bytes) -> MapSegment:
     count, at = primitive_types.read_unsigned_varint(data, at)
     runs = tuple(map(OffsetRun._make, read_runs(data, at, count=count)))
     if runs and runs[0].source < first_source:
-        raise ValueError(f"its runs begin at {runs[0].source}, before its key's {first_source}")
+        raise ValueError(
+            f"the segment's runs begin at {runs[0].source}, before its key's {first_source}"
+        )
     return MapSegment(
         leader_epoch=epoch,
         source_epoch=source_epoch,
@@ -435,7 +461,7 @@ def _encode_key_head(kind: int, topic: str, partition: int) -> bytes:
     )
 
 
-def _read_text(data: bytes, at: int) -> tuple[str, int]:
+def _read_string(data: bytes, at: int) -> tuple[str, int]:
     (length,) = _I16.unpack_from(data, at)
     at += _I16.size
     text = data[at : at + length]

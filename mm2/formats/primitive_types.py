@@ -17,23 +17,23 @@ _INT64 = struct.Struct(">q")
 
 
 class MalformedRecordError(ValueError):
-    """Bytes that are no record of the kind looked for; Java's `SchemaException`."""
+    """The bytes are not a record of the expected kind (Java: `SchemaException`)."""
 
 
 class UnknownRecordVersionError(MalformedRecordError):
-    """A record written by a release that this one does not know."""
+    """A record of a version that this release does not know."""
 
 
 class StringTooLongError(ValueError):
-    """A text that no field can hold."""
+    """A string is too long for a STRING field."""
 
 
 def encode_string(text: str) -> bytes:
-    """STRING. Raises `StringTooLongError`. A lone surrogate becomes "?", as in Java."""
+    """Encode a STRING; a lone surrogate becomes "?", as in Java. Raises `StringTooLongError`."""
     data = text.encode(errors="replace")
     if len(data) > STRING_BYTES_MAX:
         raise StringTooLongError(
-            f"a text of {len(data)} bytes, {text[:40]!r}…: {STRING_BYTES_MAX} are the most"
+            f"the string {text[:40]!r}… has {len(data)} bytes, the maximum is {STRING_BYTES_MAX}"
         )
     return _INT16.pack(len(data)) + data
 
@@ -51,45 +51,45 @@ def encode_int64(value: int) -> bytes:
 
 
 class FieldReader:
-    """Takes one field after the other. All methods raise `MalformedRecordError`."""
+    """Reads one field after the other. All methods raise `MalformedRecordError`."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
 
     def int16(self) -> int:
-        return self._number(_INT16)
+        return self._read_number(_INT16)
 
     def int32(self) -> int:
-        return self._number(_INT32)
+        return self._read_number(_INT32)
 
     def int64(self) -> int:
-        return self._number(_INT64)
+        return self._read_number(_INT64)
 
     def string(self) -> str:
         size = self.int16()
         if not 0 <= size <= len(self._data) - self._at:
             left = len(self._data) - self._at
-            raise MalformedRecordError(f"a text of {size} bytes where {left} are left")
+            raise MalformedRecordError(f"a string of {size} bytes, but only {left} bytes are left")
         self._at += size
         return self._data[self._at - size : self._at].decode(errors="replace")
 
     def version(self, known: int) -> None:
-        """INT16. Raises `UnknownRecordVersionError` unless it is `known`.
+        """Read a version (INT16). Raises `UnknownRecordVersionError` unless it is `known`.
 
-        Java asserts it, so that in production it reads any version as if it were the one it knows.
+        Java only asserts it, so in production it reads any version like the known one.
         """
         found = self.int16()
         if found != known:
-            raise UnknownRecordVersionError(f"version {found}, where {known} is known")
+            raise UnknownRecordVersionError(f"unknown record version {found}, expected {known}")
 
-    def _number(self, kind: struct.Struct) -> int:
+    def _read_number(self, kind: struct.Struct) -> int:
         try:
             (value,) = kind.unpack_from(self._data, self._at)
         except struct.error:
             left = len(self._data) - self._at
             raise MalformedRecordError(
-                f"a number of {kind.size} bytes where {left} are left"
+                f"an integer of {kind.size} bytes, but only {left} bytes are left"
             ) from None
         self._at += kind.size
         assert isinstance(value, int)
@@ -101,7 +101,8 @@ _U64 = (1 << 64) - 1
 
 
 def append_unsigned_varint(out: bytearray, value: int) -> None:
-    """7 bits a byte, lowest first, the high bit set on all but the last; `value` in [0, 2^64)."""
+    """Append 7 bits per byte, lowest first, with the high bit set on all but the last; `value`
+    is in [0, 2^64)."""
     assert 0 <= value <= _U64, value
     while value > 0x7F:
         out.append((value & 0x7F) | 0x80)
@@ -110,13 +111,15 @@ def append_unsigned_varint(out: bytearray, value: int) -> None:
 
 
 def append_varint(out: bytearray, value: int) -> None:
-    """Zigzag, then unsigned; `value` in [-2^63, 2^63)."""
+    """Append a zigzag-encoded varint; `value` is in [-2^63, 2^63)."""
     append_unsigned_varint(out, ((value << 1) ^ (value >> _SIGN_SHIFT)) & _U64)
 
 
 def read_unsigned_varint(data: bytes, at: int) -> tuple[int, int]:
-    """(value, position behind it). `IndexError` when the data ends inside, `ValueError` over 64
-    bits."""
+    """Read a value and return it with the position after it.
+
+    Raises `IndexError` if the data ends too early, `ValueError` for more than 64 bits.
+    """
     value = shift = 0
     while True:
         byte = data[at]
@@ -133,5 +136,6 @@ def read_unsigned_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Read a zigzag-encoded varint and return it with the position after it."""
     value, at = read_unsigned_varint(data, at)
     return (value >> 1) ^ -(value & 1), at

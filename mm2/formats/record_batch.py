@@ -19,7 +19,7 @@ import crc32c
 
 HEADER_BYTES = 61
 LENGTH_END = 12
-"""A batch's whole size is its length field plus this."""
+"""A batch's size is its length field plus this."""
 CRC_START = 21
 MAGIC_V2 = 2
 
@@ -31,10 +31,10 @@ DELETE_HORIZON = 0x40
 
 NO_TIMESTAMP = -1
 SEQUENCE_MASK = 0x7FFFFFFF
-"""Sequences are 31 bits and wrap to 0 (`DefaultRecordBatch.incrementSequence`)."""
+"""Sequence numbers have 31 bits and wrap to 0 (`DefaultRecordBatch.incrementSequence`)."""
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
-"""The fields of `BatchHeader`."""
+"""Layout of `BatchHeader`."""
 _STAMP = struct.Struct(">qhi")  # producer id, epoch, base sequence
 _CRC = struct.Struct(">I")
 _ATTRIBUTES = struct.Struct(">h")
@@ -49,7 +49,7 @@ COMMIT_MARKER = 1
 
 
 class BatchHeader(NamedTuple):
-    """The header's fields in the order they stand; offsets and ids as the broker sent them."""
+    """The fields of a batch header in their order; offsets and ids as sent by the broker."""
 
     base_offset: int
     length: int
@@ -67,17 +67,21 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_offset(self) -> int:
+        """Offset of the last record, including records that compaction removed."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch, header included."""
+        """Bytes of the whole batch, including the header."""
         return self.length + LENGTH_END
 
     @property
     def oldest_timestamp(self) -> int:
-        """About that of its oldest record: the first one's, unless compaction put a delete horizon
-        in its place (KIP-534), which is later than all of them."""
+        """Approximate timestamp of the oldest record.
+
+        The first record's timestamp, unless compaction replaced it with a delete horizon (KIP-534),
+        which is later than all of them.
+        """
         return min(self.base_timestamp, self.max_timestamp)
 
     @property
@@ -90,21 +94,21 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(batch: memoryview) -> BatchHeader:
-    """The header of a v2 batch that is whole; `struct.error` when fewer than 61 bytes are there."""
+    """Read the header of a v2 batch; `struct.error` if there are fewer than 61 bytes."""
     return BatchHeader._make(HEADER.unpack_from(batch))
 
 
 def crc_matches(batch: memoryview, header: BatchHeader) -> bool:
+    """Returns whether the batch's checksum is valid."""
     return bool(crc32c.crc32c(batch[CRC_START:]) == header.crc)
 
 
 def stamp_producer(batch: memoryview, *, attributes: int, producer: tuple[int, int, int]) -> int:
-    """Re-stamp a batch in place for producing: base offset 0, our attributes and producer; CRC
-    redone.
+    """Re-stamp a batch in place for producing: base offset 0, new attributes and producer, new
+    CRC-32C, which is returned.
 
-    `producer` = (producer id, epoch, base sequence). Returns the new CRC-32C. The partition leader
-    epoch is the broker's to write and is outside the CRC. Brokers since 4.0 refuse another base
-    offset than 0 (error 87).
+    `producer` is (producer id, epoch, base sequence). The partition leader epoch is set by the
+    broker and not covered by the CRC. Brokers since 4.0 reject any base offset but 0 (error 87).
     """
     _BASE_OFFSET.pack_into(batch, 0, 0)
     _ATTRIBUTES.pack_into(batch, CRC_START, attributes)
@@ -115,23 +119,22 @@ def stamp_producer(batch: memoryview, *, attributes: int, producer: tuple[int, i
 
 
 def write_crc(batch: bytearray | memoryview, crc: int) -> None:
+    """Write the checksum into the header."""
     _CRC.pack_into(batch, _CRC_AT, crc)
 
 
 def next_sequence(sequence: int, count: int) -> int:
+    """Sequence number after `count` more records."""
     return (sequence + count) & SEQUENCE_MASK
 
 
 def read_control_type(batch: memoryview) -> int:
-    """ABORT_MARKER or COMMIT_MARKER of a control batch (its one record's key: version i16, type
-    i16).
+    """Read whether a control batch is ABORT_MARKER or COMMIT_MARKER; -1 without a record.
 
-    Control batches are never compressed and hold one record, whose varint prefixes are skipped
-    here: length, attributes i8, timestamp delta, offset delta, key length (`ControlRecordType`,
-    `Record`).
-
-    -1 where no such record stands: the cleaner leaves an empty batch of a marker that the producer
-    state still needs.
+    The type is in the record's key (version i16, type i16). Control batches are never compressed
+    and hold one record, whose varint prefixes are skipped: length, attributes i8, timestamp delta,
+    offset delta, key length (`ControlRecordType`, `Record`). Compaction keeps an empty batch of a
+    marker that the producer state still needs.
     """
     try:
         at = _skip_varint(batch, HEADER_BYTES)  # record length

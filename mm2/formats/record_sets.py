@@ -33,24 +33,24 @@ _CRC_END = 16
 _MAGIC_V1 = 1
 _MESSAGE_BYTES_MIN = _MESSAGE_HEADER.size + 8
 _OFFSET_SPAN_MAX = (1 << 31) - 1
-"""A batch of v2 has no room for more between its first offset and its last."""
+"""Maximum distance between the first and the last offset of a v2 batch."""
 LEGACY_MAGICS = (0, 1)
 
 
 class MalformedLegacyMessageError(Exception):
-    """A message of an old format is not what it claims to be; the text says why."""
+    """A message of an old format is malformed; the text says why."""
 
 
 def convert_legacy_message(message: memoryview) -> bytearray:
-    """One whole message, with all that it holds, as a v2 batch with the offsets that it has.
+    """Convert one message, with its inner messages, to a v2 batch with the same offsets.
 
-    Timestamps are those that readers see (-1 in v0), the codec stays. Raises
-    `MalformedLegacyMessageError` (a checksum among the reasons).
+    Timestamps are those that consumers see (-1 in v0); the codec stays. Raises
+    `MalformedLegacyMessageError`, also for a wrong checksum.
     """
     offset, _, crc, magic, attributes = _read_message_header(message)
     if zlib.crc32(message[_CRC_END:]) != crc:
         raise MalformedLegacyMessageError(
-            f"the checksum of its {len(message)} bytes does not match"
+            f"the checksum of the message ({len(message)} bytes) does not match"
         )
     codec = attributes & record_batch.CODEC_MASK
     timestamp, content = _read_message_content(message, magic)
@@ -64,21 +64,21 @@ def convert_legacy_message(message: memoryview) -> bytearray:
         shift = offset - found[-1].offset
         found = [each._replace(offset=each.offset + shift) for each in found]
     if found[0].offset < 0:
-        raise MalformedLegacyMessageError("what it holds begins before offset 0")
+        raise MalformedLegacyMessageError("the inner messages begin before offset 0")
     return records.encode_batch(found, codec=codec, sparse=True)
 
 
 def _read_message_header(message: memoryview) -> tuple[int, int, int, int, int]:
     if len(message) < _MESSAGE_BYTES_MIN:
-        raise MalformedLegacyMessageError(f"it has {len(message)} bytes only")
+        raise MalformedLegacyMessageError(f"the message has only {len(message)} bytes")
     offset, size, crc, magic, attributes = _MESSAGE_HEADER.unpack_from(message)
     if magic not in LEGACY_MAGICS:
-        raise MalformedLegacyMessageError(f"it is in record format v{magic}")
+        raise MalformedLegacyMessageError(f"unsupported message format v{magic}")
     return offset, size, crc, magic, attributes
 
 
 def _read_message_content(message: memoryview, magic: int) -> tuple[int, bytes]:
-    """(timestamp, the record's body)."""
+    """Read the timestamp and the record's body."""
     at, timestamp = _MESSAGE_HEADER.size, record_batch.NO_TIMESTAMP
     try:
         if magic == _MAGIC_V1:
@@ -87,9 +87,11 @@ def _read_message_content(message: memoryview, magic: int) -> tuple[int, bytes]:
         key, at = _read_message_field(message, at)
         value, at = _read_message_field(message, at)
     except struct.error as error:
-        raise MalformedLegacyMessageError("it is cut off") from error
+        raise MalformedLegacyMessageError("the message is truncated") from error
     if at != len(message):
-        raise MalformedLegacyMessageError(f"{len(message) - at} bytes are left behind its value")
+        raise MalformedLegacyMessageError(
+            f"{len(message) - at} unexpected bytes after the message's value"
+        )
     return timestamp, records.encode_body(RecordFields(key, value))
 
 
@@ -100,19 +102,19 @@ def _read_message_field(message: memoryview, at: int) -> tuple[bytes | None, int
         return None, at
     if size > len(message) - at:
         raise MalformedLegacyMessageError(
-            f"a field claims {size} bytes, {len(message) - at} are left"
+            f"a field has a length of {size} bytes, but only {len(message) - at} are left"
         )
     return bytes(message[at : at + size]), at + size
 
 
 def _decode_inner_messages(body: bytes, *, codec: int, stamped: int | None) -> list[BatchRecord]:
-    """What a compressed message holds, at the offsets that stand there.
+    """Decode the messages inside a compressed message, at their stored offsets.
 
-    `stamped` is the broker's time for all of it that has a time.
+    `stamped` is the broker's timestamp for all inner messages that have one.
     """
     packed = records.decode_body(body).value
     if packed is None:
-        raise MalformedLegacyMessageError("it is compressed and empty")
+        raise MalformedLegacyMessageError("the compressed message is empty")
     try:
         data = memoryview(compression.decompress(codec, memoryview(packed)))
     except DecompressionError as error:
@@ -123,7 +125,9 @@ def _decode_inner_messages(body: bytes, *, codec: int, stamped: int | None) -> l
         message = _slice_message(data, at)
         offset, _, _, magic, attributes = _read_message_header(message)
         if attributes & record_batch.CODEC_MASK:
-            raise MalformedLegacyMessageError("a compressed message holds another one")
+            raise MalformedLegacyMessageError(
+                "a compressed message contains another compressed one"
+            )
         timestamp, content = _read_message_content(message, magic)
         if magic == _MAGIC_V1 and stamped is not None:
             timestamp = stamped
@@ -132,9 +136,9 @@ def _decode_inner_messages(body: bytes, *, codec: int, stamped: int | None) -> l
             raise MalformedLegacyMessageError(records.explain_too_many_records(len(found)))
         at += len(message)
     if not found:
-        raise MalformedLegacyMessageError("it is compressed and empty")
+        raise MalformedLegacyMessageError("the compressed message is empty")
     if not _has_increasing_offsets(found):
-        raise MalformedLegacyMessageError("the offsets of what it holds do not follow each other")
+        raise MalformedLegacyMessageError("the offsets of the inner messages do not increase")
     return found
 
 
@@ -146,11 +150,11 @@ def _has_increasing_offsets(found: list[BatchRecord]) -> bool:
 def _slice_message(data: memoryview, at: int) -> memoryview:
     if len(data) - at < _OFFSET_SIZE.size:
         raise MalformedLegacyMessageError(
-            f"{len(data) - at} bytes are left behind its last message"
+            f"{len(data) - at} unexpected bytes after the last inner message"
         )
     size = _OFFSET_SIZE.unpack_from(data, at)[1] + _OFFSET_SIZE.size
     if not _MESSAGE_BYTES_MIN <= size <= len(data) - at:
-        raise MalformedLegacyMessageError(f"a message in it claims {size} bytes")
+        raise MalformedLegacyMessageError(f"an inner message has an invalid size of {size} bytes")
     return data[at : at + size]
 
 
@@ -159,11 +163,11 @@ _BYTES_TO_MAGIC = _MAGIC_AT + 1
 _OFFSET_AND_LENGTH = struct.Struct(">qi")
 
 _new = tuple.__new__
-"""Past the named tuple's own constructor: this is done for every batch that is copied."""
+"""Bypasses the named tuple's constructor, which is slow: this runs for every copied batch."""
 
 
 class DamagedBatchError(Exception):
-    """What stands at a batch's place is none. `base_offset` as read."""
+    """Data that is not a valid batch, at `base_offset` as read."""
 
     def __init__(self, base_offset: int, why: str) -> None:
         super().__init__(why)
@@ -171,10 +175,10 @@ class DamagedBatchError(Exception):
 
 
 def iter_batches(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Each whole batch, with its bytes; an incomplete last one is left out.
+    """Iterate over whole batches and their bytes; a truncated last batch is left out.
 
-    Raises `DamagedBatchError` at an impossible length or an unreadable old message, after all
-    batches before it were given.
+    Raises `DamagedBatchError` at an invalid length or an unreadable old message, after yielding all
+    batches before it.
     """
     at, end = 0, len(records)
     unpack = record_batch.HEADER.unpack_from
@@ -184,7 +188,9 @@ def iter_batches(records: memoryview) -> Iterator[tuple[BatchHeader, memoryview]
             header = _new(BatchHeader, unpack(records, at))
             size = header[1] + record_batch.LENGTH_END
             if size < record_batch.HEADER_BYTES:
-                raise DamagedBatchError(header[0], f"it claims a length of {header[1]} bytes")
+                raise DamagedBatchError(
+                    header[0], f"the batch has an invalid length of {header[1]} bytes"
+                )
             if size > end - at:
                 return
             yield header, records[at : at + size]
@@ -202,8 +208,9 @@ def _read_other_format(
 ) -> tuple[BatchHeader, memoryview]:
     if magic < record_batch.MAGIC_V2:
         return _read_legacy_message(offset, batch)
-    what = f"in record format v{magic}" if magic > record_batch.MAGIC_V2 else "impossible"
-    raise DamagedBatchError(offset, f"its {len(batch)} bytes are {what}")
+    unknown = magic > record_batch.MAGIC_V2
+    why = f"unsupported record format v{magic}" if unknown else "too short for a batch header"
+    raise DamagedBatchError(offset, f"{why} ({len(batch)} bytes)")
 
 
 def _read_legacy_message(offset: int, message: memoryview) -> tuple[BatchHeader, memoryview]:

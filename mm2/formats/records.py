@@ -23,27 +23,29 @@ from mm2.formats.record_batch import BatchHeader
 
 _PRECOMPUTED_VARINTS = 1 << 14
 _new = tuple.__new__
-"""Past the named tuple's own constructor, which costs as much as the rest of a record."""
+"""Bypasses the named tuple's constructor, which costs as much as the rest of a record."""
 _FAR_TIMESTAMP = 1 << 62
-"""A timestamp below this and a difference below this make one of 64 bits."""
+"""A timestamp and a difference below this cannot overflow 64 bits when added."""
 _NO_PRODUCER = (-1, -1, -1)
 
 DECODED_RECORDS_MAX = 1_000_000
-"""More records than this are not opened at once: each takes about 200 bytes more than its own, and
-4 us. Producers fill batches by bytes, and reach it only with tiny records in hugely compressed
-ones. `BatchDecoder` reads such a batch part by part."""
+"""Maximum number of records decoded at once: each takes about 200 additional bytes and 4 us.
+
+Producers fill batches by bytes and exceed this only with tiny records in highly compressed batches,
+which `BatchDecoder` reads in parts.
+"""
 
 _RECORD_BYTES_MIN = 7
-"""Bytes of a record with neither key, value nor headers, with its length."""
+"""Encoded size of a record without key, value and headers, including its length."""
 
 
 class MalformedRecordsError(Exception):
-    """What stands in a batch is not the records that its header promises, or too many of them; the
-    text says why."""
+    """The content of a batch does not match its header, or has too many records; the text says
+    why."""
 
 
 class BatchRecord(NamedTuple):
-    """One record: its offset and timestamp (ms) as readers see them, and its body."""
+    """One record: offset and timestamp (ms) as consumers see them, and its body."""
 
     offset: int
     timestamp: int
@@ -51,7 +53,7 @@ class BatchRecord(NamedTuple):
 
 
 def _wrap_int64(value: int) -> int:
-    """Where a sum leaves 64 bits, it goes on at the other end, as Java's does."""
+    """Wrap a sum that exceeds 64 bits, like Java."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
@@ -74,10 +76,10 @@ def decode_batch(
     *,
     max_bytes: int = compression.DECOMPRESSED_BYTES_MAX,
 ) -> list[BatchRecord]:
-    """All records of a batch, with their offsets and the timestamps that readers see.
+    """Decode all records of a batch, with the offsets and timestamps that consumers see.
 
-    Raises `MalformedRecordsError` and `DecompressionError`, among them
-    `DecompressedTooLargeError` if the records are larger than `max_bytes`.
+    Raises `MalformedRecordsError` and `DecompressionError`, including its subclass
+    `DecompressedTooLargeError` if the records exceed `max_bytes`.
     """
     codec = header.attributes & record_batch.CODEC_MASK
     data = compression.decompress(codec, batch[record_batch.HEADER_BYTES :], max_bytes=max_bytes)
@@ -91,9 +93,11 @@ def decode_batch(
 
 
 def _apply_log_append_time(found: list[BatchRecord], header: BatchHeader) -> list[BatchRecord]:
-    """Under LogAppendTime every record has the batch's largest timestamp (`DefaultRecordBatch`)."""
+    """Set all timestamps to the batch's maximum if it has LogAppendTime (`DefaultRecordBatch`)."""
     if found and found[-1].offset > header.last_offset:
-        raise MalformedRecordsError(f"a record stands behind the batch's end {header.last_offset}")
+        raise MalformedRecordsError(
+            f"a record's offset is after the batch's last offset {header.last_offset}"
+        )
     if header.attributes & record_batch.LOG_APPEND_TIME:
         time_ms = header.max_timestamp
         return [BatchRecord(offset, time_ms, body) for offset, _, body in found]
@@ -101,11 +105,8 @@ def _apply_log_append_time(found: list[BatchRecord], header: BatchHeader) -> lis
 
 
 class BatchDecoder:
-    """A batch whose records are unpacked and are read from the first to the last, in parts.
-
-    `left` records are not read yet, and `size` bytes are held, fewer as more is read. Raises as
-    `decode_batch`.
-    """
+    """Decodes a batch's records in parts, from first to last. Raises the errors of
+    `decode_batch`."""
 
     def __init__(
         self,
@@ -121,11 +122,13 @@ class BatchDecoder:
         self._at = 0
         self._before = -1
         self.size = len(self._data)
+        """Bytes held; decreases while reading."""
         self.left = _check_record_count(header.record_count, self._data)
+        """Number of unread records."""
 
     def read(self, count: int, *, max_bytes: int = sys.maxsize) -> list[BatchRecord]:
-        """The next records: as many as `count`, and as `max_bytes` allow if they are of about the
-        same size; one at least while any are left."""
+        """Decode the next records: at most `count`, and about `max_bytes` by average size, but
+        at least one while any are left."""
         header = self._header
         average = max(1, (self.size - self._at) // max(1, self.left))
         count = min(count, self.left, max(1, max_bytes // average))
@@ -146,8 +149,8 @@ class BatchDecoder:
 
 
 def decode_single_record(header: BatchHeader, batch: memoryview) -> BatchRecord | None:
-    """The record of an uncompressed batch that has just one, as producers write it; None where it
-    must be looked at more closely (`decode_batch`)."""
+    """Decode the record of a simple uncompressed single-record batch, as producers write it;
+    None if it needs `decode_batch`."""
     data = bytes(batch[record_batch.HEADER_BYTES :])
     try:
         size, at = data[0], 1
@@ -173,7 +176,7 @@ _FIRST_RECORD_PREFIX = bytes(3)
 def decode_records(
     data: bytes, *, count: int, base_offset: int, base_timestamp: int
 ) -> list[BatchRecord]:
-    """The `count` records that stand in plain bytes. Raises `MalformedRecordsError`."""
+    """Decode `count` records from uncompressed bytes. Raises `MalformedRecordsError`."""
     count = _check_record_count(count, data)
     if count > DECODED_RECORDS_MAX:
         raise MalformedRecordsError(explain_too_many_records(count))
@@ -185,13 +188,13 @@ def decode_records(
 
 def _check_record_count(count: int, data: bytes) -> int:
     if not 0 <= count <= len(data) // _RECORD_BYTES_MIN:
-        raise MalformedRecordsError(f"{count} records cannot stand in {len(data)} bytes")
+        raise MalformedRecordsError(f"{count} records do not fit into {len(data)} bytes")
     return count
 
 
 def _check_end(data: bytes, at: int) -> None:
     if at != len(data):
-        raise MalformedRecordsError(f"{len(data) - at} bytes are left behind the last record")
+        raise MalformedRecordsError(f"{len(data) - at} unexpected bytes after the last record")
 
 
 def _wrap_timestamps(
@@ -203,7 +206,8 @@ def _wrap_timestamps(
 
 
 def explain_too_many_records(count: int) -> str:
-    return f"it holds {count} records, and {DECODED_RECORDS_MAX} are opened at once at most"
+    """Error message for more than `DECODED_RECORDS_MAX` records."""
+    return f"{count} records, of which at most {DECODED_RECORDS_MAX} can be decoded at once"
 
 
 _PARSE_START = (0, -1)
@@ -217,16 +221,16 @@ def _parse_records(
     base: tuple[int, int],
     place: tuple[int, int] = _PARSE_START,
 ) -> tuple[int, int, bool]:
-    """Fill `found` with `count` records.
+    """Append `count` parsed records to `found`.
 
-    `base`: the batch's offset and timestamp. `place`: where the first of them stands, and the raw
-    offset delta of the one before it. Returns both of the next record, and if a timestamp is far
-    from the base. Raises `MalformedRecordsError`.
+    `base` is the batch's offset and timestamp, `place` the position of the first record and the raw
+    offset delta of the previous one. Returns both for the next record, and whether any timestamp is
+    far from the base. Raises `MalformedRecordsError`.
     """
     try:
         return _parse_records_unchecked(data, found, count=count, base=base, place=place)
     except (IndexError, ValueError) as error:
-        raise MalformedRecordsError(f"record {len(found)} is cut off or garbled") from error
+        raise MalformedRecordsError(f"record {len(found)} is truncated or malformed") from error
 
 
 def _parse_records_unchecked(
@@ -237,7 +241,8 @@ def _parse_records_unchecked(
     base: tuple[int, int],
     place: tuple[int, int],
 ) -> tuple[int, int, bool]:
-    """Unsigned forms first: value << 1 | sign."""
+    """Parse records without error conversion. Varints are read unsigned first: value << 1 |
+    sign."""
     far = False
     at, before = place
     end, whole = at, len(data)
@@ -249,7 +254,7 @@ def _parse_records_unchecked(
             raw, at = primitive_types.read_unsigned_varint(data, at - 1)
         end = at + (raw >> 1)
         if raw & 1 or end > whole:
-            raise MalformedRecordsError(f"record {len(found)} claims an impossible length")
+            raise MalformedRecordsError(f"record {len(found)} has an invalid length")
         at += 1  # attributes
         raw = data[at]
         at += 1
@@ -272,7 +277,7 @@ def _parse_records_unchecked(
             else:
                 raw, at = primitive_types.read_unsigned_varint(data, at - 2)
         if raw & 1 or raw <= before or at > end:
-            raise MalformedRecordsError(f"record {len(found)} claims an impossible place or length")
+            raise MalformedRecordsError(f"record {len(found)} has an invalid offset or length")
         before = raw
         found.append(_new(BatchRecord, (base_offset + (raw >> 1), timestamp, data[at:end])))
         at = end
@@ -280,10 +285,10 @@ def _parse_records_unchecked(
 
 
 def encode_batch(records: Sequence[BatchRecord], *, codec: int, sparse: bool = False) -> bytearray:
-    """A batch of at least one record, of no producer, its CRC right.
+    """Encode at least one record into a batch without a producer, with a valid CRC.
 
-    Dense: the offsets count from 0, whatever those of the records are. `sparse`: they are kept,
-    with their gaps.
+    Offsets count from 0, whatever the records' offsets are; with `sparse`, they are kept with their
+    gaps.
     """
     base_offset, base_timestamp, _ = records[0]
     newest = base_timestamp
@@ -344,11 +349,11 @@ def _assemble_batch(
     return batch
 
 
-# Bodies
+# Record bodies
 
 
 class RecordFields(NamedTuple):
-    """What a record says; a header's value may be None, and names may repeat."""
+    """Key, value and headers of a record; header values may be None, names may repeat."""
 
     key: bytes | None
     value: bytes | None
@@ -356,13 +361,13 @@ class RecordFields(NamedTuple):
 
 
 def decode_body(body: bytes) -> RecordFields:
-    """Raises `MalformedRecordsError`."""
+    """Decode a record's body. Raises `MalformedRecordsError`."""
     try:
         key, at = _read_sized(body, 0)
         value, at = _read_sized(body, at)
         count, at = primitive_types.read_varint(body, at)
         if not 0 <= count <= len(body):
-            raise MalformedRecordsError(f"it claims {count} headers")
+            raise MalformedRecordsError(f"a record has an invalid header count of {count}")
         headers = []
         for _ in range(count):
             name, at = _read_sized(body, at)
@@ -371,13 +376,14 @@ def decode_body(body: bytes) -> RecordFields:
             content, at = _read_sized(body, at)
             headers.append((name, content))
     except (IndexError, ValueError) as error:
-        raise MalformedRecordsError("a record is cut off or garbled") from error
+        raise MalformedRecordsError("a record is truncated or malformed") from error
     if at != len(body):
-        raise MalformedRecordsError(f"{len(body) - at} bytes are left behind its headers")
+        raise MalformedRecordsError(f"{len(body) - at} unexpected bytes after a record's headers")
     return RecordFields(key, value, tuple(headers))
 
 
 def encode_body(fields: RecordFields) -> bytes:
+    """Encode a record's body."""
     parts = [
         _encode_sized(fields.key),
         _encode_sized(fields.value),
@@ -398,5 +404,7 @@ def _read_sized(data: bytes, at: int) -> tuple[bytes | None, int]:
         return None, at
     end = at + size
     if end > len(data):
-        raise MalformedRecordsError(f"a field claims {size} bytes, {len(data) - at} are left")
+        raise MalformedRecordsError(
+            f"a field has a length of {size} bytes, but only {len(data) - at} are left"
+        )
     return data[at:end], end

@@ -1,8 +1,8 @@
 """Decides which checkpoints a flow publishes for consumer groups, and when a round is complete.
 
 As `MirrorCheckpointTask` and `CheckpointStore` of MirrorMaker 2: a checkpoint is built from a
-group's committed offset and published when it differs from the previous one. It never goes back
-on the target unless the group went back on the source.
+group's committed offset and published when it differs from the previous one. It never goes back on
+the target unless the group went back on the source.
 
 A round of checkpoints counts once the target has acknowledged all records sent before its end.
 Records are acknowledged in any order, and possibly after the next round has begun.
@@ -31,41 +31,42 @@ from mm2.topics.naming import ReplicationPolicy
 
 NamePredicate = Callable[[str], bool]
 GroupCheckpoints = Mapping[TopicPartition, Checkpoint]
-"""By the partition's name on the target."""
+"""Checkpoints of one group by the partition's name on the target."""
 _NO_CHECKPOINTS: GroupCheckpoints = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetAndMetadata:
-    """What a group has committed for one partition. `metadata` is its own note, "" for none."""
+    """Committed offset of a group for one partition; `metadata` is the client's note, "" for
+    none."""
 
     offset: int
     metadata: str = ""
 
 
 CommittedPositions = Mapping[TopicPartition, OffsetAndMetadata | None]
-"""One group's; None where it has no offset, as clients that reset to -1 leave it."""
+"""Committed offsets of one group by partition; None for a partition without an offset, as
+clients leave it that reset to -1."""
 
 
 @dataclass(slots=True)
 class CheckpointTable:
-    """The checkpoints topic as a fold, of those groups that `takes_group` takes.
+    """Current checkpoints: folds the checkpoints topic for groups that `takes_group` accepts, and
+    includes published ones.
 
-    Also holds what was published since, so it is both: what stands, and what readers translate by.
-    `changed`: the groups of which something else stands since whoever looks there last cleared it.
-    Names that stand in many are held once.
+    Partition and group names are shared between checkpoints to save memory.
     """
 
     takes_group: NamePredicate
     changed: set[str] = field(default_factory=set)
-    _places: dict[TopicPartition, TopicPartition] = field(default_factory=dict)
+    """Groups whose checkpoints changed since the reader last cleared the set."""
+    _partition_names: dict[TopicPartition, TopicPartition] = field(default_factory=dict)
     _groups: dict[str, dict[TopicPartition, Checkpoint]] = field(default_factory=dict)
 
     def apply(self, key: bytes, value: bytes | None) -> str | None:
-        """Fold one record in; None is a tombstone. The group, if something else stood before.
+        """Apply one record; None is a tombstone. Returns the group if its checkpoint changed.
 
-        Raises `MalformedRecordError`, and holds what it held then: whoever reads a
-        topic says so, and goes on.
+        Raises `MalformedRecordError` and changes nothing; the reader logs that and continues.
         """
         about = mm2_records.decode_checkpoint_key(key)
         if not self.takes_group(about.group):
@@ -75,72 +76,74 @@ class CheckpointTable:
         if before == after:
             return None
         if after is not None:
-            self._put(after)
+            self._store(after)
         else:
             del self._groups[about.group][about.partition]
         self.changed.add(about.group)
         return about.group
 
     def publish(self, point: Checkpoint) -> None:
-        """It stands from now on, or is about to."""
-        self._put(point)
+        """Store a checkpoint that is published or about to be."""
+        self._store(point)
         self.changed.add(point.group)
 
-    def _put(self, point: Checkpoint) -> None:
+    def _store(self, point: Checkpoint) -> None:
         points = self._groups.setdefault(point.group, {})
-        place = self._places.setdefault(point.partition, point.partition)
+        place = self._partition_names.setdefault(point.partition, point.partition)
         group = next((each.group for each in points.values()), point.group)
         points[place] = dataclasses.replace(point, group=group, partition=place)
 
     def group(self, group: str) -> GroupCheckpoints:
-        """Empty for a group without any."""
+        """Checkpoints of one group; empty if it has none."""
         return self._groups.get(group, {})
 
     def groups(self) -> list[str]:
-        """Those with at least one checkpoint."""
+        """Groups with at least one checkpoint."""
         return sorted(group for group, points in self._groups.items() if points)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCheckpoints:
-    """`news` is to be published. `final`: as long as the group stays where it is there is nothing
-    to look at again, unless the map begins anew."""
+    """Checkpoints to publish for a group."""
 
     news: list[Checkpoint]
+    """Checkpoints to publish."""
     final: bool
+    """True if the group need not be checked again until it commits or the map restarts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRules:
-    """What one flow makes checkpoints by.
-
-    `takes_topic`: the flow's topic filter alone, by names on the source: what is mirrored for
-    other reasons (heartbeats) or never (internal topics) makes no difference here, as in Java.
-    `exactly`: what the complete map alone says, whose word refutes a checkpoint. `copied`: is the
-    offset known to be copied? What comes tells no more of it then.
-    """
+    """How one flow creates checkpoints."""
 
     source: str
     target: str
     policy: ReplicationPolicy
     takes_topic: NamePredicate
+    """The flow's topic filter, by source topic names. As in Java, heartbeats and internal
+    topics get no special treatment."""
     translate: TranslateOffset
+    """Translates a source offset with everything that is known."""
     exactly: TranslateOffset = lambda *_: Untranslated.UNKNOWN
+    """Translates with the complete offset map only, which may refute a published checkpoint."""
     copied: Callable[[TopicPartition, int], bool] = lambda *_: False
+    """Returns whether a source offset is known to be replicated, so that its translation no
+    longer improves."""
     _renamed: dict[TopicPartition, TopicPartition] = field(default_factory=dict)
 
     def new_checkpoints(
         self, group: str, positions: CommittedPositions, standing: GroupCheckpoints
     ) -> list[Checkpoint]:
-        """What `group` should publish now; see `look`."""
+        """Checkpoints that the group should publish now."""
         return self.look(group, positions, standing).news
 
     def look(
         self, group: str, positions: CommittedPositions, standing: GroupCheckpoints
     ) -> NewCheckpoints:
-        """`positions` are the group's on the source, `standing` was published before.
+        """Compare a group's offsets on the source with its published checkpoints (`standing`).
 
-        Leaves out what cannot be told: text that no checkpoint can hold is left empty.
+        Offsets that cannot be translated are left out; metadata too long for a checkpoint becomes
+        "".
         """
         found: dict[TopicPartition, Checkpoint] = {}
         final = True
@@ -150,22 +153,22 @@ class CheckpointRules:
                 continue
             outcome = self.translate(partition, committed.offset)
             final = final and (_is_final(outcome) or self.copied(partition, committed.offset))
-            point = self._checkpoint(group, partition, committed, outcome=outcome)
+            point = self._create_checkpoint(group, partition, committed, outcome=outcome)
             if point is None:
                 continue
             before = standing.get(point.partition)
-            if is_newer_checkpoint(point, before) or self._refuted(partition, point, before):
+            if is_newer_checkpoint(point, before) or self._is_refuted(partition, point, before):
                 found.setdefault(point.partition, point)
         return NewCheckpoints(news=list(found.values()), final=final)
 
-    def _refuted(
+    def _is_refuted(
         self,
         partition: TopicPartition,
         point: Checkpoint,
         standing: Checkpoint | None,
     ) -> bool:
-        """Is what stands ahead of what is known exactly? It is of topics that are no more, or was
-        written by somebody who knew less."""
+        """Returns whether the published checkpoint is ahead of the exactly known offset: it is
+        of a recreated topic, or was written with less knowledge."""
         if standing is None or point.downstream >= standing.downstream:
             return False
         match self.exactly(partition, standing.upstream):
@@ -175,7 +178,7 @@ class CheckpointRules:
                 return False
 
     def renamed(self, partition: TopicPartition) -> TopicPartition:
-        """The partition on the target that holds what this one of the source holds."""
+        """The target partition that mirrors this source partition."""
         known = self._renamed.get(partition)
         if known is not None:
             return known
@@ -184,7 +187,7 @@ class CheckpointRules:
         )
         return self._renamed.setdefault(partition, TopicPartition(topic, partition.partition))
 
-    def _checkpoint(
+    def _create_checkpoint(
         self,
         group: str,
         partition: TopicPartition,
@@ -199,7 +202,7 @@ class CheckpointRules:
                 pass
             case Untranslated():
                 return None
-        if downstream < 0:  # of a sync that nobody should have written
+        if downstream < 0:  # from an invalid offset sync
             return None
         return Checkpoint(
             group=group,
@@ -211,11 +214,11 @@ class CheckpointRules:
 
 
 def is_newer_checkpoint(point: Checkpoint, standing: Checkpoint | None) -> bool:
-    """Should `point` be published where `standing` is (`checkpointIsMoreRecent`)?
+    """Returns whether `point` should replace the published checkpoint (`checkpointIsMoreRecent`).
 
-    Yes if there is none, if its group went back on the source, or if it is further on the target.
-    The same place or an earlier one says nothing: translations of old offsets get less precise
-    while time passes.
+    True if there is none, if the group went back on the source, or if it is further on the target.
+    An equal or lower target offset says nothing, because translations of old offsets get less
+    precise over time.
     """
     if standing is None:
         return True
@@ -228,14 +231,15 @@ def _is_final(outcome: TranslatedOffset) -> bool:
 
 
 def _limit_metadata(metadata: str) -> str:
-    """Brokers take longer notes than a checkpoint holds, if set so."""
+    """Metadata, or "" if it exceeds what a checkpoint can hold: brokers may be configured to
+    accept more."""
     fits = len(metadata.encode(errors="replace")) <= primitive_types.STRING_BYTES_MAX
     return metadata if fits else ""
 
 
 class CheckpointRound(NamedTuple):
-    """One that went through all groups: when it did (monotonic clock), and how many of them have a
-    checkpoint."""
+    """A completed round over all groups: its time (monotonic clock) and the number of groups
+    with a checkpoint."""
 
     at_s: float
     groups: int
@@ -243,10 +247,10 @@ class CheckpointRound(NamedTuple):
 
 @dataclass(slots=True)
 class AcknowledgedRounds:
-    """One thread's.
+    """Tracks which rounds of checkpoints the target has acknowledged. Not thread-safe.
 
-    Invariants: no more records are acknowledged than were sent; of the rounds that wait each ended
-    after more records than the one before it.
+    Invariants: no more records are acknowledged than were sent; each waiting round ended after more
+    records than the one before it.
     """
 
     sent: int = 0
@@ -254,20 +258,21 @@ class AcknowledgedRounds:
     _waiting: deque[tuple[int, CheckpointRound]] = field(default_factory=deque)
 
     def send(self, records: int) -> None:
+        """Count records that were sent."""
         self.sent += records
 
     def acknowledge(self, records: int) -> None:
-        """Stored on the target, or filtered on the way."""
+        """Count records that were stored on the target or dropped by a transform."""
         self.acknowledged += records
 
     def end(self, found: CheckpointRound) -> None:
-        """A round is through; all its records were sent."""
+        """End a round: all its records were sent."""
         if self._waiting and self._waiting[-1][0] == self.sent:
             self._waiting.pop()
         self._waiting.append((self.sent, found))
 
     def take(self) -> CheckpointRound | None:
-        """The latest of those that count since the last call, None for none."""
+        """The latest round that was acknowledged since the last call; None for none."""
         found = None
         while self._waiting and self._waiting[0][0] <= self.acknowledged:
             _, found = self._waiting.popleft()

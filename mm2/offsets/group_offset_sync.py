@@ -1,13 +1,13 @@
 """Decides which consumer group offsets are written on the target (`sync.group.offsets.enabled`).
 
 As `MirrorCheckpointTask.syncGroupOffset`, plus a guard: a group is written only after it was
-seen without members. Java treats a group that it does not know to be idle as new and writes all
-of it; a group that becomes idle meanwhile is set back (KAFKA-19794). Callers plan, read the
-group again just before writing, and plan again, so the remaining race is one request long.
+observed without members. Java treats a group that it does not know to be idle as new and writes all
+of it; a group that becomes idle meanwhile is set back (KAFKA-19794). Callers plan, read the group
+again just before writing, and plan again, so the remaining race is one request long.
 
 So neither a task that started with old checkpoints nor a second writer sets a group back. What
-happens within that one request (a group that resumes and stops, two writers at once) is
-corrected in the next round; brokers offer no conditional write.
+happens within that one request (a group that resumes and stops, two writers at once) is corrected
+in the next round; brokers offer no conditional write.
 """
 
 from __future__ import annotations
@@ -23,53 +23,54 @@ _NO_END_OFFSETS: Mapping[TopicPartition, int] = {}
 
 
 class GroupState(enum.Enum):
-    """What the target says of a group, classic or of the new protocol (KIP-848)."""
+    """State of a group on the target, classic or of the new protocol (KIP-848)."""
 
     ABSENT = "absent"
-    """Never heard of, or dead: there is nothing that could be thrown back."""
+    """Unknown to the broker, or dead: there are no offsets that could be set back."""
     EMPTY = "empty"
-    """It has offsets and no members."""
+    """Has offsets and no members."""
     ACTIVE = "active"
-    """It has members, or is about to: stable, (re)balancing, assigning, reconciling."""
+    """Has members or is about to: stable, (re)balancing, assigning, reconciling."""
     FOREIGN = "foreign"
-    """No group of consumers: Connect's workers, share groups, streams groups."""
+    """Not a consumer group: Connect workers, share groups, streams groups."""
     UNKNOWN = "unknown"
-    """Not told, or the question failed."""
+    """Not reported, or the request failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetGroup:
-    """What was seen of one group on the target. `positions` count only of an empty one."""
+    """Snapshot of one group on the target. `positions` count only if the group is empty."""
 
     state: GroupState
     positions: CommittedPositions = field(default_factory=dict)
 
 
 class UnchangedReason(enum.Enum):
-    """Why a partition's offset on the target stays as it is."""
+    """Why a partition's offset on the target is not written."""
 
     AHEAD = "ahead"
-    """It is there already, or further."""
+    """The group's offset is the same or higher."""
     MISSING = "missing"
-    """The partition does not exist on the target (any more): a request with it would fail."""
+    """The partition does not exist on the target (any more), so a request with it would fail."""
     BEYOND = "beyond"
-    """The partition ends before the checkpoint, which is of another one that had its name: the
-    group would miss what comes up to there."""
+    """The log ends before the checkpoint, which is of an earlier topic of that name: the group
+    would skip records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSyncPlan:
-    """What to write of one group. With `barred`, nothing of it, whatever its checkpoints say.
-
-    `over_none` are those of `write` where the group has a position of no offset at all, as clients
-    leave it that reset to -1: worth a word to operators.
-    """
+    """What to write for one group."""
 
     group: str
     barred: GroupState | None = None
+    """State of the group that forbids any write; None if writing is allowed."""
     write: Mapping[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
+    """Offsets to write."""
     kept: Mapping[TopicPartition, UnchangedReason] = field(default_factory=dict)
+    """Partitions that stay unchanged, and why."""
     over_none: frozenset[TopicPartition] = frozenset()
+    """Partitions of `write` with an empty position, as clients leave it that reset to -1; worth
+    a log line."""
 
 
 def plan_group_sync(
@@ -80,13 +81,14 @@ def plan_group_sync(
     partitions: Mapping[str, int] | None = None,
     ends: Mapping[TopicPartition, int] = _NO_END_OFFSETS,
 ) -> GroupSyncPlan:
-    """`points` are the group's checkpoints; `partitions` the target's topics and `ends` where their
-    logs end, where known.
+    """Plan the offsets to write for a group from its checkpoints.
 
-    Positions only ever go forward. A group that went back on the source stays where it is here:
-    nothing tells whether its users want the same on the target, where it may have gone on by
-    itself, or whether its coordinator there has lost something. Its checkpoints do go back, and
-    `mm2 failover` sets it back where that is asked for.
+    `partitions` maps the target's topics to partition counts and `ends` has log end offsets, as far
+    as known.
+
+    Offsets only ever go forward. If a group went back on the source, its target offset stays:
+    whether that is wanted on the target is unknown, and the group may have run there. Its
+    checkpoints do go back, and `mm2 failover` sets the group back on request.
     """
     if seen.state not in {GroupState.ABSENT, GroupState.EMPTY}:
         return GroupSyncPlan(group=group, barred=seen.state)

@@ -19,16 +19,18 @@ from mm2.topics.flow_config import Flow
 CONSUMER_TYPES = ("classic", "consumer")
 CONSUMER_PROTOCOLS = ("", "consumer")
 STREAMS_ASSIGNOR = "stream"
-"""Of Kafka Streams applications in classic groups, which are listed as consumer groups."""
+"""Protocol name of Kafka Streams applications in classic groups, which are listed as consumer
+groups."""
 UNSUPPORTED_GROUP_TYPES = ("share", "streams")
-"""Groups of KIP-932 and KIP-1071: MirrorMaker 2 and mm2 follow consumer groups alone."""
+"""Group types of KIP-932 and KIP-1071: MirrorMaker 2 and mm2 follow consumer groups only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedGroup:
-    """A group as the cluster lists it; `type` "" on brokers before 3.7: they have classic ones.
+    """A group as the cluster lists it.
 
-    `protocol` "" is a group without members that others manage by hand: offsets, and no more.
+    `type` is "" on brokers before 3.7, which have classic groups only. `protocol` is "" for a group
+    without members whose offsets are managed manually.
     """
 
     group: str
@@ -37,45 +39,43 @@ class ListedGroup:
 
     @property
     def is_consumer(self) -> bool:
-        """Groups of Connect workers and of streams, and share groups, commit no such offsets."""
+        """Returns whether the group commits consumer offsets, unlike Connect, streams and share
+        groups."""
         kind = self.type.lower() or CONSUMER_TYPES[0]
         return kind in CONSUMER_TYPES and self.protocol in CONSUMER_PROTOCOLS
 
     @property
     def unmoved_type(self) -> str:
-        """One of `UNSUPPORTED_GROUP_TYPES`, "" for any other group."""
+        """The group's type if it is one of `UNSUPPORTED_GROUP_TYPES`, else ""."""
         kind = self.type.lower()
         return kind if kind in UNSUPPORTED_GROUP_TYPES else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilteredGroups:
-    """Names of groups after the group filter, in order.
-
-    `unmatched` are those that its expressions cannot be matched against in bounded time, with the
-    reason: they are not followed, and do not stop the others.
-    """
+    """Result of the group filter: sorted group names."""
 
     taken: tuple[str, ...]
+    """Groups that pass the filter."""
     unmatched: Mapping[str, str]
+    """Groups whose name cannot be matched in bounded time, with the reason; they are not
+    followed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectedGroups:
-    """One look at the source: `groups` are to be followed.
-
-    `unread` are groups whose offsets could not be read: those known before are followed on.
-    `unwritable` have ids that no task's configuration can hold.
-    """
+    """Groups to follow, from one snapshot of the source."""
 
     groups: frozenset[str]
     unread: frozenset[str] = frozenset()
+    """Groups whose offsets could not be read; those already followed stay."""
     unwritable: frozenset[str] = frozenset()
+    """Groups whose id no task configuration can hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSelectionChange:
-    """What a look has brought; nothing in either means that tasks go on as they are."""
+    """Difference between two selections; False if there is none."""
 
     new: frozenset[str]
     gone: frozenset[str]
@@ -85,7 +85,7 @@ class GroupSelectionChange:
 
 
 def filter_candidates(flow: Flow, listed: Iterable[ListedGroup]) -> FilteredGroups:
-    """The groups whose offsets are to be read."""
+    """Filter the listed groups by type and name; their offsets are read next."""
     return filter_groups(flow.groups, (each.group for each in listed if each.is_consumer))
 
 
@@ -108,7 +108,8 @@ def select_groups(
     *,
     known: Collection[str] = (),
 ) -> SelectedGroups:
-    """`topics`: of each candidate the topics that it has committed offsets of, None: unread."""
+    """Select the groups to follow. `topics` maps each candidate to the topics with committed
+    offsets; None if unreadable."""
     unread = frozenset(group for group, found in topics.items() if found is None)
     wanted = {
         group
@@ -123,12 +124,13 @@ def select_groups(
 
 
 def compare_selection(known: Collection[str], found: SelectedGroups) -> GroupSelectionChange:
-    """Against the groups that are followed now."""
+    """Compare with the groups that are followed now."""
     return GroupSelectionChange(new=found.groups - set(known), gone=frozenset(known) - found.groups)
 
 
 def assign_groups(groups: Iterable[str], tasks_max: int) -> list[list[str]]:
-    """The first plan: runs of neighbours of about one size, none empty (Java's taskConfigs)."""
+    """Assign groups to tasks for the first time: consecutive runs of similar size, none empty
+    (Java's taskConfigs)."""
     ordered = sorted(groups)
     return connector.group_partitions(ordered, min(tasks_max, len(ordered))) if ordered else []
 
@@ -136,5 +138,6 @@ def assign_groups(groups: Iterable[str], tasks_max: int) -> list[list[str]]:
 def reassign_groups(
     groups: Iterable[str], before: Sequence[Iterable[str]], tasks_max: int
 ) -> list[list[str]]:
-    """A later plan: a group stays with its task, so that only tasks whose share changes restart."""
+    """Assign groups to tasks again: a group stays with its task, so that only tasks with changes
+    restart."""
     return assignment.fill_empty_assignments(assignment.assign_sticky(groups, before, tasks_max))

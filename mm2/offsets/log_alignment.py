@@ -1,10 +1,10 @@
 """Aligns two logs record by record: which target record is a copy of which source record.
 
-Used where no offset map exists. Records are compared by digests of their whole content. A
-digest that occurs once on each side is a match, since copies keep the source's order. What lies
-between two matches is paired one to one if it is the same on both sides and nothing is missing.
-Of records that were replicated twice the last copy counts. Ambiguous records are left out: the
-result for them is a bound, never a guess.
+Used if there is no offset map. Records are compared by digests of their whole content. A digest
+that occurs once on each side is a match, since copies keep the source's order. Records between two
+matches are paired one to one if they are equal on both sides and none is missing. Of records that
+were replicated twice, the last copy counts. Ambiguous records are left out: the result for them is
+a bound, never a guess.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _HOLE_FLAG = 2
 
 @dataclass(slots=True, kw_only=True)
 class LogDigests:
-    """What one log holds from `start` on, in order: single records, or whole batches whose records
-    stand side by side.
+    """Digests of one log from `start` on, in order: of single records, or of batches with
+    consecutive records.
 
-    `optional` items may be on the other side or not (what was aborted, which Java copies unless
-    told otherwise). A *hole* is where offsets are missing that no marker explains: the cleaner was
-    there. Invariant: `end` is behind everything that was added or passed over.
+    `optional` items may or may not be on the other side: aborted records, which MirrorMaker 2
+    copies by default. A *hole* is a gap in the offsets that no marker explains, left by compaction.
+    Invariant: `end` is after everything that was added or skipped.
     """
 
     start: int
@@ -48,8 +48,10 @@ class LogDigests:
     def add(
         self, offset: int, digest: int, *, span: int = 1, optional: bool = False, writer: int = -1
     ) -> None:
-        """The next item: `span` offsets from `offset` on. `digest` has 64 bits, signed; `writer` is
-        the id of its producer."""
+        """Add the next item, which covers `span` offsets from `offset` on.
+
+        `digest` is a signed 64-bit number, `writer` the producer id.
+        """
         self.skip_to(offset, hole=True)
         self.offsets.append(offset)
         self.spans.append(span)
@@ -60,20 +62,23 @@ class LogDigests:
         self.end = offset + span
 
     def skip_to(self, offset: int, *, hole: bool = False) -> None:
-        """There is nothing to copy before `offset`; a hole: nobody knows what was there."""
+        """Skip to `offset`: there is nothing to copy before it, or, with `hole`, unknown
+        records."""
         if offset > self.end:
             self._hole = self._hole or hole
             self.end = offset
 
     def behind(self, at: int) -> int:
-        """The offset behind an item."""
+        """The offset after the item at index `at`."""
         return self.offsets[at] + self.spans[at]
 
     def is_needed(self, at: int) -> bool:
+        """Returns whether the item at index `at` must be on the other side."""
         return not self._flags[at] & _OPTIONAL_FLAG
 
     def has_hole(self, first: int, last: int) -> bool:
-        """Before any of the items from index `first` on up to `last`, that one included?"""
+        """Returns whether there is a hole before any item from index `first` to `last`
+        (inclusive)."""
         return any(self._flags[at] & _HOLE_FLAG for at in range(first, last + 1))
 
     def check_invariants(self) -> None:
@@ -83,7 +88,7 @@ class LogDigests:
 
 
 class MatchedPair(NamedTuple):
-    """Indexes of the same item on both sides."""
+    """Indexes of equal items on both sides."""
 
     source: int
     target: int
@@ -91,19 +96,23 @@ class MatchedPair(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogMatches:
-    """All `pairs`, in order; those of them before whose copy all stands that comes before them are
-    `sure`. Behind those whose indexes (in `sure`) are `unsure`, a bound alone is known until the
-    next."""
+    """Result of matching: all pairs, and those that are certain."""
 
     pairs: list[MatchedPair]
+    """All pairs, in order."""
     sure: list[MatchedPair]
+    """Pairs before which every earlier source record has its copy."""
     unsure: Set[int]
+    """Indexes in `sure` of pairs after which only a bound is known until the next pair."""
 
 
 class AlignedRange(NamedTuple):
-    """From source offset `first` on, up to `through`, everything stands below `target_next`, by
-    these runs (source offset, target less source). With `below` or `above`, only the first offset
-    is sure: what follows may lie by so much nearer to the beginning, or to the end."""
+    """Source records from offset `first` up to `through` are below target offset `target_next`, by
+    `runs` (source offset, delta).
+
+    With `below` or `above`, only the first offset is exact: later ones may be that much lower or
+    higher on the target.
+    """
 
     first: int
     through: int
@@ -115,21 +124,19 @@ class AlignedRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogAlignment:
-    """`first_source` and `first_target` are where what was matched begins; `stretches` follow each
-    other without a gap.
-
-    `matched` counts items that have their copy, `unsure` offsets of the source of which a bound
-    alone is known, `tail` items of the target behind the last that was matched. `writers` are the
-    producers of what was matched, in the order in which they came.
-    """
+    """Aligned offset ranges of two logs, which follow each other without a gap."""
 
     first_source: int
     first_target: int
     stretches: tuple[AlignedRange, ...]
     matched: int
+    """Number of offsets with a copy."""
     unsure: int
+    """Number of source offsets for which only a bound is known."""
     tail: int
+    """Number of target items after the last match."""
     writers: tuple[int, ...]
+    """Producer ids of matched items, in order of appearance."""
 
     @property
     def through(self) -> int:
@@ -141,12 +148,12 @@ class LogAlignment:
 
 
 def build_alignment(source: LogDigests, target: LogDigests, found: LogMatches) -> LogAlignment:
-    """`found` holds one sure pair at least."""
+    """Build the alignment of two logs from matches with at least one certain pair."""
     return _AlignmentBuilder(source, target, found).matched()
 
 
 class _AlignmentBuilder:
-    """Makes stretches of pairs."""
+    """Builds aligned ranges from matched pairs."""
 
     def __init__(self, source: LogDigests, target: LogDigests, found: LogMatches) -> None:
         self._source = source
@@ -154,78 +161,79 @@ class _AlignmentBuilder:
         self._pairs = [each for each in found.pairs if each <= found.sure[-1]]
         self._sure = found.sure
         self._unsure = found.unsure
-        self._stretches: list[AlignedRange] = []
+        self._ranges: list[AlignedRange] = []
         self._runs: list[tuple[int, int]] = []
-        self._first = self._first_source()
+        self._first = self._find_first_source()
 
     def matched(self) -> LogAlignment:
         first_source = self._first
         for index, pair in enumerate(self._sure):
-            offset, delta = self._place(pair)
+            offset, delta = self._get_offset_and_delta(pair)
             if not self._runs or self._runs[-1][1] != delta:
                 self._runs.append((offset, delta))
             if index in self._unsure and index + 1 < len(self._sure):
-                self._bound(index)
-        self._close(*self._end())
+                self._add_bounded_range(index)
+        self._add_range(*self._find_end())
         return LogAlignment(
             first_source=first_source,
-            first_target=self._first_target(),
-            stretches=tuple(self._stretches),
+            first_target=self._find_first_target(),
+            stretches=tuple(self._ranges),
             matched=sum(self._source.spans[each.source] for each in self._pairs),
             unsure=sum(
-                each.through - each.first - 1
-                for each in self._stretches
-                if each.below or each.above
+                each.through - each.first - 1 for each in self._ranges if each.below or each.above
             ),
-            writers=self._writers(),
+            writers=self._list_writers(),
             tail=len(self._target) - 1 - self._sure[-1].target,
         )
 
-    def _writers(self) -> tuple[int, ...]:
+    def _list_writers(self) -> tuple[int, ...]:
         writers = self._target.writers
         return tuple(dict.fromkeys(writers[each.target] for each in self._pairs))
 
-    def _place(self, pair: MatchedPair) -> tuple[int, int]:
+    def _get_offset_and_delta(self, pair: MatchedPair) -> tuple[int, int]:
         offset = self._source.offsets[pair.source]
         return offset, self._target.offsets[pair.target] - offset
 
-    def _bound(self, index: int) -> None:
-        """Behind the last record of that pair a bound alone is known."""
+    def _add_bounded_range(self, index: int) -> None:
+        """Add a range with bounds only, after the last record of the pair at `index`."""
         pair = self._sure[index]
-        _, delta = self._place(pair)
+        _, delta = self._get_offset_and_delta(pair)
         last = self._source.behind(pair.source) - 1
-        through, change = self._place(self._sure[index + 1])
+        through, change = self._get_offset_and_delta(self._sure[index + 1])
         target_next = through + change
         below = max(0, through - last - 2)
         above = max(0, target_next - (last + 1 + delta))
         if last > self._first:
-            self._close(last, last + delta)
+            self._add_range(last, last + delta)
         run = (last, delta)
-        self._stretches.append(
+        self._ranges.append(
             AlignedRange(last, through, target_next, (run,), below=below, above=above)
         )
         self._first, self._runs = through, []
 
-    def _close(self, through: int, target_next: int) -> None:
+    def _add_range(self, through: int, target_next: int) -> None:
         runs = tuple(each for each in self._runs if each[0] < through)
-        self._stretches.append(AlignedRange(self._first, through, target_next, runs))
+        self._ranges.append(AlignedRange(self._first, through, target_next, runs))
         self._first, self._runs = through, []
 
-    def _first_source(self) -> int:
-        """Where what was copied begins: what lies before it, and is none to copy, is with it."""
+    def _find_first_source(self) -> int:
+        """First source offset of the alignment, including preceding offsets that need no copy."""
         source, at = self._source, self._sure[0].source
         before = any(map(source.is_needed, range(at)))
         if before or source.has_hole(0, at):
             return source.offsets[at]
         return source.start
 
-    def _first_target(self) -> int:
+    def _find_first_target(self) -> int:
         target, at = self._target, self._sure[0].target
         return target.offsets[at] if at or target.has_hole(0, 0) else target.start
 
-    def _end(self) -> tuple[int, int]:
-        """Where what was matched ends on both sides: where something unknown stands behind it on
-        the target, right behind the last sure pair; else before what is still to be copied."""
+    def _find_end(self) -> tuple[int, int]:
+        """Source and target offset where the alignment ends.
+
+        Right after the last certain pair if unknown items follow on the target, else before the
+        next record to copy.
+        """
         source, target, last = self._source, self._target, self._sure[-1]
         if last.target + 1 < len(target):
             return source.behind(last.source), target.behind(last.target)
@@ -241,8 +249,8 @@ _BYTES_PER_PAIR = 360
 
 
 def estimate_max_records(memory_bytes: int, *, target: int = 0) -> int:
-    """How many records of the source `align_logs` can take in so much memory beside `target` of the
-    other log (measured: all digests are held at once, and each pair while it is looked for)."""
+    """How many source records `align_logs` can handle in `memory_bytes` besides `target` target
+    records (measured: all digests are in memory at once, and each pair while matching)."""
     left = max(0, memory_bytes - target * _BYTES_PER_RECORD)
     if left <= target * (_BYTES_PER_RECORD + _BYTES_PER_PAIR):
         return left // (_BYTES_PER_RECORD + _BYTES_PER_PAIR)
@@ -252,19 +260,24 @@ def estimate_max_records(memory_bytes: int, *, target: int = 0) -> int:
 def align_logs(
     source: LogDigests, target: LogDigests, *, all_differ: bool = False
 ) -> LogAlignment | None:
-    """None: nothing on the target is known to be from the source.
+    """Align a source and a target log; None if nothing on the target is known to be from the
+    source.
 
-    `all_differ`: no two records of the source were ever alike, those that are gone neither.
+    `all_differ` asserts that no two source records were ever equal, including deleted ones.
     """
     logs = _LogMatcher(source, target)
-    pairs, unknown = logs.filled(_longest_ordered_pairs(logs.told_apart(all_differ=all_differ)))
-    found = logs.sure(pairs if all_differ else logs.without_doubt(pairs), unknown)
+    pairs, unknown = logs.extend_chain(
+        _longest_ordered_pairs(logs.find_unique_pairs(all_differ=all_differ))
+    )
+    found = logs.sure(pairs if all_differ else logs.drop_dubious_pairs(pairs), unknown)
     return build_alignment(source, target, found) if found.sure else None
 
 
 def _longest_ordered_pairs(found: Sequence[_Pair]) -> list[_Pair]:
-    """The most of them that stand in one order on both sides: what stands before a copy of what
-    comes before it on the source, and nowhere else, is no copy."""
+    """The longest sequence of pairs in the same order on both sides.
+
+    A record that occurs only before a copy of an earlier source record is no copy.
+    """
     ends: list[int] = []
     at_end: list[int] = []
     before: list[int] = []
@@ -285,54 +298,56 @@ def _longest_ordered_pairs(found: Sequence[_Pair]) -> list[_Pair]:
 
 
 class _LogMatcher:
-    """What is found of the one in the other."""
+    """Finds pairs of equal items in both logs."""
 
     def __init__(self, source: LogDigests, target: LogDigests) -> None:
         self._source = source
         self._target = target
-        self._here = _index_unique_digests(source.digests)
+        self._source_index = _index_unique_digests(source.digests)
 
-    def told_apart(self, *, all_differ: bool) -> list[_Pair]:
-        """What occurs once on either side. Where some of the source is gone, nothing that was
-        aborted: the copy may be of an equal record that was committed."""
+    def find_unique_pairs(self, *, all_differ: bool) -> list[_Pair]:
+        """Pairs of items that occur once on each side.
+
+        Excludes aborted records if some of the source is gone: the copy may be of an equal
+        committed record.
+        """
         source, there = self._source, _index_unique_digests(self._target.digests)
         may_be = all_differ or not (source.start or source.has_hole(0, len(source) - 1))
         found = (
             (at, there.get(digest, -1))
-            for digest, at in self._here.items()
+            for digest, at in self._source_index.items()
             if at >= 0 and (may_be or source.is_needed(at))
         )
         return sorted(_Pair(here, at) for here, at in found if at >= 0)
 
-    def filled(self, chain: Sequence[_Pair]) -> tuple[list[_Pair], set[int]]:
-        """The chain with what lies before, between and behind its links, as far as that is sure;
-        and the indexes of those pairs behind which something unknown lies before the next."""
+    def extend_chain(self, chain: Sequence[_Pair]) -> tuple[list[_Pair], set[int]]:
+        """Extend the chain of pairs before, between and after its links as far as that is
+        certain; also returns the indexes of pairs that unknown items follow."""
         if not chain:
-            return self._whole(), set()
-        pairs = self._led_back(chain[0])
+            return self._match_whole_logs(), set()
+        pairs = self._extend_backward(chain[0])
         unknown: set[int] = set()
         for left, right in itertools.pairwise(chain):
             pairs.append(left)
-            inner = self._inner(left, right) or self._again(left, right)
-            if inner is None and self._is_unknown(left, right):
+            inner = self._match_between(left, right) or self._match_last_copy(left, right)
+            if inner is None and self._has_unknown_between(left, right):
                 unknown.add(len(pairs) - 1)
             pairs += inner or ()
         pairs.append(chain[-1])
-        pairs += self._led_on(chain[-1])
+        pairs += self._extend_forward(chain[-1])
         return pairs, unknown
 
-    def without_doubt(self, pairs: list[_Pair]) -> list[_Pair]:
-        """Those before the first that may pass over what was never copied.
+    def drop_dubious_pairs(self, pairs: list[_Pair]) -> list[_Pair]:
+        """The pairs before the first one that may skip records that were never copied.
 
-        What the source has once now may have stood there before, too, and the copy be from then:
-        all behind what was copied last is such, if any of it is paired. So where something is not
-        known to have its copy, and no fewer records are gone right before than there are pairs from
-        there on, nobody knows whether that was copied. Where it surely has none, whatever is gone
-        before may have been copied in place of what follows.
+        A record that is unique now may have had an equal predecessor that is gone, and the copy may
+        be of that one. So if a record is not known to have a copy, and at least as many records are
+        gone right before it as pairs follow, the pairs are dubious. If it certainly has no copy,
+        all records that are gone before it count.
         """
         gone = 0
         for index, (left, right) in enumerate(itertools.pairwise([_BEFORE_FIRST_PAIR, *pairs])):
-            here = self._gone_before(left, right)
+            here = self._count_missing_before(left, right)
             gone += here
             among = list(filter(self._source.is_needed, range(left.source + 1, right.source)))
             most = gone if self._has_no_copy(among, left, right) else here if among else -1
@@ -341,7 +356,7 @@ class _LogMatcher:
         return pairs
 
     def _has_no_copy(self, among: Sequence[int], left: _Pair, right: _Pair) -> bool:
-        """Has any of these of the source surely no copy between the two?"""
+        """Returns whether any of these source items certainly has no copy between the two pairs."""
         target = self._target
         if not among or target.has_hole(left.target + 1, right.target):
             return False
@@ -351,8 +366,8 @@ class _LogMatcher:
         return any(self._source.digests[at] not in copies for at in among)
 
     def sure(self, pairs: list[_Pair], unknown: Set[int]) -> LogMatches:
-        """Where a copy of what comes before a pair stands behind it, that pair is not sure."""
-        behind = self._copies_behind()
+        """Mark pairs as certain unless a copy of an earlier source record follows them."""
+        behind = self._compute_copy_ends()
         sure: list[_Pair] = []
         unsure: set[int] = set()
         for index, pair in enumerate(pairs):
@@ -363,12 +378,12 @@ class _LogMatcher:
             if index in unknown and sure:
                 unsure.add(len(sure) - 1)
         while sure and behind[sure[-1].source + 1] > self._target.behind(sure[-1].target):
-            sure.pop()  # it was copied once more: nothing ends there
+            sure.pop()  # earlier records were copied again after it
         return LogMatches(pairs=pairs, sure=sure, unsure=unsure)
 
-    def _gone_before(self, left: _Pair, right: _Pair) -> int:
-        """How many records of the source may be gone between the two; a log that does not begin
-        with its first record has lost one at least."""
+    def _count_missing_before(self, left: _Pair, right: _Pair) -> int:
+        """Number of source records that may be gone between two pairs; at least one if the log
+        does not begin with its first record."""
         source = self._source
         gone = int(left == _BEFORE_FIRST_PAIR and source.start > 0)
         for at in range(left.source + 1, right.source + 1):
@@ -376,14 +391,17 @@ class _LogMatcher:
                 gone += source.offsets[at] - (source.behind(at - 1) if at else source.start)
         return gone
 
-    def _whole(self) -> list[_Pair]:
-        """Where nothing is told apart by itself, both logs as a whole may be."""
+    def _match_whole_logs(self) -> list[_Pair]:
+        """Pair both logs as a whole if no item is unique."""
         if self._source.start or self._target.start:
             return []
-        return self._inner(_BEFORE_FIRST_PAIR, _Pair(len(self._source), len(self._target))) or []
+        return (
+            self._match_between(_BEFORE_FIRST_PAIR, _Pair(len(self._source), len(self._target)))
+            or []
+        )
 
-    def _inner(self, left: _Pair, right: _Pair) -> list[_Pair] | None:
-        """What lies between two, item by item; None where it is not the same, or not all there."""
+    def _match_between(self, left: _Pair, right: _Pair) -> list[_Pair] | None:
+        """Pair the items between two pairs one to one; None if they differ or some are missing."""
         source, target = self._source, self._target
         here = range(left.source + 1, right.source)
         there = range(left.target + 1, right.target)
@@ -402,17 +420,19 @@ class _LogMatcher:
                 return list(map(_Pair, among, there))
         return None
 
-    def _again(self, left: _Pair, right: _Pair) -> list[_Pair] | None:
-        """The last copy of all that lies between two, where that was copied more than once."""
-        pairs = self._led_back(right, down_to=left)
+    def _match_last_copy(self, left: _Pair, right: _Pair) -> list[_Pair] | None:
+        """Pair the items between two pairs with their last copy if they were copied more than
+        once; None if incomplete."""
+        pairs = self._extend_backward(right, down_to=left)
         begins = pairs[0].source if pairs else right.source
         if self._source.has_hole(left.source + 1, begins):
             return None
         rest = range(left.source + 1, begins)
         return None if any(map(self._source.is_needed, rest)) else pairs
 
-    def _is_unknown(self, left: _Pair, right: _Pair) -> bool:
-        """May anything of what stands there be from between the two on the source?"""
+    def _has_unknown_between(self, left: _Pair, right: _Pair) -> bool:
+        """Returns whether a target item between the pairs may be from between them on the
+        source."""
         source = self._source
         there = {self._target.digests[at] for at in range(left.target + 1, right.target)}
         if not there:
@@ -420,9 +440,8 @@ class _LogMatcher:
         alike = any(source.digests[at] in there for at in range(left.source + 1, right.source))
         return alike or source.has_hole(left.source + 1, right.source)
 
-    def _led_on(self, link: _Pair) -> list[_Pair]:
-        """What follows on both sides without a gap, as long as it is the same: all is copied in
-        order."""
+    def _extend_forward(self, link: _Pair) -> list[_Pair]:
+        """Pair following items as long as both sides are equal and without holes."""
         source, target = self._source, self._target
         pairs: list[_Pair] = []
         here, there = link.source + 1, link.target + 1
@@ -440,12 +459,12 @@ class _LogMatcher:
         return pairs
 
     def _has_twin(self, at: int) -> bool:
-        """Are there others like it on the source? Whose copy it is one of then nobody can say
-        where some was copied twice."""
-        return self._here[self._source.digests[at]] != at
+        """Returns whether other source items are equal, so that the origin of a repeated copy is
+        ambiguous."""
+        return self._source_index[self._source.digests[at]] != at
 
-    def _led_back(self, link: _Pair, *, down_to: _Pair = _BEFORE_FIRST_PAIR) -> list[_Pair]:
-        """What comes before on both sides without a gap, as long as it is the same."""
+    def _extend_backward(self, link: _Pair, *, down_to: _Pair = _BEFORE_FIRST_PAIR) -> list[_Pair]:
+        """Pair preceding items as long as both sides are equal and without holes."""
         source, target = self._source, self._target
         pairs: list[_Pair] = []
         here, there = link
@@ -462,9 +481,9 @@ class _LogMatcher:
                 break
         return pairs[::-1]
 
-    def _copies_behind(self) -> array[int]:
-        """By source index, and one more: the target offset behind all copies of what comes before,
-        as far as that can be told apart."""
+    def _compute_copy_ends(self) -> array[int]:
+        """For each source index, plus one: the target offset after all known copies of earlier
+        source items."""
         last = {digest: at for at, digest in enumerate(self._target.digests)}
         highest = self._target.start
         behind = array("q")
@@ -477,7 +496,7 @@ class _LogMatcher:
 
 
 def _index_unique_digests(digests: Sequence[int]) -> dict[int, int]:
-    """Where each stands that stands in one place only; -1 for the others."""
+    """Index of each digest that occurs once; -1 for the others."""
     found: dict[int, int] = {}
     for at, digest in enumerate(digests):
         found[digest] = -1 if digest in found else at

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogBounds:
-    """The offset of the first record that is still there, and the one behind the last that readers
-    of committed records may see (the last stable offset).
-
-    `pending` offsets stand behind that: of transactions that are open, and what came after them.
-    """
+    """Log start offset of a partition, and its last stable offset, up to which read_committed
+    consumers read."""
 
     start: int
     end: int
     pending: int = 0
+    """Offsets after `end`: of open transactions and everything after them."""
 
     def __post_init__(self) -> None:
         assert self.start <= self.end, self
@@ -23,9 +21,9 @@ class LogBounds:
 
     @property
     def high_watermark(self) -> int:
-        """Behind the last record, whoever may see it by now."""
+        """Offset after the last replicated record, visible or not."""
         return self.end + self.pending
 
     def left(self, at: int | None) -> int:
-        """Offsets from `at` on to the end, of those that are still there; None: from the first."""
+        """Number of existing offsets from `at` to the end; None counts from the log start."""
         return max(0, self.end - max(self.start if at is None else at, self.start))

@@ -1,9 +1,9 @@
 """Plans which records of one partition's offset map are deleted or thinned out.
 
-Deleted: segments about source records that no longer exist. If the map exceeds its budget, old
-runs are removed evenly and two segments become one. The newer half of the budget is never
-touched: the next acquisition resumes from there. The owner applies the changes in order; the map
-is correct after each of them.
+Deleted: segments about source records that no longer exist. If the map exceeds its budget, old runs
+are removed evenly and two segments are merged into one. The newer half of the budget is never
+touched: the next acquisition resumes from there. The owner applies the changes in order; the map is
+correct after each of them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from mm2.formats.offset_map_records import MapSegment, MapSegmentKey, OffsetRun
 from mm2.offsets.offset_map import EraRuns, OwnerSegments, PartitionMap
 
 MERGED_SEGMENT_BYTES = 2048
-"""Two segments that become one are left with so much, or with half of what they had."""
+"""Size of the segment into which two are merged, unless half of their size is more."""
 
 
 class MapChange(NamedTuple):
-    """What is stored under this key from now on; None deletes it."""
+    """The new value of a map record; None deletes it."""
 
     key: MapSegmentKey
     segment: MapSegment | None
@@ -36,10 +36,10 @@ def plan_compaction(
     changes_max: int,
     segment_bytes: int = MERGED_SEGMENT_BYTES,
 ) -> list[MapChange]:
-    """The next changes, up to `changes_max` of them or one more: call again until there are none.
+    """Plan the next changes, up to `changes_max` or one more; call again until the list is empty.
 
-    `log_start` is the source's, of the topic of the newest era. The anchor and the newer half of
-    the budget are never touched, nor is the last segment of an era deleted.
+    `log_start` is the log start offset of the newest era's source topic. The resume point and the
+    newer half of the budget are never touched, nor is the last segment of an era deleted.
     """
     found = [MapChange(key, None) for each in known.segments.owners for key in each.absorbed()]
     found += [MapChange(key, None) for key in _find_expired(known, log_start)]
@@ -61,14 +61,14 @@ def plan_compaction(
     return changes
 
 
-# What is no longer needed
+# Deleting expired segments
 
 
 def _find_expired(known: PartitionMap, log_start: int) -> Iterator[MapSegmentKey]:
     eras = known.eras
-    todays = eras[max(eras)].source_topic_id if eras else b""
+    current_id = eras[max(eras)].source_topic_id if eras else b""
     for number, era in sorted(eras.items()):
-        if era.source_topic_id == todays:
+        if era.source_topic_id == current_id:
             runs = EraRuns.of(known.segments, number, era)
             yield from _find_expired_in_era(known, runs, log_start)
 
@@ -76,8 +76,8 @@ def _find_expired(known: PartitionMap, log_start: int) -> Iterator[MapSegmentKey
 def _find_expired_in_era(
     known: PartitionMap, runs: EraRuns, log_start: int
 ) -> Iterator[MapSegmentKey]:
-    """All before the last segment whose first run begins below the log's start: who asks for what
-    lies before that run asks for what is gone."""
+    """Segments before the last one whose first run begins below the log start: lookups below
+    that run are for records that are gone."""
     needed: tuple[int, int] | None = None
     for place, (mine, end) in enumerate(zip(runs.owners, runs.ends, strict=True)):
         for index in range(len(mine)):
@@ -97,18 +97,19 @@ def _find_expired_in_era(
 
 
 def _invalidates_late_era(known: PartitionMap, owner: MapSegmentKey) -> bool:
-    """Does this owner's word alone say that an era which another began late does not count?"""
+    """Returns whether only this owner's segments prove that another one's late era does not
+    count."""
     return any(
         each.era > owner.era and each.owner_order < owner.owner_order for each in known.begun
     )
 
 
-# What becomes thinner
+# Thinning out
 
 
 @dataclass(slots=True)
 class _ThinnableSegment:
-    """A segment that may be thinned."""
+    """A segment that may be thinned out."""
 
     owner: OwnerSegments
     index: int
@@ -119,7 +120,7 @@ class _ThinnableSegment:
 def _find_excess(
     known: PartitionMap, budget_bytes: int
 ) -> tuple[int, list[list[_ThinnableSegment]]]:
-    """How many bytes are to be saved, and by which segments, in this order."""
+    """Number of bytes to save, and the groups of segments to merge for it, in this order."""
     pieces = [
         _ThinnableSegment(mine, index, _segment_bytes(mine, index), mine.head(index).slack)
         for mine in known.segments.owners
@@ -128,7 +129,7 @@ def _find_excess(
     excess = sum(each.size for each in pieces) - budget_bytes
     if excess <= 0:
         return 0, []
-    return excess + budget_bytes // 8, _group_neighbors(_without_newest(pieces, budget_bytes // 2))
+    return excess + budget_bytes // 8, _group_neighbors(_exclude_newest(pieces, budget_bytes // 2))
 
 
 def _segment_bytes(mine: OwnerSegments, index: int) -> int:
@@ -139,10 +140,11 @@ def _stored_bytes(key: MapSegmentKey, segment: MapSegment) -> int:
     return len(offset_map_records.encode_key(key)) + len(offset_map_records.encode_value(segment))
 
 
-def _without_newest(
+def _exclude_newest(
     pieces: Sequence[_ThinnableSegment], exact_bytes: int
 ) -> list[_ThinnableSegment]:
-    """Without the newest ones, of so many bytes together, the anchor among them."""
+    """All segments except the newest ones, of `exact_bytes` bytes together, which include the
+    resume point."""
     kept = 0
     for place in range(len(pieces) - 1, -1, -1):
         kept += pieces[place].size
@@ -152,10 +154,11 @@ def _without_newest(
 
 
 def _group_neighbors(pieces: Sequence[_ThinnableSegment]) -> list[list[_ThinnableSegment]]:
-    """Neighbours that become one, those of which the least was left out first, then the oldest;
-    where there are none, single ones that can be thinned by themselves.
+    """Pairs of neighbors to merge, most precise first, then oldest; single segments if there are no
+    pairs.
 
-    None is in two groups, and none differs much from the others: they are thinned again in turn.
+    No segment is in two groups, and precision differs little between groups, so segments are
+    thinned out evenly.
     """
     pairs = [[one, two] for one, two in itertools.pairwise(pieces) if one.owner is two.owner]
     groups = pairs or [[each] for each in pieces]
@@ -176,7 +179,7 @@ def _bound_width(group: Sequence[_ThinnableSegment]) -> int:
 
 
 class _BoundedRun(NamedTuple):
-    """A run as it stands in a segment, with that segment's bounds."""
+    """A run with the bounds of its segment."""
 
     run: OffsetRun
     below: int
@@ -184,8 +187,7 @@ class _BoundedRun(NamedTuple):
 
 
 def _merge_segments(segments: Sequence[MapSegment], *, segment_bytes: int) -> MapSegment:
-    """One that covers all of these neighbours; of two one every second run is left out, where
-    there is no room for all."""
+    """Merge neighboring segments; every n-th run is kept if there is no room for all."""
     runs = [_BoundedRun(run, each.below, each.above) for each in segments for run in each.runs]
     whole = _run_bytes([each.run for each in runs])
     limit = whole // 2 if len(segments) == 1 else max(segment_bytes, whole // 2)
@@ -210,12 +212,12 @@ def _merge_segments(segments: Sequence[MapSegment], *, segment_bytes: int) -> Ma
 
 
 def _bound_removed_runs(runs: Sequence[_BoundedRun], step: int) -> tuple[int, int]:
-    """How far below and above the run kept before it any of them may lie."""
+    """By how much removed runs may be below and above the run kept before them."""
     below = above = 0
     for place, each in enumerate(runs):
-        apart = each.run.delta - runs[place - place % step].run.delta
-        below = max(below, each.below - apart)
-        above = max(above, each.above + apart)
+        difference = each.run.delta - runs[place - place % step].run.delta
+        below = max(below, each.below - difference)
+        above = max(above, each.above + difference)
     return below, above
 
 

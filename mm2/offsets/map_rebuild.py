@@ -30,38 +30,44 @@ from mm2.formats.offset_map_records import (
 from mm2.offsets.log_alignment import AlignedRange, LogAlignment
 from mm2.offsets.offset_map import PartitionMap
 
-REBUILD_REASON = "made anew by matching both logs"
+REBUILD_REASON = "rebuilt by matching both logs"
 
 
 class RebuildScope(enum.Enum):
-    """What is to be done with a partition; the value is for people."""
+    """What can be rebuilt for a partition; the value is shown to users."""
 
     LOST = "all of it"
-    """Nothing is known of what was copied."""
+    """The map has nothing about the partition."""
     BEFORE = "before the first era"
-    """The map begins somewhere in the mirror: others copied what stands before."""
+    """The map begins inside the mirror: another writer copied the records before."""
     EMPTY = "nothing"
-    """There is nothing on the mirror."""
-    KNOWN = "known from its beginning"
-    REBUILT = "was made anew before"
-    UNTAKEN = "its first era has no anchor yet: start the flow first"
+    """The mirror topic is empty."""
+    KNOWN = "nothing, the map is complete"
+    """The map is complete from the mirror's first record."""
+    REBUILT = "nothing, rebuilt before"
+    """The map was rebuilt before."""
+    UNTAKEN = "nothing until the flow has run: its first era has no resume point"
+    """The first era has no resume point yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildPlan:
-    """`source_to` and `target_to`: up to where both logs are compared, -1: to their ends."""
+    """What to rebuild for a partition."""
 
     kind: RebuildScope
     source_to: int = -1
+    """Source offset up to which both logs are compared; -1 for the log end."""
     target_to: int = -1
+    """Target offset up to which both logs are compared; -1 for the log end."""
 
     @property
     def is_due(self) -> bool:
+        """Returns whether there is anything to rebuild."""
         return self.kind in {RebuildScope.LOST, RebuildScope.BEFORE}
 
 
 def plan_rebuild(known: PartitionMap) -> RebuildPlan:
-    """By what stands in the map topic. Eras of topics that are gone tell nothing."""
+    """Plan the rebuild from what the map topic holds. Eras of deleted topics do not count."""
     if not known.begun:
         return RebuildPlan(kind=RebuildScope.LOST)
     eras = known.eras
@@ -85,7 +91,7 @@ def plan_rebuild(known: PartitionMap) -> RebuildPlan:
 
 
 SEGMENT_RUNS_MAX = 500
-"""Of a segment, so that it takes about 2 KB."""
+"""Maximum runs per segment, so that a segment takes about 2 KB."""
 _NO_OWNER = bytes(offset_map_records.OWNER_BYTES)
 
 MapRecord = tuple[MapKey, MapValue]
@@ -93,13 +99,15 @@ MapRecord = tuple[MapKey, MapValue]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencingOwner:
-    """Who has fenced the partition: producer id and epoch, with the marker at this target offset,
-    written in this leader epoch. What stood before it was matched."""
+    """The owner that fenced the partition for the rebuild; everything before its marker was
+    matched."""
 
     producer_id: int
     epoch: int
     marker: int
+    """Target offset of the owner's marker."""
     leader_epoch: int
+    """Leader epoch in which the marker was written."""
 
 
 def rebuild_lost_map(
@@ -109,9 +117,11 @@ def rebuild_lost_map(
     *,
     by: FencingOwner,
 ) -> list[MapRecord]:
-    """Of a partition of which nothing is known any more; to be stored in this order. `era` says
-    which topics, and why. The anchor comes last: what stands behind it is paired by who takes the
-    partition next."""
+    """Create the map records of a partition whose map is lost, to be stored in this order.
+
+    `era` names the topics and the reason. The resume point comes last; the next acquisition matches
+    what follows it on the target.
+    """
     writers = [each for each in matched.writers if each not in {-1, by.producer_id}]
     writers.append(by.producer_id)
     producers: list[MapRecord] = [
@@ -138,8 +148,10 @@ def rebuild_lost_map(
 def rebuild_first_era(
     partition: TopicPartition, matched: LogAlignment, era: Era
 ) -> list[MapRecord]:
-    """Of a partition that is known from some era on; to be stored in this order. The era is last:
-    until it is there the partition counts as not made anew, and is next time."""
+    """Create the map records of the part before the first known era, to be stored in this order.
+
+    The era comes last: without it, the partition counts as not rebuilt, and is rebuilt next time.
+    """
     owner = EraKey(topic=partition.topic, partition=partition.partition, era=0, ordinal=0, epoch=0)
     return [*_build_segments(owner, matched, leader_epoch=-1), (owner, era)]
 
@@ -177,7 +189,7 @@ def _build_segments(
 def split_ranges(
     stretches: Iterable[AlignedRange], *, runs_max: int = SEGMENT_RUNS_MAX
 ) -> Iterator[AlignedRange]:
-    """Each becomes as many as it takes so that none has more runs."""
+    """Split ranges so that none has more than `runs_max` runs."""
     for each in stretches:
         first = each.first
         for at in range(0, len(each.runs) or 1, runs_max):

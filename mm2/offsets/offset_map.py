@@ -1,13 +1,13 @@
 """Folds the offset map topic of one flow: eras, producer ids, resume points and runs per partition.
 
-An era is a generation of a mirror, in which the target holds the source's records without a
-break. Segments of an older owner count only below the source offset at which a newer owner
-acquired the partition. An owner whose segments end before that offset stored them too late, and
-they do not count.
+An era is a generation of a mirror, in which the target holds the source's records without a break.
+Segments of an older owner count only below the source offset at which a newer owner acquired the
+partition. An owner whose segments end before that offset stored them too late, and they do not
+count.
 
-Segments stay encoded (two or three bytes per run, fifty times less than an object) and are
-decoded when an offset near them is looked up: the map of a compacted topic, or of one full of
-transactions, has millions of runs.
+Segments stay encoded (two or three bytes per run, fifty times less than an object) and are decoded
+when an offset near them is looked up: the map of a compacted topic, or of one full of transactions,
+has millions of runs.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from mm2.formats.offset_map_records import (
 )
 
 OwnerOrder = tuple[int, int, int]
-"""`SegmentKey.owner_order`: ordinal, epoch, era."""
+"""Sort order of owners, as `MapSegmentKey.owner_order`: ordinal, epoch, era."""
 CACHED_SEGMENTS_MAX = 32
-"""Segments that many offsets are looked up in, one after the other: some 4 MB at most."""
+"""Maximum number of decoded segments in the cache (some 4 MB)."""
 
 
 @functools.lru_cache(maxsize=CACHED_SEGMENTS_MAX)
@@ -50,33 +50,36 @@ def _decode_segment(key: MapSegmentKey, value: bytes) -> MapSegment:
 
 
 class OwnerSegments:
-    """What one owner stored, in the order of the source.
+    """Segments of one owner in source order.
 
-    Invariants: `firsts` increases, and has as many entries as there are values.
+    Invariants: `firsts` increases and has as many entries as `values`.
     """
 
-    __slots__ = ("_whole", "firsts", "name", "values")
+    __slots__ = ("_valid", "firsts", "name", "values")
 
     def __init__(self, name: MapSegmentKey) -> None:
-        """`name`: the key of any of them."""
+        """`name` is the key of any of the owner's segments."""
         self.name = name
         self.firsts = array("q")
         self.values: list[bytes] = []
-        self._whole: OwnerSegments | None = None
+        self._valid: OwnerSegments | None = None
 
     def __len__(self) -> int:
         return len(self.values)
 
     @property
     def owner(self) -> OwnerOrder:
+        """Sort order of this owner."""
         return self.name.owner_order
 
     @property
     def take_start(self) -> int:
-        """Where on the source its Take began: older owners' segments count below it only."""
+        """Source offset at which this owner acquired the partition: segments of older owners
+        count below it only."""
         return self.head(0).take_start
 
     def key(self, index: int) -> MapSegmentKey:
+        """Key of the segment at `index`."""
         name = self.name
         return MapSegmentKey(
             topic=name.topic,
@@ -88,52 +91,58 @@ class OwnerSegments:
         )
 
     def segment(self, index: int) -> MapSegment:
+        """Decode the segment at `index`."""
         return _decode_segment(self.key(index), self.values[index])
 
     def head(self, index: int) -> MapSegmentHead:
+        """Decode the fixed-size head of the segment at `index`, without its runs."""
         return offset_map_records.read_segment_head(self.values[index])
 
     def index_of(self, first_source: int) -> int | None:
+        """Index of the segment that begins at `first_source`; None if there is none."""
         at = bisect_left(self.firsts, first_source)
         return at if at < len(self.firsts) and self.firsts[at] == first_source else None
 
     def put(self, first_source: int, value: bytes) -> None:
+        """Store the encoded segment that begins at `first_source`."""
         at = bisect_left(self.firsts, first_source)
         if at < len(self.firsts) and self.firsts[at] == first_source:
-            goes_on = at == len(self.firsts) - 1
+            extends_last = at == len(self.firsts) - 1
             self.values[at] = value
         else:
-            goes_on = at == len(self.firsts) > 0 and self.head(at - 1).through == first_source
+            extends_last = at == len(self.firsts) > 0 and self.head(at - 1).through == first_source
             self.firsts.insert(at, first_source)
             self.values.insert(at, value)
-        if self._whole is not self or not goes_on:
-            self._whole = None
+        if self._valid is not self or not extends_last:
+            self._valid = None
 
     def drop(self, first_source: int) -> None:
+        """Remove the segment that begins at `first_source`, if any."""
         at = self.index_of(first_source)
         if at is not None:
-            self._whole = None
+            self._valid = None
             del self.firsts[at]
             del self.values[at]
 
     def whole(self) -> OwnerSegments:
-        """Without those that one before them has taken in, and without all that lies before a gap.
+        """The segments that count: without those merged into an earlier one, and those before a
+        gap.
 
-        The former are about to be deleted. The latter nobody may rely on: whoever worked at the map
-        while it was another's already may have taken from it what he thought was in his own.
+        Merged segments are about to be deleted. Segments before a gap cannot be trusted: a process
+        that compacted the map after losing the partition may have deleted the missing ones.
         """
-        if self._whole is None:
-            self._whole = self._without_gaps()
-        return self._whole
+        if self._valid is None:
+            self._valid = self._select_valid()
+        return self._valid
 
     def absorbed(self) -> list[MapSegmentKey]:
-        """The keys of those that `whole` leaves out."""
+        """Keys of the segments that `whole` leaves out."""
         if len(self.whole()) == len(self):
             return []
         kept = set(self.whole().firsts)
         return [self.key(at) for at, first in enumerate(self.firsts) if first not in kept]
 
-    def _without_gaps(self) -> OwnerSegments:
+    def _select_valid(self) -> OwnerSegments:
         kept: list[int] = []
         through = self.firsts[0]
         for at, first in enumerate(self.firsts):
@@ -151,71 +160,71 @@ class OwnerSegments:
 
 
 class SegmentStore(Mapping[MapSegmentKey, MapSegment]):
-    """A segment is decoded whenever it is asked for. All are of one partition."""
+    """Segments of one partition, stored encoded and decoded on access."""
 
     def __init__(self, segments: Mapping[MapSegmentKey, MapSegment] | None = None) -> None:
-        self._owners: dict[OwnerOrder, OwnerSegments] = {}
+        self._list_owners: dict[OwnerOrder, OwnerSegments] = {}
         for key, segment in (segments or {}).items():
             self.keep(key, offset_map_records.encode_value(segment))
 
     def keep(self, key: MapSegmentKey, value: bytes | None) -> None:
-        """The value as it stands in the map topic; None for none any more."""
-        mine = self._owners.get(key.owner_order)
+        """Store the encoded value as in the map topic; None deletes it."""
+        mine = self._list_owners.get(key.owner_order)
         if value is None:
             if mine is not None:
                 mine.drop(key.first_source)
                 if not mine:
-                    del self._owners[key.owner_order]
+                    del self._list_owners[key.owner_order]
             return
         if mine is None:
-            mine = self._owners[key.owner_order] = OwnerSegments(key)
+            mine = self._list_owners[key.owner_order] = OwnerSegments(key)
         mine.put(key.first_source, value)
 
     @property
     def owners(self) -> list[OwnerSegments]:
-        """The oldest first."""
-        return [self._owners[each] for each in sorted(self._owners)]
+        """Owners, oldest first."""
+        return [self._list_owners[each] for each in sorted(self._list_owners)]
 
     def of_era(self, number: int) -> list[OwnerSegments]:
-        """Those of one era, the oldest owner first."""
-        return [self._owners[each] for each in sorted(self._owners) if each[-1] == number]
+        """Owners of one era, oldest first."""
+        return [self._list_owners[each] for each in sorted(self._list_owners) if each[-1] == number]
 
     @property
     def newest(self) -> MapSegmentKey | None:
-        """The last segment of the newest owner."""
-        if not self._owners:
+        """Key of the last segment of the newest owner."""
+        if not self._list_owners:
             return None
-        last = self._owners[max(self._owners)]
+        last = self._list_owners[max(self._list_owners)]
         return last.key(len(last) - 1)
 
     def __getitem__(self, key: MapSegmentKey) -> MapSegment:
-        mine = self._owners.get(key.owner_order)
+        mine = self._list_owners.get(key.owner_order)
         at = None if mine is None else mine.index_of(key.first_source)
         if mine is None or at is None:
             raise KeyError(key)
         return mine.segment(at)
 
     def __iter__(self) -> Iterator[MapSegmentKey]:
-        for mine in list(self._owners.values()):
+        for mine in list(self._list_owners.values()):
             for at in range(len(mine)):
                 yield mine.key(at)
 
     def __len__(self) -> int:
-        return sum(map(len, self._owners.values()))
+        return sum(map(len, self._list_owners.values()))
 
     def __bool__(self) -> bool:
-        return bool(self._owners)
+        return bool(self._list_owners)
 
 
 class OffsetBounds(NamedTuple):
-    """The place is not before `lowest`, and not behind `highest`; mostly they are the same."""
+    """The exact offset is between `lowest` and `highest` (inclusive); mostly both are equal."""
 
     lowest: int
     highest: int
 
 
 class _StoredRun(NamedTuple):
-    """A run, and how far the deltas of those that were left out behind it may lie from its own."""
+    """A run, and by how much the deltas of removed runs after it may differ from its own."""
 
     run: OffsetRun
     below: int
@@ -235,21 +244,24 @@ def _run_target(run: OffsetRun) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraRuns:
-    """`owners`: the oldest first; `ends`: up to where on the source each one's word counts.
-
-    The era `begins` there on the source, and its map at `floor`, behind it where older segments
-    were deleted. It is copied up to `through`, and `target_next` is behind it all.
-    """
+    """Offset map of one era. All offsets are on the source unless stated otherwise."""
 
     owners: list[OwnerSegments]
+    """Owners of the era, oldest first."""
     ends: list[int]
+    """Per owner, the offset up to which its segments count."""
     begins: int
+    """First offset of the era."""
     floor: int
+    """First offset of the map; above `begins` if older segments were deleted."""
     through: int
+    """Offset up to which the era was replicated."""
     target_next: int
+    """Next data offset on the target."""
 
     @classmethod
     def of(cls, segments: SegmentStore, number: int, era: Era) -> EraRuns:
+        """Build the map of era `number` from its segments."""
         owners = [each.whole() for each in segments.of_era(number)]
         if not owners:
             return cls(
@@ -279,9 +291,13 @@ class EraRuns:
         )
 
     def place(self, upstream: int) -> OffsetBounds:
-        """The target offset from which on stands all that the source has from `upstream` on, and
-        behind all that it has before. `upstream` is not below `floor`."""
-        before, behind = self._around(upstream, order=_run_source)
+        """Bounds of the target offset that corresponds to source offset `upstream`, which must not
+        be below `floor`.
+
+        Source records from `upstream` on are at or after that target offset, earlier ones before
+        it.
+        """
+        before, behind = self._find_around(upstream, order=_run_source)
         limit = self.target_next if behind is None else _run_target(behind)
         if before is None:
             return OffsetBounds(limit, limit)
@@ -294,9 +310,13 @@ class EraRuns:
         )
 
     def place_back(self, downstream: int) -> OffsetBounds | None:
-        """The source offset from which on is copied all that stands at `downstream` and behind,
-        and before which all that stands before. None: that was deleted from the map."""
-        before, behind = self._around(downstream, order=_run_target)
+        """Bounds of the source offset that corresponds to target offset `downstream`; None if that
+        part of the map was deleted.
+
+        Target records from `downstream` on are copies of source records at or after that offset,
+        earlier ones of records before it.
+        """
+        before, behind = self._find_around(downstream, order=_run_target)
         limit = self.through if behind is None else behind.source
         if before is None:
             whole = self.floor == self.begins
@@ -310,17 +330,19 @@ class EraRuns:
         )
 
     def sure_before(self, downstream: int) -> tuple[int, int] | None:
-        """The last place, not behind `downstream`, of which the map says exactly what is there:
-        its source and its target offset. None: none of it is left."""
+        """The last exactly known pair of source and target offset at or before `downstream`;
+        None if there is none."""
         found = self.place_back(downstream)
         if found is None or found.lowest == found.highest:
             return None if found is None else (found.lowest, downstream)
-        before, _ = self._around(downstream, order=_run_target)
+        before, _ = self._find_around(downstream, order=_run_target)
         assert before is not None
         return before.run.source, _run_target(before.run)
 
-    def _around(self, at: int, *, order: _RunKey) -> tuple[_StoredRun | None, OffsetRun | None]:
-        """The last run that counts and does not begin behind `at`, and the first one that does."""
+    def _find_around(
+        self, at: int, *, order: _RunKey
+    ) -> tuple[_StoredRun | None, OffsetRun | None]:
+        """The last counting run at or before `at`, and the first one after it."""
         behind = None
         for mine, end in zip(reversed(self.owners), reversed(self.ends), strict=True):
             before, found = _find_neighbors(mine, at, end=end, order=order)
@@ -333,7 +355,7 @@ class EraRuns:
 def _find_neighbors(
     mine: OwnerSegments, at: int, *, end: int, order: _RunKey
 ) -> tuple[_StoredRun | None, OffsetRun | None]:
-    """Of one owner's runs below source offset `end`."""
+    """The neighboring runs of `at` among one owner's runs below source offset `end`."""
     count = bisect_left(mine.firsts, end)
     if order is _run_source:
         first = max(0, bisect_right(mine.firsts, at, hi=count) - 1)
@@ -370,14 +392,14 @@ def _read_valid_runs(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumePoint:
-    """The newest owner's open segment: how far the partition was copied, and by whom."""
+    """The newest owner's open segment: how far the partition was replicated, and by which owner."""
 
     key: MapSegmentKey
     segment: MapSegment
 
 
 class MappedOffset(NamedTuple):
-    """A source offset and where on the target it belongs."""
+    """A source offset and its target offset."""
 
     source: int
     target: int
@@ -385,10 +407,10 @@ class MappedOffset(NamedTuple):
 
 @dataclass(slots=True)
 class PartitionMap:
-    """What the map topic says of one source partition.
+    """Offset map of one source partition.
 
-    Invariant: an anchor belongs to the newest (ordinal, epoch).
-    What an older owner stored late, after a newer one had read the map, counts for nothing.
+    Invariant: the resume point belongs to the newest (ordinal, epoch). What an older owner stored
+    after a newer one had read the map does not count.
     """
 
     begun: dict[EraKey, Era] = field(default_factory=dict)
@@ -398,12 +420,12 @@ class PartitionMap:
 
     @property
     def newest_era(self) -> int:
-        """The era of the newest owner; 0 when none was ever begun."""
-        return self._owners()[-1][-1] if self.begun or self.segments else 0
+        """The era of the newest owner; 0 if none was ever begun."""
+        return self._list_owners()[-1][-1] if self.begun or self.segments else 0
 
     @property
     def had_progress(self) -> bool:
-        """Was an era ever begun, even if its record was skipped since?"""
+        """Returns whether an era was ever begun, even if its record was skipped since."""
         request = self.request
         lost = request is not None and request.request.startswith(
             offset_map_records.LOST_ERA_REQUEST_PREFIX
@@ -412,18 +434,18 @@ class PartitionMap:
 
     @property
     def next_ordinal(self) -> int:
-        """The place of the next producer id."""
+        """Ordinal for the next producer id."""
         owners = [each.name.ordinal for each in self.segments.owners]
         eras = [each.ordinal for each in self.begun]
         return max((0, *owners, *eras, *(each.ordinal for each in self.producers.values()))) + 1
 
     @property
     def eras(self) -> dict[int, Era]:
-        """By number, without those that a late owner began and nobody went on in."""
+        """Eras by number, without those that a late owner began and no owner continued."""
         begun = {key.owner_order: era for key, era in self.begun.items()}
         found: dict[int, Era] = {}
         lowest: int | None = None
-        for order in reversed(self._owners()):
+        for order in reversed(self._list_owners()):
             number = order[-1]
             if lowest is None or number <= lowest:
                 lowest = number
@@ -431,20 +453,21 @@ class PartitionMap:
                     found.setdefault(number, begun[order])
         return found
 
-    def _owners(self) -> list[tuple[int, int, int]]:
+    def _list_owners(self) -> list[tuple[int, int, int]]:
         orders = {each.owner_order for each in self.begun}
         return sorted(orders.union(each.owner for each in self.segments.owners))
 
     @property
     def untaken(self) -> bool:
-        """Was an era begun by a newer owner than the anchor's? Nothing was copied in it yet."""
+        """Returns whether a newer owner than the resume point's began an era, in which nothing
+        was copied yet."""
         begun = max((key.owner_order for key in self.begun), default=None)
         newest = self.segments.newest
         return begun is not None and newest is not None and begun > newest.owner_order
 
     @property
     def anchor(self) -> ResumePoint | None:
-        """The newest owner's, where any has stored one."""
+        """Resume point of the newest owner that stored one; None if none did."""
         key = self.segments.newest
         if key is None:
             return None
@@ -452,7 +475,7 @@ class PartitionMap:
 
     @property
     def copied_to(self) -> int | None:
-        """The next source offset to copy, as far as was written down; None: nothing was begun."""
+        """Next source offset to copy according to the map; None if no era was begun."""
         anchor = self.anchor
         if anchor is not None:
             return anchor.segment.through
@@ -468,11 +491,11 @@ class PartitionMap:
         return None if answered else self.request
 
     def source_position(self, target: int) -> MappedOffset | None:
-        """Where to go on when the target's log ends at `target`; None when no era was ever begun.
+        """Where to resume if the target's log ends at `target`; None if no era was ever begun.
 
-        Every copyable record before the source offset was copied and stands below the target
-        offset, whichever era it belongs to. The latter is `target`, or an earlier one, where the
-        map no longer says what exactly stood there.
+        Every copyable record before the returned source offset is below the returned target offset,
+        in whichever era. The target offset is `target`, or an earlier one if the map is no longer
+        exact there.
         """
         eras = self.eras
         if not eras:
@@ -486,8 +509,8 @@ class PartitionMap:
         return MappedOffset(min([*later, source]), place)
 
     def superseded(self, by: MapSegmentKey) -> list[MapSegmentKey]:
-        """Keys of older owners in `by`'s era that lie wholly at or above where `by`'s Take
-        began."""
+        """Keys of older owners' segments in `by`'s era that begin at or after the source offset
+        at which `by` acquired the partition."""
         start = self.segments[by].take_start
         return [
             each.key(at)
@@ -505,21 +528,19 @@ class PartitionMap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableMapRecord:
-    """A record of the map topic that this release cannot read, and that nothing has replaced.
-
-    `partition` is the source partition that its key names. It may concern all partitions of that
-    topic: where one partition starts depends on the eras of the others. None: the key names no
-    partition, so the record may concern any.
-    """
+    """A record of the map topic that this release cannot read and that no later record replaces."""
 
     offset: int
     key: bytes
     why: str
     partition: TopicPartition | None
+    """Source partition that the key names; None if it names none, so that any may be concerned.
+    The record may concern all partitions of the topic, because a partition's start depends on
+    the others' eras."""
 
     @property
     def known_key(self) -> MapKey | None:
-        """The key; None if it is unreadable, too."""
+        """The decoded key; None if it is unreadable, too."""
         try:
             return offset_map_records.decode_key(self.key)
         except offset_map_records.UNREADABLE_RECORD_ERRORS:
@@ -527,14 +548,16 @@ class UnreadableMapRecord:
 
     @property
     def is_era(self) -> bool:
-        """Without its era, a partition can only begin again."""
+        """Returns whether the record is an era's, without which a partition must be reset."""
         return isinstance(self.known_key, EraKey)
 
     def may_concern(self, partition: TopicPartition) -> bool:
+        """Returns whether the record may concern this source partition."""
         return self.partition is None or self.partition.topic == partition.topic
 
     def describe(self, *, topic: str, flow: str) -> str:
-        """An error's text; `topic` is what was read, `flow` whose it is, "" if not known."""
+        """Error message about the record; `topic` is the map topic, `flow` its flow ("" if
+        unknown)."""
         words = ["mm2", "offsets", "skip", *filter(None, [flow]), "--offset", str(self.offset)]
         if self.is_era:
             words += ["--from", "earliest"]
@@ -547,19 +570,17 @@ class UnreadableMapRecord:
 
 @dataclass(slots=True)
 class OffsetMap:
-    """All partitions of one flow; `fold` takes the map topic's records in order.
-
-    `keeps`: what else is there is passed over.
-    """
+    """Offset maps of all partitions of one flow; `fold` takes the map topic's records in order."""
 
     keeps: Callable[[MapKey], bool] = lambda _: True
+    """Filter by key; other records are ignored."""
     _partitions: dict[TopicPartition, PartitionMap] = field(default_factory=dict)
     _unreadable: dict[bytes, UnreadableMapRecord] = field(default_factory=dict)
-    """By key, in the order of offsets."""
+    """Unreadable records by key, in offset order."""
 
     def fold(self, key: bytes, value: bytes | None, *, offset: int) -> None:
-        """As `apply`, but an unreadable record is kept in `unreadable` until another record, or a
-        tombstone, replaces it: only then is it known to mean nothing."""
+        """Apply a record, but keep an unreadable one in `unreadable` until a later record or
+        tombstone of the same key replaces it."""
         self._unreadable.pop(key, None)
         try:
             self.apply(key, value)
@@ -575,14 +596,15 @@ class OffsetMap:
             )
 
     def unreadable(self, partition: TopicPartition | None = None) -> Sequence[UnreadableMapRecord]:
-        """By offset; with `partition`, those that may concern it."""
+        """Unreadable records by offset; with `partition`, only those that may concern it."""
         found = self._unreadable.values()
         if partition is None:
             return list(found)
         return [each for each in found if each.may_concern(partition)]
 
     def apply(self, key: bytes, value: bytes | None) -> None:
-        """Fold one record in; None is a tombstone. Raises as `offset_map_records.decode_key`."""
+        """Apply one record; None is a tombstone. Raises the errors of
+        `offset_map_records.decode_key`."""
         name = offset_map_records.decode_key(key)
         if not self.keeps(name):
             return
@@ -602,10 +624,11 @@ class OffsetMap:
                 partition.request = decoded
 
     def partition(self, partition: TopicPartition) -> PartitionMap:
-        """An empty map for a partition that was never recorded."""
+        """The map of one partition; empty if nothing was recorded."""
         return self._partitions.get(partition) or PartitionMap()
 
     def partitions(self) -> list[TopicPartition]:
+        """Partitions with at least one record, sorted."""
         return sorted(self._partitions)
 
     def check_invariants(self) -> None:

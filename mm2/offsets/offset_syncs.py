@@ -1,18 +1,17 @@
 """Offset syncs as in MirrorMaker 2: the store that translates with them, and when one is written.
 
-`OffsetSyncStore` keeps a bounded number of syncs per partition, fewer towards the past:
-translation is precise near the newest sync and half as precise with every doubling of the
-distance. In one state of the store, later offsets translate to later ones. Over time an offset
-may translate to an earlier one, because a sync in between was dropped; publishers must not go
-back then.
+`OffsetSyncStore` keeps a bounded number of syncs per partition, fewer towards the past: translation
+is precise near the newest sync and half as precise with every doubling of the distance. In one
+state of the store, later offsets translate to later ones. Over time an offset may translate to an
+earlier one, because a sync in between was dropped; publishers must not go back then.
 
 `OffsetSyncWriter` (KAFKA-15906): a sync is due at once at the first record of a run, at a gap in
 the source's offsets, when the target's offsets went back, and when the last sync is
-`offset_lag_max` records behind. Other syncs are written at the next commit of source offsets.
-Per partition only the newest counts; the number in flight is bounded.
+`offset_lag_max` records behind. Other syncs are written at the next commit of source offsets. Per
+partition only the newest counts; the number in flight is bounded.
 
-`ReplicatedSpanTracker` derives what was replicated from the map segments that a copy streams to its
-task: acknowledged by the target, in order and without gaps.
+`ReplicatedSpanTracker` derives what was replicated from the map segments that a copy process
+streams to its task: acknowledged by the target, in order and without gaps.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from mm2.formats.offset_map_records import MapSegment, MapSegmentKey
 from mm2.offsets.translation import EarlierOffset, ExactOffset, TranslatedOffset, Untranslated
 
 SYNCS_PER_PARTITION = 64
-"""One for each bit of an offset (`SYNCS_PER_PARTITION`)."""
+"""One slot for each bit of an offset (Java: `SYNCS_PER_PARTITION`)."""
 _INT64_END = 1 << 63
 
 PartitionSyncs = list[OffsetSync]
@@ -36,28 +35,28 @@ PartitionSyncs = list[OffsetSync]
 
 @dataclass(slots=True)
 class OffsetSyncStore:
-    """All partitions of one flow.
+    """Offset syncs of all partitions of one flow; translates source offsets with them.
 
     Invariants per partition, for slots i < j with different offsets on the source, as far as 64
     bits reach:
-    A  slot 0 holds the newest sync.
-    B  upstream[i] <= upstream[j] + 2^j - 2^i: not too old for its slot.
-    C  upstream[i] >= upstream[j] + 2^max(i - 2, 0): not too close to its neighbour.
-    D  slot 63 holds the oldest sync that may be used.
 
-    `keep_history`: what is read before `read_through` is all of use. True only for who knows what
-    was published before (KAFKA-15905); else only each partition's last sync is kept of it, so that
-    nothing translates to less than it may have before (KAFKA-13659).
+    - A: slot 0 holds the newest sync.
+    - B: upstream[i] <= upstream[j] + 2^j - 2^i, so a sync is not too old for its slot.
+    - C: upstream[i] >= upstream[j] + 2^max(i - 2, 0), so a sync is not too close to its neighbor.
+    - D: slot 63 holds the oldest sync that may be used.
     """
 
     keep_history: bool
+    """Whether all syncs read before `read_through` are used. Only for callers that know what was
+    published before (KAFKA-15905); others use only the last sync of each partition, so that no
+    offset translates lower than it did before (KAFKA-13659)."""
     _ready: bool = False
     _partitions: dict[TopicPartition, PartitionSyncs] = field(default_factory=dict)
 
     def apply(self, key: bytes, value: bytes | None) -> None:
-        """Fold one record in; None is a tombstone: its partition was never synced.
+        """Apply one record; None is a tombstone, after which the partition has no syncs.
 
-        Raises `schema_fields.MalformedRecordError`, and holds what it held then.
+        Raises `schema_fields.MalformedRecordError` and changes nothing.
         """
         if value is None:
             self._partitions.pop(mm2_records.decode_offset_sync_key(key), None)
@@ -65,7 +64,7 @@ class OffsetSyncStore:
             self.add(mm2_records.decode_offset_sync(key, value))
 
     def add(self, sync: OffsetSync) -> None:
-        """As `apply`, of a decoded record."""
+        """Apply a decoded offset sync."""
         old = self._partitions.get(sync.partition)
         rewound = old is not None and sync.upstream < old[0].upstream
         if old is None or rewound or not (self._ready or self.keep_history):
@@ -74,18 +73,20 @@ class OffsetSyncStore:
             self._partitions[sync.partition] = _insert_newest(old, sync)
 
     def read_through(self) -> None:
-        """The topic was read to where it ended when reading began: now there are answers."""
+        """Mark the topic as read to its end at start, from which on offsets are translated."""
         self._ready = True
 
     @property
     def ready(self) -> bool:
+        """Returns whether offsets can be translated."""
         return self._ready
 
     def translate(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
-        """`partition` by its name on the source; `upstream` is what a group goes on from.
+        """Translate a source offset; `partition` has its source name, `upstream` is the next offset
+        to consume.
 
-        Behind a sync only the next offset is sure: what follows it on the source may have been
-        filtered, compacted away or a marker. So a group anywhere behind one goes on right after it.
+        Only the offset right after a sync is exact: later source records may have been filtered,
+        compacted away or be markers. Any later offset translates to the one right after the sync.
         """
         if not self._ready:
             return Untranslated.NOT_READY
@@ -102,7 +103,7 @@ class OffsetSyncStore:
         return EarlierOffset(downstream=sync.downstream + 1, again_max=upstream - sync.upstream - 1)
 
     def slots(self, partition: TopicPartition) -> tuple[OffsetSync, ...]:
-        """Newest to oldest; empty for a partition that was never synced."""
+        """Syncs of a partition, newest to oldest; empty if there are none."""
         return tuple(self._partitions.get(partition, ()))
 
     def partitions(self) -> list[TopicPartition]:
@@ -120,12 +121,12 @@ class OffsetSyncStore:
 
 
 def _insert_newest(old: PartitionSyncs, newest: OffsetSync) -> PartitionSyncs:
-    """Invariant A is repaired first, then B slot by slot, until a slot is as it should be."""
+    """Insert a sync: repair invariant A first, then B slot by slot until a slot is valid."""
     syncs = [newest, *old[1:]]
     replacement, at = newest, 0
     for slot in range(1, SYNCS_PER_PARTITION):
         if _is_recent_enough(syncs[slot - 1], syncs[slot], i=slot - 1, j=slot):
-            break  # then so are all that follow
+            break  # then all later slots are valid, too
         replacement, at = _choose_replacement(syncs, old, slot, replacement=replacement, at=at)
         syncs[slot] = replacement
     return syncs
@@ -134,10 +135,10 @@ def _insert_newest(old: PartitionSyncs, newest: OffsetSync) -> PartitionSyncs:
 def _choose_replacement(
     syncs: PartitionSyncs, old: PartitionSyncs, slot: int, *, replacement: OffsetSync, at: int
 ) -> tuple[OffsetSync, int]:
-    """What may stand in `slot`, and which slot of the old ones is looked at next.
+    """Choose a sync for `slot`, and the old slot to consider next.
 
-    Of the old syncs one that fits is preferred, so that few are given up: recent ones over those
-    of about the same precision, those that already stand in the next slot over both.
+    An old sync that fits is preferred, so that few are dropped: recent ones over those of about the
+    same precision, and those already in the next slot over both.
     """
     while True:
         candidate = old[at]
@@ -151,7 +152,7 @@ def _choose_replacement(
         )
         if fits:
             replacement = candidate
-        # The next is the same one, or this one is too close to ever fit further back.
+        # The next sync is the same one, or this one is too close to ever fit in a later slot.
         passed_over = not apart or (at + 1 < SYNCS_PER_PARTITION and candidate is old[at + 1])
         if fits or passed_over:
             at += 1
@@ -160,36 +161,40 @@ def _choose_replacement(
 
 
 def _is_recent_enough(one: OffsetSync, other: OffsetSync, *, i: int, j: int) -> bool:
-    """Invariant B of `one` in slot i and `other` in slot j. Beyond 64 bits everything is."""
+    """Returns whether `one` in slot i and `other` in slot j satisfy invariant B. Always true
+    beyond 64 bits."""
     bound = other.upstream + (1 << j) - (1 << i)
     return one is other or not 0 <= bound < _INT64_END or one.upstream <= bound
 
 
 def _is_far_enough(one: OffsetSync, other: OffsetSync, i: int) -> bool:
-    """Invariant C of `one` in slot i and `other` behind it. Beyond 64 bits nothing is."""
+    """Returns whether `one` in slot i and `other` in a later slot satisfy invariant C. Always
+    false beyond 64 bits."""
     bound = other.upstream + (1 << max(i - 2, 0))
     return one is other or (0 <= bound < _INT64_END and one.upstream >= bound)
 
 
 IN_FLIGHT_SYNCS_MAX = 10
-"""`MAX_OUTSTANDING_OFFSET_SYNCS`"""
+"""Maximum number of syncs in flight (Java: `MAX_OUTSTANDING_OFFSET_SYNCS`)."""
 _NO_OFFSET = -1
 
 
 @dataclass(slots=True)
 class PartitionSyncState:
-    """What was acknowledged last of one source partition in this life (`PartitionSyncState`)."""
+    """Last acknowledged offsets of one source partition since start (Java: `PartitionState`)."""
 
     upstream: int = _NO_OFFSET
     downstream: int = _NO_OFFSET
     synced: int = _NO_OFFSET
-    """The target's offset of the last sync that was due at once."""
+    """Target offset of the last sync that was due at once."""
 
     def acknowledge(
         self, upstream: int, downstream: int, records: int, *, offset_lag_max: int
     ) -> int | None:
-        """`records` follow one another from these offsets. How many of them come before the last
-        one that a sync is due for; None if none is due."""
+        """Record that `records` consecutive records from these offsets were acknowledged.
+
+        Returns how many of them precede the last one that a sync is due for; None if none is due.
+        """
         due: int | None = None
         if (
             self.synced == _NO_OFFSET
@@ -199,7 +204,7 @@ class PartitionSyncState:
         ):
             self.synced = downstream
             due = 0
-        # From here on only the lag grows, so one is due every so many records.
+        # From here on only the lag grows, so a sync is due every `offset_lag_max + 1` records.
         last = downstream + records - 1
         steps = (last - self.synced) // (offset_lag_max + 1)
         if steps > 0:
@@ -211,10 +216,11 @@ class PartitionSyncState:
 
 @dataclass(slots=True)
 class OffsetSyncWriter:
-    """The queues of one task; its owner writes what `take_due` gives, and tells what came of it.
+    """Queues the offset syncs of one task; the caller writes those that `pop_due` returns and
+    reports the results.
 
-    Invariants: at most `under_way_max` syncs were taken and are not answered; what is delayed was
-    acknowledged after what is pending of the same partition.
+    Invariants: at most `under_way_max` syncs are in flight; a delayed sync was acknowledged after
+    the pending one of the same partition.
     """
 
     offset_lag_max: int
@@ -227,9 +233,9 @@ class OffsetSyncWriter:
     def acknowledge(
         self, partition: TopicPartition, *, upstream: int, downstream: int, records: int = 1
     ) -> None:
-        """The target has this record, or `records` of them without a gap on either side.
+        """Record that the target has `records` consecutive records from these offsets.
 
-        The same as to acknowledge one after the other (`maybeQueueOffsetSyncs`).
+        Equivalent to acknowledging them one by one (Java: `maybeQueueOffsetSyncs`).
         """
         assert records > 0, records
         state = self._states.setdefault(partition, PartitionSyncState())
@@ -242,12 +248,14 @@ class OffsetSyncWriter:
             self._delayed[partition] = _create_sync(partition, upstream + last, downstream + last)
 
     def promote_delayed(self) -> None:
-        """Source offsets were committed: the rest is due (`promoteDelayedOffsetSyncs`)."""
+        """Make delayed syncs due after source offsets were committed (Java:
+        `promoteDelayedOffsetSyncs`)."""
         self._pending.update(self._delayed)
         self._delayed.clear()
 
     def take_due(self) -> list[OffsetSync]:
-        """To be written now, oldest first; each wants an `answered` (`firePendingOffsetSyncs`)."""
+        """Remove and return the syncs to write now, oldest first; call `on_written` for each
+        (Java: `firePendingOffsetSyncs`)."""
         taken: list[OffsetSync] = []
         while self._pending and self._under_way < self.under_way_max:
             taken.append(self._pending.pop(next(iter(self._pending))))
@@ -255,10 +263,11 @@ class OffsetSyncWriter:
         return taken
 
     def answered(self, sync: OffsetSync, *, stored: bool) -> None:
-        """A sync that was taken is in the topic, or will not get there.
+        """Record that a popped sync was stored, or that writing it failed.
 
-        A lost one is written at the next commit if nothing newer has come; Java leaves it out.
-        An older one must not follow a newer one: readers would take it for a source that went back.
+        A failed sync is written again at the next commit unless a newer one exists; Java drops it.
+        An older sync must not follow a newer one: readers would take it for a source that went
+        back.
         """
         assert self._under_way > 0, sync
         self._under_way -= 1
@@ -269,23 +278,27 @@ class OffsetSyncWriter:
             self._delayed[sync.partition] = sync
 
     def forget(self, partition: TopicPartition) -> None:
-        """It is copied elsewhere now, where its next record makes a sync due.
+        """Drop the state of a partition that another task copies now.
 
-        What is queued is dropped: behind a newer sync it would look like a source that went back.
+        Its queued syncs are dropped: after a newer sync of that task, they would look like a source
+        that went back.
         """
         for table in (self._states, self._pending, self._delayed):
             table.pop(partition, None)
 
     @property
     def pending(self) -> Mapping[TopicPartition, OffsetSync]:
+        """Syncs that are due, by partition."""
         return self._pending
 
     @property
     def delayed(self) -> Mapping[TopicPartition, OffsetSync]:
+        """Syncs that become due at the next commit, by partition."""
         return self._delayed
 
     @property
     def under_way(self) -> int:
+        """Number of syncs in flight."""
         return self._under_way
 
     def check_invariants(self) -> None:
@@ -297,7 +310,7 @@ def _create_sync(partition: TopicPartition, upstream: int, downstream: int) -> O
 
 
 class ReplicatedSpan(NamedTuple):
-    """So many records that follow one another, from these offsets on both sides."""
+    """Consecutive records from these offsets on both sides."""
 
     upstream: int
     downstream: int
@@ -306,27 +319,31 @@ class ReplicatedSpan(NamedTuple):
 
 @dataclass(slots=True)
 class ReplicatedSpanTracker:
-    """A fold over the segments of one task's partitions.
+    """Derives newly replicated spans from the map segments of one task's partitions.
 
-    Invariant: per partition everything below the noted source offset of the noted era was told,
-    or was copied before this object's life.
+    Invariant: per partition, everything below the stored source offset of the stored era was
+    returned, or was copied before this object existed.
     """
 
-    _told: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    _reported: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
 
     def steps(self, key: MapSegmentKey, segment: MapSegment) -> list[ReplicatedSpan]:
-        """What is new in it. The first of a partition, and of an era, says where it begins."""
+        """Spans that are new in this segment. The first segment of a partition or era only sets
+        the start."""
         name = TopicPartition(key.topic, key.partition)
-        era, told = self._told.get(name, (0, 0))
-        self._told[name] = (key.era, segment.through)
-        if era != key.era or segment.through <= told:
+        era, reported = self._reported.get(name, (0, 0))
+        self._reported[name] = (key.era, segment.through)
+        if era != key.era or segment.through <= reported:
             return []
-        return _spans_of_segment(segment, told)
+        return _spans_of_segment(segment, reported)
 
 
 def _spans_of_segment(segment: MapSegment, begin: int) -> list[ReplicatedSpan]:
-    """Of a run's stretch at most what fits before the next one, on both sides: behind it the source
-    has a gap, or the target a marker or somebody else's record."""
+    """Spans of a segment from source offset `begin` on.
+
+    A run's span ends before the next run on both sides: after it, the source has a gap, or the
+    target has a marker or a foreign record.
+    """
     found: list[ReplicatedSpan] = []
     if not segment.runs:
         return found  # all of it was skipped

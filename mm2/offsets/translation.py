@@ -1,8 +1,8 @@
 """Translates a source offset to a target offset, or back, with outcomes instead of sentinels.
 
-`downstream` is the offset at which to continue on the other cluster. With the complete offset
-map, translation is exact wherever mm2 replicated. Where old runs were removed to save space, the
-outcome is `EarlierOffset`, with a bound; what was deleted from the map is `TOO_OLD`.
+`downstream` is the offset at which to continue on the other cluster. With the complete offset map,
+translation is exact wherever mm2 replicated. If old runs were removed to save space, the outcome is
+`EarlierOffset`, with a bound; what was deleted from the map is `TOO_OLD`.
 """
 
 from __future__ import annotations
@@ -21,38 +21,41 @@ from mm2.offsets.offset_map import EraRuns, PartitionMap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExactOffset:
-    """Who goes on at `downstream` reads nothing again and misses nothing."""
+    """A consumer that continues at `downstream` neither re-reads nor misses records."""
 
     downstream: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierOffset:
-    """Who goes on at `downstream` misses nothing, and reads up to `again_max` records again."""
+    """A consumer that continues at `downstream` misses nothing and re-reads up to `again_max`
+    records."""
 
     downstream: int
     again_max: int
 
 
 class Untranslated(enum.Enum):
-    """Why there is no offset on the target."""
+    """Why an offset has no translation."""
 
     NOT_READY = "not ready"
-    """What is known was not read yet, or the offset was not copied yet: ask again later."""
+    """The map is not read yet, or the offset is not replicated yet: retry later."""
     UNKNOWN = "unknown"
-    """Nothing of this partition was copied."""
+    """Nothing of this partition was replicated."""
     TOO_OLD = "too old"
-    """It lies before everything that can be told apart."""
+    """The offset is before everything that the map can translate."""
 
 
 TranslatedOffset: TypeAlias = ExactOffset | EarlierOffset | Untranslated
 TranslateOffset: TypeAlias = Callable[[TopicPartition, int], TranslatedOffset]
-"""A partition of the source, by its name there, and the offset that a group goes on from."""
+"""Translates the offset at which a group continues; the partition has its source name."""
 
 
 def choose_closest(one: TranslatedOffset, other: TranslatedOffset) -> TranslatedOffset:
-    """Of two that are both true the one by which less is read again; `one` where they say the
-    same, and where it is exact: what goes beyond that is of topics that are no more."""
+    """Choose the translation of two valid ones that re-reads less.
+
+    `one` wins if both are equal or if it is exact: a higher offset would be of a recreated topic.
+    """
     if isinstance(other, Untranslated) or isinstance(one, ExactOffset):
         return one
     if isinstance(one, Untranslated) or other.downstream > one.downstream:
@@ -62,25 +65,24 @@ def choose_closest(one: TranslatedOffset, other: TranslatedOffset) -> Translated
 
 
 class MapTranslator:
-    """`translate_to_target`, of many offsets of one partition whose map stays as it is
-    meanwhile."""
+    """Translates many offsets of one partition whose map does not change meanwhile."""
 
     def __init__(self, known: PartitionMap) -> None:
         self._segments = known.segments
         eras = known.eras
         self._eras = _select_current_eras(eras)
-        self._others = len(self._eras) < len(eras)
+        self._has_other_topics = len(self._eras) < len(eras)
         self._runs: dict[int, EraRuns] = {}
 
     def translate(self, upstream: int) -> TranslatedOffset:
-        """See `translate_to_target`."""
+        """Translate a source offset like `translate_to_target`."""
         eras = self._eras
         if not eras:
             return Untranslated.UNKNOWN
         number = max((each for each in eras if eras[each].first_source <= upstream), default=None)
         if number is None:
             return Untranslated.TOO_OLD
-        found = self._runs_of(number)
+        found = self._get_runs(number)
         if upstream < found.floor:
             return Untranslated.TOO_OLD
         following = min((eras[each].first_target for each in eras if each > number), default=None)
@@ -89,27 +91,32 @@ class MapTranslator:
         elif following is None:
             lowest, highest = found.target_next, found.target_next + upstream - found.through
         else:
-            lowest, highest = found.target_next, following - 1  # there its owner's marker stands
-        if following is not None:  # up to there the target may have been cut back
+            lowest, highest = (
+                found.target_next,
+                following - 1,
+            )  # excluding the marker of the next owner
+        if following is not None:  # the target may have been truncated to there
             lowest, highest = min(lowest, following), min(highest, following)
         return _build_outcome(lowest, again_max=max(0, highest - lowest))
 
     def first_behind(self, upstream: int) -> int | None:
-        """Of an offset that is `TOO_OLD`: the first place behind it that is known. None: there is
-        none, or the map knows of other topics too, so that who was told a place by it may have been
-        told one in those."""
+        """The first known target offset after an offset that is `TOO_OLD`.
+
+        None if there is none, or if the map also has eras of recreated topics, whose offsets may
+        have been translated before.
+        """
         eras = self._eras
-        if not eras or self._others:
+        if not eras or self._has_other_topics:
             return None
         number = max((each for each in eras if eras[each].first_source <= upstream), default=None)
-        found = self._runs_of(min(eras) if number is None else number)
+        found = self._get_runs(min(eras) if number is None else number)
         return found.place(found.floor).lowest
 
     def agrees(self, newest: OffsetSync) -> bool:
-        """Does the map say the same as the newest offset sync of its partition, or nothing of it?
+        """Returns whether the map does not contradict the newest offset sync of the partition.
 
-        If not, Java has mirrored since we did: the topic anew, so that the map is of other offsets,
-        or some of it once more.
+        If it does, MirrorMaker 2 has mirrored since this flow: it recreated the topic, so that the
+        map has other offsets, or replicated some records again.
         """
         match self.translate(newest.upstream):
             case ExactOffset(downstream=downstream):
@@ -117,31 +124,30 @@ class MapTranslator:
             case _:
                 return True
 
-    def _runs_of(self, number: int) -> EraRuns:
+    def _get_runs(self, number: int) -> EraRuns:
         if number not in self._runs:
             self._runs[number] = EraRuns.of(self._segments, number, self._eras[number])
         return self._runs[number]
 
 
 def translate_to_target(known: PartitionMap, upstream: int) -> TranslatedOffset:
-    """`upstream` is what a group goes on from. Beyond what was copied it goes on where the copy
-    does.
+    """Translate a source offset to the target. Beyond what was replicated, the result is where
+    copying continues.
 
-    Between two eras it goes on where the older one's map ends: what was copied and not written down
-    by whoever was killed then stands behind, and `again_max` counts all of it. What of that the
-    source still has was copied once more; what its cleaner has taken since is known to nobody.
+    Between two eras, the result is the end of the older era's map: records that a crashed owner
+    copied without recording them follow, and `again_max` counts all of them. Those that the source
+    still had were replicated again; those that compaction has removed since are unknown.
     """
     return MapTranslator(known).translate(upstream)
 
 
 def translate_to_source(known: PartitionMap, downstream: int) -> TranslatedOffset:
-    """Where on the source to go on who would go on at `downstream` on the target; the outcome's
-    `downstream` is that source offset.
+    """Translate a target offset to the source; the outcome's `downstream` is a source offset.
 
-    What others wrote has no place on the source: who stands in it goes on at what we copied next.
-    Behind everything that is known to be copied, and behind what an older era left unknown, the
-    answer is `Earlier`: `again_max` counts all that stands there as copied. `Earlier` it is, too,
-    where a newer era copied the same once more, for the target may have lost it in between.
+    Foreign records have no source offset: the result is the next record that this flow copied.
+    After everything that is known to be replicated, and in gaps between eras, the outcome is
+    `EarlierOffset`, whose `again_max` counts all records there as copies. The same holds if a newer
+    era copied records again, because the target may have lost them in between.
     """
     eras = _select_current_eras(known.eras)
     if not eras:
@@ -171,12 +177,13 @@ def _build_outcome(place: int, *, again_max: int) -> TranslatedOffset:
 
 
 def agrees_with_sync(known: PartitionMap, newest: OffsetSync) -> bool:
-    """See `MapTranslator.agrees`."""
+    """Returns whether the map does not contradict an offset sync; see
+    `MapTranslator.agrees_with_sync`."""
     return MapTranslator(known).agrees(newest)
 
 
 def _select_current_eras(eras: dict[int, Era]) -> dict[int, Era]:
-    """Those in which the newest era's topics were copied: the others' are gone."""
+    """Eras with the same topic ids as the newest one; the other eras' topics are gone."""
     if not eras:
         return {}
     newest = eras[max(eras)]

@@ -20,14 +20,13 @@ ALL, READ, WRITE = "ALL", "READ", "WRITE"
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)
 class TopicAcl:
-    """One binding, in the words of Kafka's enumerations: `TOPIC`, `LITERAL`, `READ`, `ALLOW`.
-
-    `principal` is such as `User:alice`; `host` an address, or `*`.
-    """
+    """One ACL binding in the terms of Kafka's enumerations: `TOPIC`, `LITERAL`, `READ`, `ALLOW`."""
 
     name: str
     principal: str
+    """Such as `User:alice`."""
     host: str
+    """An address, or `*`."""
     operation: str
     permission: str
     resource: str = TOPIC
@@ -35,7 +34,7 @@ class TopicAcl:
 
     @classmethod
     def of(cls, *fields: str) -> TopicAcl:
-        """From what `fields` gives."""
+        """Create a binding from the fields that `fields` returns."""
         resource, name, pattern, principal, host, operation, permission = fields
         return cls(
             resource=resource,
@@ -62,7 +61,8 @@ class TopicAcl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclPlan:
-    """What to create on the target, in order; `present` is how many of the wanted are there."""
+    """ACLs to create on the target, in order; `present` is the number of those that exist
+    already."""
 
     create: tuple[TopicAcl, ...]
     present: int = 0
@@ -74,17 +74,18 @@ class AclPlan:
 def plan_acls(
     flow: Flow, source: Iterable[TopicAcl], target: Collection[TopicAcl] | None = None
 ) -> AclPlan:
-    """`target` None: its ACLs may not be read; then all are created, which Kafka takes twice."""
+    """Plan the missing ACLs. Without the target's ACLs (None: not authorized to read them) all
+    are created, which Kafka accepts again."""
     found = derive_mirror_acls(flow, source)
     missing = tuple(each for each in found if target is None or each not in target)
     return AclPlan(create=missing, present=len(found) - len(missing))
 
 
 def derive_mirror_acls(flow: Flow, source: Iterable[TopicAcl]) -> list[TopicAcl]:
-    """What the target should have, each once.
+    """ACLs that the target should have, without duplicates.
 
-    A literal `*` stands for all topics on the source. Where the policy renames topics its mirror is
-    for a topic that nobody can have: kept as in Java, and harmless.
+    A literal `*` stands for all topics on the source. If the policy renames topics, its mirror is
+    for a topic name that cannot exist: kept as in Java, and harmless.
     """
     return sorted(
         {_to_mirror_acl(flow, each) for each in source if _is_synced_acl(flow, each)},

@@ -1,18 +1,17 @@
 """Assigns partitions and consumer groups to tasks, and reads and writes those task configurations.
 
-The first plan is round-robin, as in Java; later plans are sticky, so only tasks whose
-assignment changes are restarted. The last plan is read from the task configurations in the
-group's config topic, so any worker can compute the next one without other state.
+The first plan is round-robin, as in Java; later plans are sticky, so only tasks whose assignment
+changes are restarted. The last plan is read from the task configurations in the group's config
+topic, so any worker can compute the next one without other state.
 
 Task configurations use the format of `MirrorSourceConfig.taskConfigForTopicPartitions` and
-`MirrorCheckpointConfig.taskConfigForConsumerGroups`, so a task can move between Java workers
-and mm2. Java ignores the additional keys: `mm2.task.added.partitions` lists partitions that
-appeared after the flow had started, and `mm2.task.throttle` is the task's share of the flow's
-throttle.
+`MirrorCheckpointConfig.taskConfigForConsumerGroups`, so a task can move between Java workers and
+mm2. Java ignores the additional keys: `mm2.task.added.partitions` lists partitions that appeared
+after the flow had started, and `mm2.task.throttle` is the task's part of the flow's throttle.
 
 A flow's configured start position applies to topics that exist when the flow starts. A topic or
-partition that appears later starts at its earliest record, or records between its creation and
-its first copy would be lost. If it is unknown which case applies, the earliest record is used.
+partition that appears later starts at its earliest record, or records between its creation and its
+first copy would be lost. If it is unknown which case applies, the earliest record is used.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ AssignedItem = TypeVar("AssignedItem", bound="SortableItem")
 
 
 class SortableItem(Hashable, Protocol):
-    """Partitions, or ids of groups."""
+    """A partition, or the id of a consumer group."""
 
     def __lt__(self, other: Any, /) -> bool: ...
 
@@ -40,11 +39,11 @@ class SortableItem(Hashable, Protocol):
 def assign_round_robin(
     partitions: Iterable[AssignedItem], tasks_max: int
 ) -> list[list[AssignedItem]]:
-    """The first plan: partition i, in order of name and number, goes to task i modulo n.
+    """First plan: partition i, in order of name and number, goes to task i modulo n.
 
-    n is `tasks_max` or the number of partitions, whichever is less; no partitions, no tasks
-    (`MirrorSourceConnector.taskConfigs`). Unlike Java's, the order does not depend on hashing, so
-    that two workers that see the same topics make the same plan.
+    n is `tasks_max` or the number of partitions, whichever is less
+    (`MirrorSourceConnector.taskConfigs`). Unlike in Java, the order does not depend on hashing, so
+    two workers with the same topics make the same plan.
     """
     assert tasks_max >= 1, tasks_max
     ordered = sorted(partitions)
@@ -55,12 +54,11 @@ def assign_round_robin(
 def assign_sticky(
     partitions: Iterable[AssignedItem], before: Sequence[Iterable[AssignedItem]], tasks_max: int
 ) -> list[list[AssignedItem]]:
-    """A later plan: whoever copied a partition goes on; new ones go where there are fewest.
+    """Later plan: each partition stays with its task, and new ones go to the tasks with the fewest.
 
-    Task i of `before` is task i of the result, which may be empty; new tasks come behind, as long
-    as there are fewer than `tasks_max`. So only tasks whose share changes have to be told.
-    Of more tasks than `tasks_max` the last ones lose theirs; of what two tasks hold, both written
-    by other planners, the first keeps it.
+    Task i of `before` is task i of the result, which may be empty; new tasks are appended up to
+    `tasks_max`, so that only tasks with changes restart. Tasks beyond `tasks_max` lose their
+    partitions. A partition that two tasks have (from another planner) stays with the first.
     """
     assert tasks_max >= 1, tasks_max
     wanted = set(partitions)
@@ -82,7 +80,7 @@ def assign_sticky(
 
 
 def fill_empty_assignments(shares: Iterable[Sequence[AssignedItem]]) -> list[list[AssignedItem]]:
-    """No share is empty: the last ones take the places of those that are.
+    """Move the last assignments into the places of empty ones, and drop empty ones at the end.
 
     Java's workers fail a task whose configuration names no partition.
     """
@@ -109,13 +107,14 @@ def _drop_duplicates(before: Sequence[Iterable[AssignedItem]]) -> list[set[Assig
 def _is_unchanged(
     shares: Sequence[Iterable[AssignedItem]], held: Sequence[set[AssignedItem]], at: int
 ) -> bool:
-    """Would this task notice nothing so far? Of equal ones, one that changes anyway is taken."""
+    """Returns whether the task's assignment is unchanged so far. Among equal tasks, one that
+    changes anyway is preferred."""
     return at < len(held) and set(shares[at]) == held[at]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskThrottle:
-    """One task's share of the flow's budgets, in bytes per second; `flow` 0: no limit."""
+    """One task's part of the flow's throttles in bytes per second; `flow` 0 means no limit."""
 
     flow: int
     topics: dict[str, int]
@@ -124,10 +123,10 @@ class TaskThrottle:
 def split_throttles(
     whole: FlowThrottles, shares: Sequence[Iterable[TopicPartition]]
 ) -> list[TaskThrottle]:
-    """The flow's budget goes to its tasks in equal parts, a topic's by its partitions.
+    """Split the flow's throttle equally among busy tasks, and a topic's by partitions.
 
-    So the sum never exceeds the whole, whichever tasks are busy; a share is 1 byte at least, since
-    0 would mean no limit.
+    The sum never exceeds the whole, whichever tasks are busy; a part is at least 1 byte, since 0
+    would mean no limit.
     """
     plain = [Counter(each.topic for each in share) for share in shares]
     total = sum(plain, Counter())
@@ -162,9 +161,10 @@ def build_partition_task_configs(
     added: Collection[TopicPartition] = (),
     budgets: FlowThrottles = NO_THROTTLES,
 ) -> list[dict[str, str]]:
-    """A configuration for each task: the connector's, with its share of partitions in that order.
+    """Create one configuration per task: the connector's, with the task's partitions in their
+    order.
 
-    An empty share has no configuration in Java, which cannot read one: callers leave none empty.
+    No assignment may be empty: Java cannot read such a configuration.
     """
     found = _build_task_configs(props, PARTITIONS_KEY, (map(str, share) for share in shares))
     parts = split_throttles(budgets, shares)
@@ -183,24 +183,26 @@ def build_partition_task_configs(
 def build_group_task_configs(
     props: Mapping[str, str], shares: Iterable[Sequence[str]]
 ) -> list[dict[str, str]]:
-    """The same for groups; `is_unwritable_group` names those whose ids do not survive it."""
+    """Create one configuration per task with its groups; ids for which `is_unwritable_group` is
+    true must be excluded."""
     return _build_task_configs(props, GROUPS_KEY, shares)
 
 
 def parse_partitions(props: Mapping[str, str]) -> list[TopicPartition]:
-    """Raises `ConfigError`: there are none, or one that is not `<topic>-<number>`."""
+    """Parse the task's partitions. Raises `ConfigError` if the key is missing or an item is not
+    `<topic>-<number>`."""
     return [_parse_partition(each, PARTITIONS_KEY) for each in _parse_list(props, PARTITIONS_KEY)]
 
 
 def parse_added_partitions(props: Mapping[str, str]) -> frozenset[TopicPartition]:
-    """Those that start at their first record, whatever the flow's start is, unless there is
-    progress of them. Raises `ConfigError`."""
+    """Parse the partitions that start at their earliest record, unless they have progress.
+    Raises `ConfigError`."""
     given = _parse_list(props, ADDED_PARTITIONS_KEY) if ADDED_PARTITIONS_KEY in props else []
     return frozenset(_parse_partition(each, ADDED_PARTITIONS_KEY) for each in given)
 
 
 def parse_throttle(props: Mapping[str, str]) -> TaskThrottle:
-    """Raises `ConfigError`."""
+    """Parse the task's throttles. Raises `ConfigError`."""
     given = _parse_list(props, TOPIC_THROTTLES_KEY) if TOPIC_THROTTLES_KEY in props else []
     topics = {}
     for each in given:
@@ -213,12 +215,12 @@ def parse_throttle(props: Mapping[str, str]) -> TaskThrottle:
 
 
 def parse_groups(props: Mapping[str, str]) -> frozenset[str]:
-    """Raises `ConfigError`: the key is missing. (No groups at all are none.)"""
+    """Parse the task's groups, possibly none. Raises `ConfigError` if the key is missing."""
     return frozenset(_parse_list(props, GROUPS_KEY))
 
 
 def parse_task_index(props: Mapping[str, str]) -> int | None:
-    """The task's number; None where it was never written. Raises `ConfigError`."""
+    """Parse the task's index; None if the configuration has none. Raises `ConfigError`."""
     given = props.get(TASK_INDEX_KEY)
     if given is None:
         return None
@@ -227,9 +229,9 @@ def parse_task_index(props: Mapping[str, str]) -> int | None:
 
 
 def is_unwritable_group(group: str) -> bool:
-    """Would the id of a group come back as another one, or as several?
+    """Returns whether a group id would be read back differently, or as several ids.
 
-    Java writes it all the same, and follows groups that do not exist; ours leaves it out.
+    Java writes it nevertheless and follows groups that do not exist; mm2 leaves it out.
     """
     found: list[str] = config_types.parse_value(GROUPS_KEY, group, Type.LIST)
     return found != [group]
@@ -252,17 +254,17 @@ def _parse_list(props: Mapping[str, str], key: str) -> list[str]:
 
 
 def _parse_partition(text: str, key: str) -> TopicPartition:
-    """At the last dash, since topics may have dashes, too."""
+    """Split at the last dash, since topic names may have dashes, too."""
     topic, dash, number = text.rpartition("-")
     if not dash or not number.isascii() or not number.isdecimal():
-        raise config_types.invalid(key, text, "it has to be <topic>-<number>")
+        raise config_types.invalid(key, text, "must be <topic>-<number>")
     return TopicPartition(topic, int(number))
 
 
 def _parse_byte_rate(key: str, text: str) -> int:
-    """Bytes per second."""
+    """Parse a rate in bytes per second."""
     if not text.isascii() or not text.isdecimal() or not int(text):
-        raise config_types.invalid(key, text, "it has to be bytes per second, 1 at least")
+        raise config_types.invalid(key, text, "must be bytes per second, at least 1")
     return int(text)
 
 
@@ -271,33 +273,35 @@ NO_TOPICS: frozenset[str] = frozenset()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionAssignment:
-    """What one task has; `added` start at their first record."""
+    """Partitions of one task; those in `added` start at their earliest record."""
 
     partitions: tuple[TopicPartition, ...]
     added: frozenset[TopicPartition] = frozenset()
 
     def is_as(self, other: PartitionAssignment) -> bool:
-        """The same in any order."""
+        """Returns whether both have the same partitions, in any order."""
         return set(self.partitions) == set(other.partitions) and self.added == other.added
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignableTopics:
-    """What a look found. `list_assigned_topics` are all that the flow mirrors; `copyable` can be
-    handed out; of `unsure` topics some cannot for the time being, which is no reason to take them
-    from a task."""
+    """Snapshot of the topics that a flow mirrors."""
 
     topics: frozenset[str]
+    """All topics that the flow mirrors."""
     copyable: frozenset[TopicPartition]
+    """Partitions that can be assigned."""
     unsure: frozenset[str] = NO_TOPICS
+    """Topics of which some partitions cannot be assigned for now, but stay with their tasks."""
 
 
 def parse_published_assignments(configs: Iterable[Mapping[str, str]]) -> list[PartitionAssignment]:
-    """What task configurations say; one that cannot be read is an empty share."""
+    """Parse the assignments of task configurations; an unreadable one counts as empty."""
     return [_parse_assignment(each) for each in configs]
 
 
 def list_assigned_topics(shares: Iterable[PartitionAssignment]) -> frozenset[str]:
+    """Topics of all assigned partitions."""
     return frozenset(each.topic for share in shares for each in share.partitions)
 
 
@@ -306,9 +310,9 @@ def find_initial_topics(
     before: Sequence[PartitionAssignment],
     wanted_before: Callable[[str], bool],
 ) -> frozenset[str]:
-    """Topics that the flow's start is for, as the first look of a connector shows them.
+    """Topics to which the flow's start position applies, at the connector's first snapshot.
 
-    `wanted_before`: were they mirrored under the configuration that `before` was made with?
+    `wanted_before` tells whether a topic was mirrored under the configuration of `before`.
     """
     if not any(share.partitions for share in before):
         return looked.topics
@@ -322,18 +326,19 @@ def plan_assignments(
     beginning: frozenset[str] | None,
     tasks_max: int,
 ) -> list[PartitionAssignment]:
-    """What each task has now; none of them nothing.
+    """Plan each task's assignment; none is empty.
 
-    `beginning` as `find_initial_topics` says; None: all start at their first record anyway.
+    `beginning` is the result of `find_initial_topics`; None means that all start at their earliest
+    record anyway.
     """
     held = {each for share in before for each in share.partitions}
     handed = looked.copyable | {each for each in held if each.topic in looked.unsure}
-    late: set[TopicPartition] = set()
+    added: set[TopicPartition] = set()
     if beginning is not None:
-        late = {each for share in before for each in share.added}
+        added = {each for share in before for each in share.added}
         known = list_assigned_topics(before)
         new = handed - held
-        late |= {each for each in new if each.topic in known or each.topic not in beginning}
+        added |= {each for each in new if each.topic in known or each.topic not in beginning}
     if held:
         plan = assign_sticky(handed, [share.partitions for share in before], tasks_max)
     else:
@@ -343,7 +348,7 @@ def plan_assignments(
         for at, share in enumerate(fill_empty_assignments(plan))
     ]
     return [
-        PartitionAssignment(partitions=share, added=frozenset(late.intersection(share)))
+        PartitionAssignment(partitions=share, added=frozenset(added.intersection(share)))
         for share in ordered
     ]
 
@@ -351,8 +356,10 @@ def plan_assignments(
 def find_mirror_name_conflicts(
     names: Iterable[str], remote: Callable[[str], str]
 ) -> dict[str, frozenset[str]]:
-    """Topics that would have one mirror between them, by its name. No policy of Java's does that,
-    only one of the user's own can; their records could not be told apart any more."""
+    """Find topics with the same mirror topic, by the mirror's name.
+
+    Only a user's own policy can cause that; their records could no longer be told apart.
+    """
     found: dict[str, set[str]] = {}
     for name in names:
         found.setdefault(remote(name), set()).add(name)
@@ -362,10 +369,10 @@ def find_mirror_name_conflicts(
 def rearrange_assignments(
     before: Sequence[PartitionAssignment], plan: Iterable[Sequence[TopicPartition]]
 ) -> list[PartitionAssignment]:
-    """The same partitions in other shares; what came later still did."""
-    late = {each for share in before for each in share.added}
+    """Apply a new plan to the same partitions; added ones stay added."""
+    added = {each for share in before for each in share.added}
     return [
-        PartitionAssignment(partitions=tuple(share), added=frozenset(late.intersection(share)))
+        PartitionAssignment(partitions=tuple(share), added=frozenset(added.intersection(share)))
         for share in plan
     ]
 
@@ -373,7 +380,7 @@ def rearrange_assignments(
 def do_assignments_differ(
     one: Sequence[PartitionAssignment], other: Sequence[PartitionAssignment]
 ) -> bool:
-    """Would any task notice?"""
+    """Returns whether any task's assignment differs."""
     return len(one) != len(other) or not all(
         mine.is_as(theirs) for mine, theirs in zip(one, other, strict=True)
     )
@@ -382,7 +389,8 @@ def do_assignments_differ(
 def _keep_published_order(
     share: Sequence[TopicPartition], before: Sequence[PartitionAssignment], at: int
 ) -> tuple[TopicPartition, ...]:
-    """As it was written, if it is the same: Java's leaders write them in no order."""
+    """Keep the published order of an unchanged assignment: Java's leaders write partitions in
+    any order."""
     if at < len(before) and set(before[at].partitions) == set(share):
         return before[at].partitions
     return tuple(share)

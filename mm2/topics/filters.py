@@ -3,7 +3,7 @@
 They behave like MirrorMaker 2's `DefaultTopicFilter`, `DefaultGroupFilter` and
 `DefaultConfigPropertyFilter` with the defaults of Kafka 4.3: an expression must match the whole
 name, an empty list matches nothing, and exclusion wins. Expressions have Java's syntax and are
-matched in bounded time (`connect_runtime.base.user_pattern`). An inline flag such as `(?i)`
+matched in bounded time (`connect_runtime.base.bounded_regex`). An inline flag such as `(?i)`
 applies to its own list item only.
 """
 
@@ -34,21 +34,20 @@ DEFAULT_CONFIG_PROPERTIES_EXCLUDE = (
 
 @dataclass(frozen=True, slots=True)
 class NamePatterns:
-    """A list of expressions, any of which has to match the whole name.
-
-    `key` is the configuration key that errors name; it does not count when two are compared.
-    """
+    """A list of regular expressions, of which any must match the whole name."""
 
     items: tuple[str, ...]
     compiled: tuple[BoundedPattern, ...]
     key: str = field(default="", compare=False)
+    """Configuration key that errors name; ignored in comparisons."""
 
     def matches(self, name: str) -> bool:
-        """Raises `MatchLimitError`."""
+        """Returns whether any expression matches. Raises `MatchLimitError`."""
         return any(pattern.fullmatch(name, key=self.key) for pattern in self.compiled)
 
     def first(self, name: str) -> str | None:
-        """The first item that matches, as it was written. Raises as `matches`."""
+        """The first matching expression, as configured; None without a match. Raises
+        `MatchLimitError`."""
         pairs = zip(self.items, self.compiled, strict=True)
         return next(
             (item for item, pattern in pairs if pattern.fullmatch(name, key=self.key)), None
@@ -56,42 +55,49 @@ class NamePatterns:
 
 
 def literal_pattern(name: str) -> NamePatterns:
-    """What matches this name alone."""
+    """Pattern that matches exactly this name."""
     return NamePatterns(items=(name,), compiled=(bounded_regex.compile_literal(name),))
 
 
 class TopicOrGroupFilter(Protocol):
-    """Which topics or groups are taken."""
+    """Selects topics or consumer groups by name."""
 
     @property
     def listed(self) -> tuple[str, ...]:
-        """The expressions of which one has to match; what is no list has the one for any name."""
+        """The configured expressions; `.*` for a filter that is not a list of expressions."""
         ...
 
-    def takes(self, name: str) -> bool: ...
+    def takes(self, name: str) -> bool:
+        """Returns whether the topic or group is selected."""
+        ...
 
     def why(self, name: str, *, key: str) -> str:
-        """Of a name that is taken, by which rule; `key` as below."""
+        """Explain which rule selects a name; `key` is the configuration key (`topics` or
+        `groups`)."""
         ...
 
     def why_not(self, name: str, *, key: str) -> str:
-        """Of a name that is not taken; `key` is what configures it: topics or groups."""
+        """Explain why a name is not selected; `key` is the configuration key (`topics` or
+        `groups`)."""
         ...
 
 
 class ConfigPropertyFilter(Protocol):
-    """Which settings of a topic follow the source's."""
+    """Selects the topic configs that are synced from the source."""
 
-    def takes(self, name: str) -> bool: ...
+    def takes(self, name: str) -> bool:
+        """Returns whether the config is synced."""
+        ...
 
     def takes_default(self, name: str) -> bool:
-        """Is the source's default value written to the target, instead of leaving it its own?"""
+        """Returns whether the source's default value is written to the target, instead of
+        keeping the target's own default."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameFilter:
-    """Topics or groups: included and not excluded."""
+    """Selects topics or groups that are included and not excluded."""
 
     include: NamePatterns
     exclude: NamePatterns
@@ -104,24 +110,22 @@ class NameFilter:
         return self.include.matches(name) and not self.exclude.matches(name)
 
     def why(self, name: str, *, key: str) -> str:
-        return f"{key} has {self.include.first(name)}"
+        return f"{key} includes {self.include.first(name)}"
 
     def why_not(self, name: str, *, key: str) -> str:
         if not self.include.matches(name):
-            return f"{key} does not name it: {', '.join(self.include.items) or 'nothing'}"
-        return f"{key}.exclude has {self.exclude.first(name)}"
+            return f"not matched by {key}: {', '.join(self.include.items) or 'nothing'}"
+        return f"{key}.exclude includes {self.exclude.first(name)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultConfigPropertyFilter:
-    """Topic settings that follow the source's.
-
-    `source_defaults`: the source's default values are written to the target
-    (`use.defaults.from=source`), instead of leaving the target its own.
-    """
+    """Syncs all topic configs that are not excluded."""
 
     exclude: NamePatterns
     source_defaults: bool = False
+    """Whether the source's default values are written to the target
+    (`use.defaults.from=source`)."""
 
     def takes(self, name: str) -> bool:
         return not self.exclude.matches(name)
@@ -132,7 +136,7 @@ class DefaultConfigPropertyFilter:
 
 @dataclass(frozen=True, slots=True)
 class CustomNameFilter:
-    """Whatever a class of the user's says; `class_name` is that class."""
+    """Selects names with a user's filter class `class_name`."""
 
     class_name: str
     ask: Callable[[str], bool] = field(repr=False, compare=False)
@@ -145,15 +149,15 @@ class CustomNameFilter:
         return bool(self.ask(name))
 
     def why(self, name: str, *, key: str) -> str:
-        return f"{self.class_name}, which picks {key}, takes {name}"
+        return f"the filter class {self.class_name} for {key} accepts {name}"
 
     def why_not(self, name: str, *, key: str) -> str:
-        return f"{self.class_name}, which picks {key}, does not take {name}"
+        return f"the filter class {self.class_name} for {key} rejects {name}"
 
 
 @dataclass(frozen=True, slots=True)
 class CustomConfigPropertyFilter:
-    """As `CustomNameFilter`, for settings of topics."""
+    """Selects synced topic configs with a user's filter class `class_name`."""
 
     class_name: str
     ask: Callable[[str], bool] = field(repr=False, compare=False)
@@ -167,7 +171,8 @@ class CustomConfigPropertyFilter:
 
 
 def compile_patterns(items: Iterable[str], *, key: str = "") -> NamePatterns:
-    """Raises `PatternError` for the first item that Python cannot match as Java would."""
+    """Compile Java regular expressions. Raises `PatternError` for the first one that cannot be
+    matched as in Java."""
     stripped = tuple(item.strip() for item in items)
     return NamePatterns(
         stripped, tuple(bounded_regex.compile_pattern(item) for item in stripped), key=key
@@ -177,7 +182,7 @@ def compile_patterns(items: Iterable[str], *, key: str = "") -> NamePatterns:
 def compile_topic_filter(
     include: Sequence[str] = DEFAULT_TOPICS, exclude: Sequence[str] = DEFAULT_TOPICS_EXCLUDE
 ) -> NameFilter:
-    """Raises `PatternError`."""
+    """Compile `topics` and `topics.exclude`. Raises `PatternError`."""
     return NameFilter(
         include=compile_patterns(include, key="topics"),
         exclude=compile_patterns(exclude, key="topics.exclude"),
@@ -187,7 +192,7 @@ def compile_topic_filter(
 def compile_group_filter(
     include: Sequence[str] = DEFAULT_GROUPS, exclude: Sequence[str] = DEFAULT_GROUPS_EXCLUDE
 ) -> NameFilter:
-    """Raises `PatternError`."""
+    """Compile `groups` and `groups.exclude`. Raises `PatternError`."""
     return NameFilter(
         include=compile_patterns(include, key="groups"),
         exclude=compile_patterns(exclude, key="groups.exclude"),
@@ -197,6 +202,6 @@ def compile_group_filter(
 def compile_config_property_filter(
     exclude: Sequence[str] = DEFAULT_CONFIG_PROPERTIES_EXCLUDE, *, source_defaults: bool = False
 ) -> DefaultConfigPropertyFilter:
-    """Raises `PatternError`."""
+    """Compile `config.properties.exclude`. Raises `PatternError`."""
     patterns = compile_patterns(exclude, key="config.properties.exclude")
     return DefaultConfigPropertyFilter(exclude=patterns, source_defaults=source_defaults)

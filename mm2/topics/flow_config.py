@@ -16,6 +16,8 @@ DEFAULT_OFFSET_MAP_BYTES = 16 * 1024 * 1024
 
 
 class StartAt(enum.Enum):
+    """Kind of start position."""
+
     EARLIEST = "earliest"
     LATEST = "latest"
     TIMESTAMP = "timestamp"
@@ -23,50 +25,54 @@ class StartAt(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class StartPosition:
-    """Where a partition without any progress begins.
-
-    `timestamp_ms` (UTC milliseconds) goes with `TIMESTAMP`: the first record that is not older.
-    """
+    """Where a partition without any progress starts."""
 
     at: StartAt = StartAt.EARLIEST
     timestamp_ms: int | None = None
+    """With `TIMESTAMP`: start at the first record that is not older (UTC milliseconds)."""
 
     def __post_init__(self) -> None:
         assert (self.at is StartAt.TIMESTAMP) == (self.timestamp_ms is not None), self
 
     @property
     def text(self) -> str:
-        """As setups and requests have it: "earliest", "latest", or the milliseconds."""
+        """Text form in task setups and requests: "earliest", "latest", or the milliseconds."""
         return self.at.value if self.timestamp_ms is None else str(self.timestamp_ms)
 
 
 class TargetTopicAccess(enum.Enum):
-    """Who may write to the mirror topics."""
+    """Which producers may write to the mirror topics."""
 
     EXCLUSIVE = "exclusive"
+    """This flow only."""
     SHARED = "shared"
+    """Others, too."""
 
 
 class DeliveryMode(enum.Enum):
-    """AUTO: transactions only while records are old; TRANSACTIONAL: always; AT_LEAST_ONCE: no
-    transactional id is used, so nobody is fenced."""
+    """Delivery guarantee and use of transactions."""
 
     AUTO = "auto"
+    """Exactly once; transactions only for old records."""
     TRANSACTIONAL = "transactional"
+    """Exactly once; always in transactions."""
     AT_LEAST_ONCE = "at-least-once"
+    """Without a transactional id, so older writers cannot be fenced."""
 
 
 class OnSourceGap(enum.Enum):
-    """What follows when the source deleted records before they were copied: an incident, or an
-    end."""
+    """What happens when the source deleted records before they were replicated."""
 
     CONTINUE = "continue"
+    """Record an incident and continue."""
     FAIL = "fail"
+    """Halt the partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicThrottle:
-    """Bytes per second for each topic that matches; 0: no limit, and no later one counts."""
+    """Throttle in bytes per second for each matching topic; 0 means no limit, and later entries
+    do not apply."""
 
     pattern: NamePatterns
     bytes_per_s: int
@@ -74,28 +80,22 @@ class TopicThrottle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowThrottles:
-    """Bytes per second, as the source sends them. `flow` 0: no limit.
-
-    `topics`: the first that matches a topic is its budget, beside the flow's own.
-    """
+    """Throttles in bytes per second as received from the source; `flow` 0 means no limit."""
 
     flow: int = 0
     topics: tuple[TopicThrottle, ...] = ()
+    """The first match is a topic's throttle, in addition to the flow's."""
 
     def of_topic(self, topic: str) -> int | None:
+        """Throttle of a topic in bytes per second; None for no limit."""
         found = (each.bytes_per_s for each in self.topics if each.pattern.matches(topic))
         return next(found, 0) or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """Source and target are cluster aliases. Intervals are seconds; None means never.
-
-    `replication_factor` is for topics that we create, -1 leaves it to the target's brokers.
-    `buffer_bytes` bounds what one task holds between fetching and acknowledgement, `map_bytes` the
-    offset map of one partition: beyond it what is old is translated less exactly. A broker of
-    either cluster counts as unreachable once it has not answered for `unreachable_after_s`.
-    """
+    """One replication flow between two cluster aliases. Intervals are in seconds; None means
+    never."""
 
     source: str
     target: str
@@ -105,6 +105,7 @@ class Flow:
     properties: ConfigPropertyFilter = field(default_factory=filters.compile_config_property_filter)
     replicate_heartbeats: bool = True
     replication_factor: int = 2
+    """Replication factor of created topics; -1 uses the target brokers' default."""
     tasks_max: int = 1
     start: StartPosition = StartPosition()
     target_topics: TargetTopicAccess = TargetTopicAccess.EXCLUSIVE
@@ -114,29 +115,35 @@ class Flow:
     sync_topic_configs_interval_s: float | None = 600
     admin_timeout_s: float = 60
     buffer_bytes: int = DEFAULT_BUFFER_BYTES
+    """Limit of what one task holds between fetch and acknowledgement (`buffer.memory`)."""
     map_bytes: int = DEFAULT_OFFSET_MAP_BYTES
+    """Size limit of one partition's offset map; beyond it, old offsets are translated less
+    exactly."""
     unreachable_after_s: int = DEFAULT_UNREACHABLE_AFTER_S
+    """A broker of either cluster counts as unreachable after this many seconds without a
+    response."""
     budgets: FlowThrottles = FlowThrottles()
 
     @property
     def name(self) -> str:
-        """As people write it: `east->west`."""
+        """The flow's name, `east->west`."""
         return f"{self.source}->{self.target}"
 
     @property
     def syncs_topic_configs(self) -> bool:
+        """Returns whether topic configs are synced."""
         return self.sync_topic_configs_interval_s is not None
 
     def remote_topic(self, topic: str) -> str:
-        """Name on the target of the source's `topic`."""
+        """Name of a source topic's mirror on the target."""
         return self.policy.format_remote_topic(self.source, topic)
 
     def transactional_id(self, partition: TopicPartition) -> str:
-        """The id that fences `partition`, named as on the source; lives on the target."""
+        """Transactional id on the target that fences a source partition."""
         return f"mm2-{self.name}-{partition.topic}-{partition.partition}"
 
     def why(self, topic: str) -> str:
-        """By which rule the source's `topic` is mirrored, "" where it is not."""
+        """Explain which rule mirrors a source topic; "" if it is not mirrored."""
         if not self.should_replicate_topic(topic):
             return ""
         if self.topics.takes(topic):
@@ -144,20 +151,22 @@ class Flow:
         return "heartbeats are mirrored unless heartbeats.replication.enabled is false"
 
     def why_not(self, topic: str) -> str:
-        """Why the source's `topic` is not mirrored, "" where it is: `should_replicate_topic` in
-        words."""
+        """Explain why a source topic is not mirrored; "" if it is mirrored. Same rules as
+        `should_replicate_topic`."""
         if self.should_replicate_topic(topic):
             return ""
         if naming.is_internal_topic(self.policy, topic):
-            return "topics of Kafka and of MirrorMaker itself are never mirrored"
+            return "internal topics of Kafka and MirrorMaker are never mirrored"
         if not self.topics.takes(topic):
             return self.topics.why_not(topic, key="topics")
-        return f"its name says that it has been on {self.target}: it would go in circles"
+        return f"its name shows that it came from {self.target}, so mirroring it would be a loop"
 
     def should_replicate_topic(self, topic: str) -> bool:
-        """Is the source's `topic` mirrored (`MirrorSourceConnector.shouldReplicateTopic`)?
+        """Returns whether a source topic is mirrored
+        (`MirrorSourceConnector.shouldReplicateTopic`).
 
-        Internal topics and cycles never are; heartbeats pass the filters, not the cycle rule.
+        Internal topics and cycles never are. Heartbeats pass the topic filter, but not the cycle
+        rule.
         """
         wanted = self.topics.takes(topic) or (
             self.replicate_heartbeats and naming.is_heartbeats_topic(self.policy, topic)

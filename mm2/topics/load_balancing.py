@@ -1,8 +1,8 @@
 """Moves partitions away from a task that carries too many bytes.
 
 Sticky plans leave partitions where they are, whatever their traffic. Every change restarts the
-tasks involved, so partitions move only after a task has carried more than twice the mean byte
-rate for five minutes, and only that task gives partitions away.
+tasks involved, so partitions move only after a task has carried more than twice the mean byte rate
+for five minutes, and only that task gives partitions away.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ OVERLOAD_DURATION_S = 300.0
 
 TaskPartitions = Sequence[TopicPartition]
 PartitionByteRates = Mapping[TopicPartition, float]
-"""Bytes per second of each partition; one that is not there moves nothing."""
+"""Bytes per second of each partition; missing partitions count as idle."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverloadState:
-    """What is remembered between two looks: since when it has been too uneven, None: it is not."""
+    """Since when a task has been overloaded (monotonic seconds); None if none is."""
 
     since_s: float | None = None
 
@@ -35,9 +35,10 @@ def check_load(
     before: OverloadState,
     now_s: float,
 ) -> tuple[OverloadState, list[list[TopicPartition]] | None]:
-    """The memory for the next look, and other shares when it is time for them, else None.
+    """Check the load; returns the state for the next check, and new assignments once the overload
+    has lasted long enough, else None.
 
-    After a change time begins anew.
+    The overload timer restarts after each change.
     """
     better = balance_load(shares, rates, tasks_max)
     if better is None:
@@ -51,10 +52,10 @@ def check_load(
 def balance_load(
     shares: Sequence[TaskPartitions], rates: PartitionByteRates, tasks_max: int
 ) -> list[list[TopicPartition]] | None:
-    """None: no task carries too much, or none of its partitions would be better elsewhere.
+    """Balance the load; None if no task is overloaded or no move would help.
 
-    A task that carries too much hands partitions to whoever carries least, new tasks included as
-    far as `tasks_max` allows, until it is down to the mean.
+    An overloaded task gives partitions to the least loaded tasks, including new ones up to
+    `tasks_max`, until its load is down to the mean.
     """
     found = [list(share) for share in shares]
     count = min(tasks_max, sum(map(len, found)))

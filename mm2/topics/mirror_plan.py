@@ -21,7 +21,7 @@ from mm2.topics.flow_config import Flow
 
 
 class ConfigEntrySource(enum.Enum):
-    """Where a setting's value comes from (DescribeConfigs, `ConfigEntry.ConfigSource`)."""
+    """Origin of a config value (DescribeConfigs, `ConfigEntry.ConfigSource`)."""
 
     UNKNOWN = 0
     TOPIC = 1
@@ -33,7 +33,7 @@ class ConfigEntrySource(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigEntry:
-    """One setting of one topic as DescribeConfigs answers it; `value` is None when it is hidden."""
+    """One config of one topic from DescribeConfigs; `value` is None if it is sensitive."""
 
     value: str | None = field(repr=False)
     source: ConfigEntrySource = ConfigEntrySource.TOPIC
@@ -43,20 +43,22 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedTopic:
-    """A topic; `topic_id` is None before Kafka 2.8, `configs` is None when they may not be read."""
+    """A topic as observed on a cluster."""
 
     name: str
     partitions: int
     topic_id: uuid.UUID | None = None
+    """None on brokers before 2.8."""
     configs: Mapping[str, ConfigEntry] | None = field(default_factory=dict)
+    """None if not authorized to read them."""
 
     def config(self, name: str) -> str | None:
-        """The value in force, wherever it comes from; None: not known here."""
+        """Effective value, whatever its origin; None if unknown."""
         entry = None if self.configs is None else self.configs.get(name)
         return None if entry is None else entry.value
 
     def is_overridden(self, name: str) -> bool:
-        """Is the setting set on the topic itself?"""
+        """Returns whether the config is set on the topic itself."""
         entry = None if self.configs is None else self.configs.get(name)
         return entry is not None and entry.source is ConfigEntrySource.TOPIC
 
@@ -66,11 +68,12 @@ TIMESTAMP_BOUND_CONFIGS = (
     "message.timestamp.before.max.ms",
     "message.timestamp.difference.max.ms",
 )
-"""How far record timestamps may be off: two since Kafka 3.6 (KIP-937), the last until 3.9."""
+"""Allowed deviation of record timestamps: the first two since Kafka 3.6 (KIP-937), the last
+until 3.9."""
 
 UNSYNCED_CONFIGS = (*TIMESTAMP_BOUND_CONFIGS, "message.format.version")
-"""What a mirror never takes from its source: the bounds are its own, and in message formats before
-v2 there are no transaction markers."""
+"""Configs that are never synced: mirror topics have their own timestamp bounds, and message
+formats before v2 have no transaction markers."""
 
 BROKER_CONFIG_NAMES: Mapping[str, str] = {
     "cleanup.policy": "log.cleanup.policy",
@@ -79,29 +82,26 @@ BROKER_CONFIG_NAMES: Mapping[str, str] = {
     "message.timestamp.type": "log.message.timestamp.type",
     **{name: f"log.{name}" for name in TIMESTAMP_BOUND_CONFIGS},
 }
-"""Settings of topics that planning asks about, and what brokers call their defaults."""
+"""Topic configs that planning needs, and the broker configs of their defaults."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsSnapshot:
-    """Topics of one cluster, by name.
-
-    `new_topic` has the settings that a topic without overrides gets, by their topic names (those of
-    `BROKER_CONFIG_NAMES` that the brokers know); None: we may not read them. `settings` are the
-    names of all settings that topics have here, which differ from release to release; None: nothing
-    shows them."""
+    """Topics of one cluster by name."""
 
     topics: Mapping[str, ObservedTopic]
     new_topic: Mapping[str, str] | None = None
+    """Configs of a new topic without overrides, by topic config name, as far as the brokers have
+    those of `BROKER_CONFIG_NAMES`; None if not authorized."""
     settings: Collection[str] | None = None
+    """Names of all topic configs of the cluster's release; None if unknown."""
 
     def knows(self, name: str) -> bool:
-        """May a topic here have this setting, as far as anything shows?"""
+        """Returns whether topics of this cluster have the config, as far as known."""
         return self.settings is None or name in self.settings
 
     def timestamp_bounds(self) -> tuple[str, ...]:
-        """Those of `TIMESTAMP_BOUND_CONFIGS` that the brokers know, as far as anything here
-        shows."""
+        """Those of `TIMESTAMP_BOUND_CONFIGS` that the brokers support, as far as known."""
         known: Collection[str] = self.new_topic or self.settings or ()
         for name in sorted(self.topics):
             configs = self.topics[name].configs
@@ -113,7 +113,7 @@ class TopicsSnapshot:
 
 
 def derive_topic_defaults(broker_configs: Mapping[str, str | None] | None) -> dict[str, str] | None:
-    """A broker's settings as those of a topic without overrides; None stays None."""
+    """Convert a broker's configs to those of a topic without overrides; None stays None."""
     if broker_configs is None:
         return None
     found = {topic: broker_configs.get(broker) for topic, broker in BROKER_CONFIG_NAMES.items()}
@@ -129,24 +129,27 @@ _TIMESTAMP_TYPE = "message.timestamp.type"
 
 
 class MirrorFindingSeverity(enum.Enum):
-    """`STOP`: the topic must not be copied as things are. `WARN`: it may go wrong later."""
+    """Severity of a finding."""
 
     STOP = "stop"
+    """The topic must not be replicated in its present state."""
     WARN = "warn"
+    """Replication may fail later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateMirrorTopic:
-    """`replication_factor` None leaves it to the brokers. `configs` are in order of name."""
+    """Create a mirror topic. `configs` are sorted by name."""
 
     topic: str
     name: str
     partitions: int
     replication_factor: int | None
+    """None uses the brokers' default."""
     configs: Mapping[str, str]
 
     def __str__(self) -> str:
-        copies = self.replication_factor or "the brokers' default"
+        copies = self.replication_factor or "the broker default"
         count = plurals.format_count(self.partitions, "partition")
         line = f"create {self.name}: {count}, replication factor {copies}"
         return ", ".join([line, *(f"{key}={value}" for key, value in self.configs.items())])
@@ -154,18 +157,20 @@ class CreateMirrorTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddMirrorPartitions:
+    """Add partitions to a mirror topic."""
+
     topic: str
     name: str
     partitions_now: int
     partitions: int
 
     def __str__(self) -> str:
-        return f"grow {self.name}: from {self.partitions_now} to {self.partitions} partitions"
+        return f"add partitions to {self.name}: from {self.partitions_now} to {self.partitions}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterMirrorConfigs:
-    """Overrides to set and to take away on an existing topic, in order of name."""
+    """Overrides to set and to remove on an existing mirror topic, sorted by name."""
 
     topic: str
     name: str
@@ -174,15 +179,12 @@ class AlterMirrorConfigs:
 
     def __str__(self) -> str:
         words = [f"{key}={value}" for key, value in self.set.items()]
-        return f"set {self.name}: " + ", ".join(words + [f"{key} removed" for key in self.delete])
+        return f"alter {self.name}: " + ", ".join(words + [f"remove {key}" for key in self.delete])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorTopicFinding:
-    """What stands in the way of mirroring `topic` into `target_topic`, and what to do about it.
-
-    `command` does it; "" where nothing that could be typed would.
-    """
+    """A problem with mirroring `topic` to `target_topic`, and its remedy."""
 
     topic: str
     target_topic: str
@@ -191,6 +193,7 @@ class MirrorTopicFinding:
     problem: str
     remedy: str
     command: str = ""
+    """Command that carries out the remedy; "" if mirror is none."""
 
     def __str__(self) -> str:
         return (
@@ -201,7 +204,7 @@ class MirrorTopicFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorTopicPlan:
-    """Everything to do, each part in order of the source topics' names."""
+    """Changes and findings, each sorted by source topic."""
 
     create: tuple[CreateMirrorTopic, ...] = ()
     grow: tuple[AddMirrorPartitions, ...] = ()
@@ -209,7 +212,7 @@ class MirrorTopicPlan:
     findings: tuple[MirrorTopicFinding, ...] = ()
 
     def stopped_topics(self) -> frozenset[str]:
-        """Source topics that must not be copied as things are."""
+        """Source topics that must not be replicated in their present state."""
         return frozenset(
             item.topic for item in self.findings if item.severity is MirrorFindingSeverity.STOP
         )
@@ -230,12 +233,12 @@ def plan_mirror_topics(
     sync_configs: bool,
     operator: OperatorCommands = operator_commands.GENERIC_COMMANDS,
 ) -> MirrorTopicPlan:
-    """Compare what the flow mirrors with what is there.
+    """Compare the topics that the flow mirrors with the target's.
 
-    `sync_configs`: settings of existing topics follow the source now, too (they do at intervals of
-    their own, `sync.topic.configs.interval.seconds`); new topics are always created with them, and
-    what would stop a topic meanwhile is not put off.
-    `operator` is for the commands of findings.
+    `sync_configs` includes config changes of existing topics, which are due at their own interval
+    (`sync.topic.configs.interval.seconds`). New topics are always created with the source's
+    configs, and changes without which a topic could not be replicated are always included.
+    `operator` builds the commands of findings.
     """
     create: list[CreateMirrorTopic] = []
     grow: list[AddMirrorPartitions] = []
@@ -245,12 +248,12 @@ def plan_mirror_topics(
         if not flow.should_replicate_topic(name):
             continue
         pair = _MirrorPair(flow, source.topics[name], flow.remote_topic(name), target, operator)
-        there = pair.there
-        if there is None:
-            create.append(pair.creation())
-        elif there.partitions < pair.topic.partitions:
-            grow.append(pair.growth(there))
-        change = pair.alteration(there) if there is not None else None
+        mirror = pair.mirror
+        if mirror is None:
+            create.append(pair.plan_creation())
+        elif mirror.partitions < pair.topic.partitions:
+            grow.append(pair.plan_partition_increase(mirror))
+        change = pair.plan_config_changes(mirror) if mirror is not None else None
         if not sync_configs and not (flow.syncs_topic_configs and pair.is_freed_by(change)):
             change = None
         if change is not None:
@@ -262,7 +265,7 @@ def plan_mirror_topics(
 
 
 class _FindingRemedy(NamedTuple):
-    """What to do, and the command that does it, "" where there is none."""
+    """What to do, and the command for it; "" if mirror is none."""
 
     text: str
     command: str = ""
@@ -270,7 +273,7 @@ class _FindingRemedy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _MirrorPair:
-    """A source topic and its place on the target."""
+    """A source topic and its mirror topic, if it exists."""
 
     flow: Flow
     topic: ObservedTopic
@@ -279,11 +282,11 @@ class _MirrorPair:
     operator: OperatorCommands
 
     @property
-    def there(self) -> ObservedTopic | None:
+    def mirror(self) -> ObservedTopic | None:
         return self.target.topics.get(self.remote)
 
-    def creation(self) -> CreateMirrorTopic:
-        configs = {name: value for name, value in self._synced() if value is not None}
+    def plan_creation(self) -> CreateMirrorTopic:
+        configs = {name: value for name, value in self._iter_synced_configs() if value is not None}
         configs.update(dict.fromkeys(self.target.timestamp_bounds(), UNLIMITED_TIMESTAMP_MS))
         factor = self.flow.replication_factor
         return CreateMirrorTopic(
@@ -294,30 +297,31 @@ class _MirrorPair:
             configs=dict(sorted(configs.items())),
         )
 
-    def growth(self, there: ObservedTopic) -> AddMirrorPartitions:
+    def plan_partition_increase(self, mirror: ObservedTopic) -> AddMirrorPartitions:
         return AddMirrorPartitions(
             topic=self.topic.name,
             name=self.remote,
-            partitions_now=there.partitions,
+            partitions_now=mirror.partitions,
             partitions=self.topic.partitions,
         )
 
-    def alteration(self, there: ObservedTopic) -> AlterMirrorConfigs | None:
-        """None: nothing to alter, or the target's settings cannot be seen."""
-        if there.configs is None:
+    def plan_config_changes(self, mirror: ObservedTopic) -> AlterMirrorConfigs | None:
+        """Config changes of the mirror topic; None if mirror are none or its configs are not
+        readable."""
+        if mirror.configs is None:
             return None
         to_set: dict[str, str] = {}
         to_delete: list[str] = []
-        for name, value in self._synced():
-            overridden = there.is_overridden(name)
+        for name, value in self._iter_synced_configs():
+            overridden = mirror.is_overridden(name)
             if value is None and overridden:
                 to_delete.append(name)
-            elif value is not None and not (overridden and there.config(name) == value):
+            elif value is not None and not (overridden and mirror.config(name) == value):
                 to_set[name] = value
         for name in TIMESTAMP_BOUND_CONFIGS:
-            # A narrower bound on the topic itself is somebody's decision: a finding, not ours.
-            narrow = name in there.configs and there.config(name) != UNLIMITED_TIMESTAMP_MS
-            if narrow and not there.is_overridden(name):
+            # A narrower bound on the topic itself was set on purpose: report it, do not change it.
+            narrow = name in mirror.configs and mirror.config(name) != UNLIMITED_TIMESTAMP_MS
+            if narrow and not mirror.is_overridden(name):
                 to_set[name] = UNLIMITED_TIMESTAMP_MS
         if not to_set and not to_delete:
             return None
@@ -329,13 +333,13 @@ class _MirrorPair:
         )
 
     def is_freed_by(self, change: AlterMirrorConfigs | None) -> bool:
-        """Must the topic not be copied without it, and may it be with it?"""
+        """Returns whether the topic can be replicated with the change, but not without it."""
         return _has_stop_finding(self.findings(None)) and not _has_stop_finding(
             self.findings(change)
         )
 
-    def _synced(self) -> Iterator[tuple[str, str | None]]:
-        """Settings that follow the source, with the value to set; None: no override."""
+    def _iter_synced_configs(self) -> Iterator[tuple[str, str | None]]:
+        """Synced configs with their values; None means no override."""
         if self.topic.configs is None:
             return
         for name, entry in sorted(self.topic.configs.items()):
@@ -355,33 +359,43 @@ class _MirrorPair:
                 yield name, entry.value
 
     def findings(self, change: AlterMirrorConfigs | None) -> Iterator[MirrorTopicFinding]:
-        """What is wrong even once the plan is carried out."""
+        """Problems that remain after the plan was carried out."""
         if len(self.remote) > naming.MAX_TOPIC_NAME_LENGTH:
-            problem = f"its name would have more than {naming.MAX_TOPIC_NAME_LENGTH} characters"
-            yield self._stop(
+            problem = (
+                f"the mirror topic's name would exceed {naming.MAX_TOPIC_NAME_LENGTH} characters"
+            )
+            yield self._create_stop_finding(
                 "", problem, _FindingRemedy("exclude the topic", self.operator.reload())
             )
         if self.topic.configs is None:
-            problem = "the source topic's settings may not be read, so none are mirrored"
+            problem = "not authorized to read the source topic's configs, so none are synced"
             right = self.operator.source.allow_topic(self.topic.name, "DescribeConfigs")
-            yield self._warn("", problem, _FindingRemedy("grant DESCRIBE_CONFIGS on it", right))
+            yield self._create_warning(
+                "", problem, _FindingRemedy("grant DESCRIBE_CONFIGS on it", right)
+            )
         yield from self._unknown_findings()
-        there = self.there
-        if there is None:
+        mirror = self.mirror
+        if mirror is None:
             planned: dict[str, str] = dict(self.target.new_topic or {})
-            planned.update(self.creation().configs)
+            planned.update(self.plan_creation().configs)
         else:
-            if there.configs is None:
-                problem = "the target topic's settings may not be read, so they are not checked"
+            if mirror.configs is None:
+                problem = (
+                    "not authorized to read the mirror topic's configs, so they are not checked"
+                )
                 right = self.operator.target.allow_topic(self.remote, "DescribeConfigs")
-                yield self._warn("", problem, _FindingRemedy("grant DESCRIBE_CONFIGS on it", right))
-            planned = self._after(there, change)
-            yield from self._partition_findings(there)
+                yield self._create_warning(
+                    "", problem, _FindingRemedy("grant DESCRIBE_CONFIGS on it", right)
+                )
+            planned = self._compute_planned_configs(mirror, change)
+            yield from self._partition_findings(mirror)
         yield from self._setting_findings(planned)
 
-    def _after(self, there: ObservedTopic, change: AlterMirrorConfigs | None) -> dict[str, str]:
-        """Settings in force on the target once `change` is carried out, as far as known."""
-        configs = there.configs or {}
+    def _compute_planned_configs(
+        self, mirror: ObservedTopic, change: AlterMirrorConfigs | None
+    ) -> dict[str, str]:
+        """Configs of the mirror topic after `change`, as far as known."""
+        configs = mirror.configs or {}
         values = {name: entry.value for name, entry in configs.items() if entry.value is not None}
         if change is not None:
             values.update(change.set)
@@ -391,17 +405,17 @@ class _MirrorPair:
                     values[name] = self.target.new_topic[name]
         return values
 
-    def _partition_findings(self, there: ObservedTopic) -> Iterator[MirrorTopicFinding]:
-        if there.partitions > self.topic.partitions:
+    def _partition_findings(self, mirror: ObservedTopic) -> Iterator[MirrorTopicFinding]:
+        if mirror.partitions > self.topic.partitions:
             problem = (
-                f"it has {there.partitions} partitions, the source {self.topic.partitions}: "
-                "partitions cannot be taken away"
+                f"the mirror topic has {mirror.partitions} partitions, the source topic "
+                f"{self.topic.partitions}; partitions cannot be removed"
             )
-            remedy = "the last ones stay as they are; nothing to do unless readers count on keys"
-            yield self._warn("partitions", problem, _FindingRemedy(remedy))
+            remedy = "no action is needed unless consumers rely on key partitioning"
+            yield self._create_warning("partitions", problem, _FindingRemedy(remedy))
 
     def _unknown_findings(self) -> Iterator[MirrorTopicFinding]:
-        """Settings of the source topic that the target's release does not have."""
+        """Configs of the source topic that the target's release does not have."""
         for name in sorted(self.topic.configs or ()):
             if (
                 self.topic.is_overridden(name)
@@ -410,78 +424,94 @@ class _MirrorPair:
                 and not self.target.knows(name)
             ):
                 problem = (
-                    f"{name}={self.topic.config(name)} is not mirrored: the brokers of "
-                    f"{self.flow.target} have no such setting"
+                    f"{name}={self.topic.config(name)} is not synced: the brokers of "
+                    f"{self.flow.target} do not have this config"
                 )
-                remedy = f"nothing to do, or exclude {name} (config.properties.exclude)"
-                yield self._warn(name, problem, _FindingRemedy(remedy))
+                remedy = f"no action is needed, or exclude {name} (config.properties.exclude)"
+                yield self._create_warning(name, problem, _FindingRemedy(remedy))
 
     def _setting_findings(self, planned: Mapping[str, str]) -> Iterator[MirrorTopicFinding]:
         if planned.get(_TIMESTAMP_TYPE) == "LogAppendTime":
             problem = "message.timestamp.type is LogAppendTime, which replaces every timestamp"
-            remedy = self._set(_TIMESTAMP_TYPE, "CreateTime")
-            yield self._stop(_TIMESTAMP_TYPE, problem, remedy)
+            remedy = self._create_set_remedy(_TIMESTAMP_TYPE, "CreateTime")
+            yield self._create_stop_finding(_TIMESTAMP_TYPE, problem, remedy)
         yield from self._compression_findings(planned.get(_COMPRESSION_TYPE))
         yield from self._cleanup_findings(planned.get(_CLEANUP_POLICY))
         yield from self._size_findings(planned.get(_MAX_MESSAGE_BYTES))
         for name in TIMESTAMP_BOUND_CONFIGS:
             if name in planned and planned[name] != UNLIMITED_TIMESTAMP_MS:
-                problem = f"{name} is {planned[name]}: records further off are refused"
-                remedy = self._set(name, UNLIMITED_TIMESTAMP_MS)
-                yield self._warn(name, problem, remedy)
+                problem = (
+                    f"{name} is {planned[name]}: records with timestamps further off are rejected"
+                )
+                remedy = self._create_set_remedy(name, UNLIMITED_TIMESTAMP_MS)
+                yield self._create_warning(name, problem, remedy)
 
     def _compression_findings(self, planned: str | None) -> Iterator[MirrorTopicFinding]:
         if planned in (None, "producer", self.topic.config(_COMPRESSION_TYPE)):
             return
-        problem = f"compression.type is {planned}: batches of other codecs are opened for it"
-        remedy = self._set(_COMPRESSION_TYPE, "producer")
-        yield self._warn(_COMPRESSION_TYPE, problem, remedy)
+        problem = f"compression.type is {planned}: batches with other codecs are re-encoded"
+        remedy = self._create_set_remedy(_COMPRESSION_TYPE, "producer")
+        yield self._create_warning(_COMPRESSION_TYPE, problem, remedy)
 
     def _cleanup_findings(self, planned: str | None) -> Iterator[MirrorTopicFinding]:
-        wanted = self.topic.config(_CLEANUP_POLICY)
-        if planned is None or wanted is None:
+        expected = self.topic.config(_CLEANUP_POLICY)
+        if planned is None or expected is None:
             return
-        source, target = _split_policies(wanted), _split_policies(planned)
-        remedy = self._set(_CLEANUP_POLICY, wanted)
+        source, target = _split_policies(expected), _split_policies(planned)
+        remedy = self._create_set_remedy(_CLEANUP_POLICY, expected)
         if "compact" in target - source:
-            problem = f"cleanup.policy is {planned}, the source's {wanted}: records would vanish"
-            yield self._stop(_CLEANUP_POLICY, problem, remedy)
+            problem = (
+                f"cleanup.policy is {planned}, the source's {expected}: the mirror topic would "
+                "lose records"
+            )
+            yield self._create_stop_finding(_CLEANUP_POLICY, problem, remedy)
         elif "delete" in target - source:
-            problem = f"cleanup.policy is {planned}, the source's {wanted}: old keys would vanish"
-            yield self._warn(_CLEANUP_POLICY, problem, remedy)
+            problem = (
+                f"cleanup.policy is {planned}, the source's {expected}: the mirror topic would "
+                "lose old keys"
+            )
+            yield self._create_warning(_CLEANUP_POLICY, problem, remedy)
         elif source != target:
-            problem = f"cleanup.policy is {planned}, the source's {wanted}"
-            yield self._warn(_CLEANUP_POLICY, problem, remedy)
+            problem = f"cleanup.policy is {planned}, the source's {expected}"
+            yield self._create_warning(_CLEANUP_POLICY, problem, remedy)
 
     def _size_findings(self, planned: str | None) -> Iterator[MirrorTopicFinding]:
-        wanted = self.topic.config(_MAX_MESSAGE_BYTES)
-        if planned is None or wanted is None or int(planned) >= int(wanted):
+        expected = self.topic.config(_MAX_MESSAGE_BYTES)
+        if planned is None or expected is None or int(planned) >= int(expected):
             return
-        problem = f"max.message.bytes is {planned}, the source's {wanted}: larger batches fail"
-        remedy = self._set(_MAX_MESSAGE_BYTES, wanted)
-        yield self._warn(_MAX_MESSAGE_BYTES, problem, remedy)
+        problem = f"max.message.bytes is {planned}, the source's {expected}: larger batches fail"
+        remedy = self._create_set_remedy(_MAX_MESSAGE_BYTES, expected)
+        yield self._create_warning(_MAX_MESSAGE_BYTES, problem, remedy)
 
-    def _set(self, name: str, value: str) -> _FindingRemedy:
+    def _create_set_remedy(self, name: str, value: str) -> _FindingRemedy:
         text = f"set {name}={value} on {self.remote} of {self.flow.target}"
         target = self.operator.target
-        if self.there is not None:
+        if self.mirror is not None:
             return _FindingRemedy(text, target.set_topic(self.remote, {name: value}))
-        wanted = self.creation()  # which is left to people while the topic is stopped
+        expected = self.plan_creation()  # not created automatically while it must not be copied
         command = target.create_topic(
             self.remote,
-            partitions=wanted.partitions,
-            replication_factor=wanted.replication_factor,
-            settings={**wanted.configs, name: value},
+            partitions=expected.partitions,
+            replication_factor=expected.replication_factor,
+            settings={**expected.configs, name: value},
         )
         return _FindingRemedy(text, command)
 
-    def _stop(self, setting: str, problem: str, remedy: _FindingRemedy) -> MirrorTopicFinding:
-        return self._finding(setting, MirrorFindingSeverity.STOP, problem=problem, remedy=remedy)
+    def _create_stop_finding(
+        self, setting: str, problem: str, remedy: _FindingRemedy
+    ) -> MirrorTopicFinding:
+        return self._create_finding(
+            setting, MirrorFindingSeverity.STOP, problem=problem, remedy=remedy
+        )
 
-    def _warn(self, setting: str, problem: str, remedy: _FindingRemedy) -> MirrorTopicFinding:
-        return self._finding(setting, MirrorFindingSeverity.WARN, problem=problem, remedy=remedy)
+    def _create_warning(
+        self, setting: str, problem: str, remedy: _FindingRemedy
+    ) -> MirrorTopicFinding:
+        return self._create_finding(
+            setting, MirrorFindingSeverity.WARN, problem=problem, remedy=remedy
+        )
 
-    def _finding(
+    def _create_finding(
         self, setting: str, severity: MirrorFindingSeverity, *, problem: str, remedy: _FindingRemedy
     ) -> MirrorTopicFinding:
         return MirrorTopicFinding(

@@ -1,8 +1,7 @@
-"""Replication policies: how topics are named on the target, and what a name says about its origin.
+"""Replication policies: how topics are named on the target, and what a name tells about its origin.
 
-`DefaultReplicationPolicy` and `IdentityReplicationPolicy` behave like MirrorMaker 2's,
-including Java's `String.split`, so both products agree on every topic name that either has
-created.
+`DefaultReplicationPolicy` and `IdentityReplicationPolicy` behave like MirrorMaker 2's, including
+Java's `String.split`, so both products agree on every topic name that either has created.
 """
 
 from __future__ import annotations
@@ -19,44 +18,47 @@ class ReplicationPolicy(Protocol):
 
     @property
     def renames_topics(self) -> bool:
-        """Does an ordinary topic get another name on the target?"""
+        """Returns whether an ordinary topic has another name on the target."""
         ...
 
     def format_remote_topic(self, source_alias: str, topic: str) -> str:
-        """Name on the target of `topic` of the cluster `source_alias`."""
+        """Name on the target of a topic of cluster `source_alias`."""
         ...
 
     def topic_source(self, topic: str) -> str | None:
-        """Alias of the cluster that `topic` was mirrored from; None: it was not mirrored."""
+        """Alias of the cluster that the topic was mirrored from; None if it was not mirrored."""
         ...
 
     def upstream_topic(self, topic: str) -> str | None:
-        """Name of `topic` one hop closer to its origin; None: it was not mirrored."""
+        """Name of the topic one hop closer to its origin; None if it was not mirrored."""
         ...
 
     def offset_syncs_topic(self, alias: str) -> str:
-        """Name of the offset-syncs topic; `alias` is the cluster that the topic is not on."""
+        """Name of the offset-syncs topic; `alias` is the flow's other cluster, on which the
+        topic is not."""
         ...
 
     def checkpoints_topic(self, source_alias: str) -> str:
-        """Name on the target of the checkpoints topic."""
+        """Name of the checkpoints topic on the target."""
         ...
 
-    def is_checkpoints_topic(self, topic: str) -> bool: ...
+    def is_checkpoints_topic(self, topic: str) -> bool:
+        """Returns whether this is a checkpoints topic."""
+        ...
 
-    def is_mm2_internal_topic(self, topic: str) -> bool: ...
+    def is_mm2_internal_topic(self, topic: str) -> bool:
+        """Returns whether this is an internal topic of MirrorMaker."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultReplicationPolicy:
-    """Remote topics are `<source alias><separator><topic>`.
-
-    `internal_separator` is the separator of internal topics: the same one, or "." when
-    `replication.policy.internal.topic.separator.enabled` is false (KIP-949).
-    """
+    """Names remote topics `<source alias><separator><topic>`."""
 
     separator: str = "."
     internal_separator: str = "."
+    """Separator of internal topics: `separator`, or "." if
+    `replication.policy.internal.topic.separator.enabled` is false (KIP-949)."""
 
     @property
     def renames_topics(self) -> bool:
@@ -83,7 +85,10 @@ class DefaultReplicationPolicy:
         return topic.endswith(self._checkpoints_suffix)
 
     def is_mm2_internal_topic(self, topic: str) -> bool:
-        """Ours end in ".internal" whatever the separator is, as Connect's own do."""
+        """Returns whether this is an internal topic of MirrorMaker.
+
+        mm2's own topics end in ".internal" whatever the separator is, like Connect's.
+        """
         ours = topic.startswith("mm2") and topic.endswith((self._internal_suffix, ".internal"))
         return ours or self.is_checkpoints_topic(topic)
 
@@ -98,10 +103,10 @@ class DefaultReplicationPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdentityReplicationPolicy:
-    """Topics keep their names; only what ends in "heartbeats" is renamed as by `defaults`.
+    """Keeps topic names; only names that end in "heartbeats" are renamed as by `defaults`.
 
-    Every ordinary topic therefore seems to come from `source_alias`, and a cycle of ordinary
-    topics cannot be seen in their names. `source_alias` None: no topic has a known source.
+    Every ordinary topic therefore seems to come from `source_alias` (None: unknown), and cycles of
+    ordinary topics cannot be detected by name.
     """
 
     source_alias: str | None
@@ -141,7 +146,7 @@ class IdentityReplicationPolicy:
 
 @dataclass(frozen=True, slots=True)
 class CustomReplicationPolicy:
-    """A policy of the user's; `class_name` is its class, by which two are told apart."""
+    """A user's replication policy of class `class_name`, which also serves for comparison."""
 
     class_name: str
     made: ReplicationPolicy = field(repr=False, compare=False)
@@ -173,7 +178,7 @@ class CustomReplicationPolicy:
 
 
 def offset_map_topic(source_alias: str) -> str:
-    """On the target: eras, ids and the offset map of the flow from `source_alias`.
+    """Name of the offset map topic on the target, for the flow from `source_alias`.
 
     Like Connect's own topics, this and `incidents_topic` ignore custom separators.
     """
@@ -181,17 +186,17 @@ def offset_map_topic(source_alias: str) -> str:
 
 
 def incidents_topic(source_alias: str) -> str:
-    """On the target: records of what was lost, skipped or repaired."""
+    """Name of the incident topic on the target: what was lost, skipped or repaired."""
     return f"mm2-incidents.{source_alias}.internal"
 
 
 def topic_on_target(
     policy: ReplicationPolicy, topic: str, *, source_alias: str, target_alias: str
 ) -> str:
-    """The topic on the target that holds what the source's `topic` holds.
+    """Name on the target of the topic that mirrors a source topic, or that it is a mirror of.
 
-    A topic that came from the target goes by its name there, one hop back; Java strips all hops,
-    which is another topic where there were several.
+    A topic that came from the target has its original name there, one hop back; Java strips all
+    hops, which is another topic after several hops.
     """
     if policy.topic_source(topic) == target_alias:
         upstream = policy.upstream_topic(topic)
@@ -203,12 +208,12 @@ def topic_on_target(
 def topic_on_source(
     policy: ReplicationPolicy, topic: str, *, source_alias: str, target_alias: str
 ) -> str:
-    """The way back of `topic_on_target`, which is the same way seen from the other side."""
+    """Inverse of `topic_on_target`."""
     return topic_on_target(policy, topic, source_alias=target_alias, target_alias=source_alias)
 
 
 def original_topic(policy: ReplicationPolicy, topic: str) -> str:
-    """Name of `topic` on the cluster where it was born: every hop stripped."""
+    """Name of the topic on the cluster where it originates: every hop is stripped."""
     while True:
         upstream = policy.upstream_topic(topic)
         if upstream is None or upstream == topic:
@@ -217,20 +222,21 @@ def original_topic(policy: ReplicationPolicy, topic: str) -> str:
 
 
 def is_heartbeats_topic(policy: ReplicationPolicy, topic: str) -> bool:
-    """Is this `heartbeats`, here or mirrored over any number of hops?"""
+    """Returns whether this is `heartbeats`, local or mirrored over any number of hops."""
     return original_topic(policy, topic) == HEARTBEATS_TOPIC
 
 
 def is_internal_topic(policy: ReplicationPolicy, topic: str) -> bool:
-    """Does `topic` belong to Kafka or MirrorMaker itself (never mirrored)?
+    """Returns whether the topic belongs to Kafka or MirrorMaker and is never mirrored.
 
-    As in Kafka 4.3: names that only end in "internal" are ordinary ones.
+    As in Kafka 4.3, names that only end in "internal" are ordinary.
     """
     return policy.is_mm2_internal_topic(topic) or topic.startswith(("__", "."))
 
 
 def is_cycle(policy: ReplicationPolicy, topic: str, *, target_alias: str) -> bool:
-    """Has `topic` passed through the target already (so that mirroring it would go in circles)?"""
+    """Returns whether the topic has been on the target already, so that mirroring it would be a
+    loop."""
     while True:
         source = policy.topic_source(topic)
         if source is None:
@@ -248,7 +254,8 @@ def _has_heartbeats_name(topic: str) -> bool:
 
 
 def _split_like_java(text: str, separator: str) -> list[str]:
-    """Java's split by a literal: trailing empty parts are dropped, "" parts every character."""
+    """Split like Java's `String.split` with a literal: trailing empty parts are dropped, and ""
+    splits every character."""
     parts = text.split(separator) if separator else list(text)
     while parts and parts[-1] == "":
         parts.pop()

@@ -62,7 +62,7 @@ def test_numbers_that_are_cut_short_are_malformed(field, size):
 
 def test_an_unknown_version_is_refused():
     FieldReader(b"\0\0").version(0)
-    with pytest.raises(UnknownRecordVersionError, match="version 1, where 0 is known"):
+    with pytest.raises(UnknownRecordVersionError, match="version 1, expected 0"):
         FieldReader(b"\0\1").version(0)
     with pytest.raises(MalformedRecordError):
         FieldReader(b"\0").version(0)

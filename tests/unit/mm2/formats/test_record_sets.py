@@ -339,15 +339,15 @@ def changed(message, at, new):
 @pytest.mark.parametrize(
     ("message", "saying"),
     [
-        (b"", "it has 0 bytes only"),
-        (FINE[:25], "it has 25 bytes only"),
-        (changed(FINE, 16, b"\x02"), "record format v2"),
-        (changed(FINE, 16, b"\xff"), "record format v-1"),
-        (changed(FINE, 26, struct.pack(">i", 99)), "a field claims 99 bytes"),
-        (messages.rechecked(FINE + b"x"), "1 bytes are left behind its value"),
-        (messages.rechecked(FINE[:35]), "it is cut off"),
-        (messages.message(7, None, magic=1, attributes=1), "compressed and empty"),
-        (messages.wrapper(7, [], magic=1, codec=1), "compressed and empty"),
+        (b"", "the message has only 0 bytes"),
+        (FINE[:25], "the message has only 25 bytes"),
+        (changed(FINE, 16, b"\x02"), "message format v2"),
+        (changed(FINE, 16, b"\xff"), "message format v-1"),
+        (changed(FINE, 26, struct.pack(">i", 99)), "a field has a length of 99 bytes"),
+        (messages.rechecked(FINE + b"x"), "1 unexpected bytes after the message's value"),
+        (messages.rechecked(FINE[:35]), "the message is truncated"),
+        (messages.message(7, None, magic=1, attributes=1), "compressed message is empty"),
+        (messages.wrapper(7, [], magic=1, codec=1), "compressed message is empty"),
         (messages.message(7, b"garbage", magic=1, attributes=1), "gzip data is damaged"),
         (messages.message(7, b"garbage", magic=1, attributes=6), "codec 6"),
     ],
@@ -360,11 +360,11 @@ def test_damage_is_told(message, saying):
 @pytest.mark.parametrize(
     ("held", "saying"),
     [
-        (messages.wrapper(0, [FINE], magic=1, codec=1), "holds another one"),
-        (FINE + b"tail", "4 bytes are left behind its last message"),
-        (FINE[:-1], "a message in it claims 42 bytes"),
-        (FINE[:8] + bytes(4) + FINE[12:], "a message in it claims 12 bytes"),
-        (FINE[:16] + b"\x02" + FINE[17:], "record format v2"),
+        (messages.wrapper(0, [FINE], magic=1, codec=1), "contains another compressed one"),
+        (FINE + b"tail", "4 unexpected bytes after the last inner message"),
+        (FINE[:-1], "an inner message has an invalid size of 42 bytes"),
+        (FINE[:8] + bytes(4) + FINE[12:], "an inner message has an invalid size of 12 bytes"),
+        (FINE[:16] + b"\x02" + FINE[17:], "message format v2"),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
@@ -376,7 +376,10 @@ def test_a_message_that_holds_more_than_is_opened_at_once_is_refused(monkeypatch
     monkeypatch.setattr(records, "DECODED_RECORDS_MAX", 2)
     held = [messages.message(at, b"k", magic=1) for at in range(3)]
     as_records(messages.wrapper(1, held[:2], magic=1, codec=1))
-    refused(messages.wrapper(2, held, magic=1, codec=1), "3 records, and 2 are opened at once")
+    refused(
+        messages.wrapper(2, held, magic=1, codec=1),
+        "3 records, of which at most 2 can be decoded at once",
+    )
 
 
 @pytest.mark.parametrize("magic", [0, 1])

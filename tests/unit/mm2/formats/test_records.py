@@ -248,16 +248,16 @@ FINE = raw(6, b"\0", 0, 0, -1, -1, 0)
 @pytest.mark.parametrize(
     ("data", "count", "saying"),
     [
-        (FINE, 2, "2 records cannot stand in 7 bytes"),
-        (FINE, -1, "-1 records cannot"),
-        (FINE + b"x", 1, "1 bytes are left behind the last record"),
-        (FINE, 0, "7 bytes are left behind"),
-        (raw(60, b"\0", 0, 0, -1, -1, 0), 1, "record 0 claims an impossible length"),
-        (raw(-6, b"\0", 0, 0, -1, -1, 0), 1, "record 0 claims an impossible length"),
-        (FINE + raw(6, b"\0", 0, -1, -1, -1, 0), 2, "record 1 claims an impossible place"),
-        (raw(1, b"\0", 0, 0, -1, -1, 0), 1, "record 0 claims an impossible place or length"),
-        (b"\xff" * 12, 1, "record 0 is cut off or garbled"),
-        (raw(6, b"\0") + b"\x80" * 5, 1, "record 0 is cut off or garbled"),
+        (FINE, 2, "2 records do not fit into 7 bytes"),
+        (FINE, -1, "-1 records do not fit"),
+        (FINE + b"x", 1, "1 unexpected bytes after the last record"),
+        (FINE, 0, "7 unexpected bytes after"),
+        (raw(60, b"\0", 0, 0, -1, -1, 0), 1, "record 0 has an invalid length"),
+        (raw(-6, b"\0", 0, 0, -1, -1, 0), 1, "record 0 has an invalid length"),
+        (FINE + raw(6, b"\0", 0, -1, -1, -1, 0), 2, "record 1 has an invalid offset"),
+        (raw(1, b"\0", 0, 0, -1, -1, 0), 1, "record 0 has an invalid offset or length"),
+        (b"\xff" * 12, 1, "record 0 is truncated or malformed"),
+        (raw(6, b"\0") + b"\x80" * 5, 1, "record 0 is truncated or malformed"),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
@@ -271,7 +271,9 @@ def test_more_records_than_are_opened_at_once_are_refused(monkeypatch):
     monkeypatch.setattr(records, "DECODED_RECORDS_MAX", 2)
     built = records.encode_batch([record(at) for at in range(3)], codec=0)
     assert len(opened(records.encode_batch([record(at) for at in range(2)], codec=0))) == 2
-    with pytest.raises(MalformedRecordsError, match="3 records, and 2 are opened at once"):
+    with pytest.raises(
+        MalformedRecordsError, match="3 records, of which at most 2 can be decoded at once"
+    ):
         opened(built)
 
 
@@ -284,7 +286,7 @@ def test_records_that_do_not_follow_each_other_are_refused():
 
 def test_a_record_behind_the_end_of_its_batch_is_refused():
     batch = generated.by_hand([record(5), record(9)], last=8)
-    with pytest.raises(MalformedRecordsError, match="behind the batch's end 8"):
+    with pytest.raises(MalformedRecordsError, match="after the batch's last offset 8"):
         opened(batch)
 
 
@@ -323,13 +325,13 @@ def body_or_refused(data):
 @pytest.mark.parametrize(
     ("body", "saying"),
     [
-        (b"", "cut off or garbled"),
-        (raw(-1, -1), "cut off or garbled"),
-        (raw(-1, 9, b"abc"), "a field claims 9 bytes, 3 are left"),
-        (raw(-1, -1, 5), "it claims 5 headers"),
-        (raw(-1, -1, -1), "it claims -1 headers"),
+        (b"", "truncated or malformed"),
+        (raw(-1, -1), "truncated or malformed"),
+        (raw(-1, 9, b"abc"), "a field has a length of 9 bytes, but only 3 are left"),
+        (raw(-1, -1, 5), "a record has an invalid header count of 5"),
+        (raw(-1, -1, -1), "a record has an invalid header count of -1"),
         (raw(-1, -1, 1, -1, -1), "a header without a name"),
-        (raw(-1, -1, 0, b"x"), "1 bytes are left behind its headers"),
+        (raw(-1, -1, 0, b"x"), "1 unexpected bytes after a record's headers"),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )

@@ -79,9 +79,9 @@ def test_under_log_append_time_records_have_the_time_that_readers_see():
     ("batch", "saying"),
     [
         (copying.unreadable(10), "gzip data is damaged"),
-        (copying.unreadable(10, codec=0), "2 records cannot stand in 7 bytes"),
+        (copying.unreadable(10, codec=0), "2 records do not fit into 7 bytes"),
         (scripts.data(10, b"a", b"b", attributes=6), "codec 6"),
-        (scripts.data(10, b"a", deltas=(9,), last_delta=3), "behind the batch's end"),
+        (scripts.data(10, b"a", deltas=(9,), last_delta=3), "after the batch's last offset"),
         (scripts.data(10, b"a", b"b", deltas=(1, 0), last_delta=1), "record 1"),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
@@ -125,7 +125,7 @@ def test_a_body_that_a_transform_cannot_be_given_is_unreadable():
     body = batches.varint(7) + b"\0\0\0" + batches.varint(50) + b"xyz"
     batch = batches.assemble(body, batches.PLAIN, count=1, last=0, timestamps=(NOW_MS, NOW_MS))
     assert outbound_batches.decode_source_batch(entry(batch))
-    with pytest.raises(BatchUnreadableError, match="a field claims 50 bytes"):
+    with pytest.raises(BatchUnreadableError, match="a field has a length of 50 bytes"):
         opened(batch, transform=Filter())
 
 

@@ -325,7 +325,7 @@ def test_a_batch_that_cannot_be_opened_stops_behind_all_that_precedes_it():
     world = copying.begun(*log, copying.unreadable(7), batch(11))
     go_on(world)
     assert world.standing.stop.cause is HaltCause.CORRUPT
-    assert "source offset 7: its gzip data is damaged" in world.standing.stop.message
+    assert "source offset 7: the gzip data is damaged" in world.standing.stop.message
     assert values(world) == [b"%d" % at for at in range(7)]
     assert said(world).through == 7
     assert world.budget.held_bytes == 0

@@ -379,7 +379,10 @@ def test_a_source_leader_that_moves_is_no_reason_to_do_anything(code):
 
 @pytest.mark.parametrize(
     ("at", "value", "why"),
-    [(16, 3, "are in record format v3"), (11, 4, "it claims a length of 4 bytes")],
+    [
+        (16, 3, "unsupported record format v3"),
+        (11, 4, "the batch has an invalid length of 4 bytes"),
+    ],
 )
 def test_a_mirror_that_cannot_be_read_stops_this_partition_alone(at, value, why):
     world = World(*LOG)

@@ -205,7 +205,7 @@ def test_an_impossible_length_is_damage_where_the_copy_stands():
     damaged = bytearray(scripts.data(1, b"a"))
     struct.pack_into(">i", damaged, 8, 4)
     found = scan(scripts.data(0, b"x"), damaged)
-    stopped(found, at=1, saying="claims a length of 4 bytes", copied=[0])
+    stopped(found, at=1, saying="has an invalid length of 4 bytes", copied=[0])
 
 
 def test_a_damaged_batch_is_not_even_skipped():

@@ -531,7 +531,8 @@ def test_what_must_be_opened_and_unpacks_to_more_than_the_budget_stands_in_the_w
     assert not found.stage()
     assert found.unreadable == UnreadableBatch(
         offset=0,
-        why="the batch must be decoded (the mirror topic enforces none), but it decompresses to more "
+        why="the batch must be decoded (the mirror topic enforces none), but the data decompresses "
+        "to more "
         "than 2097152 bytes, the limit set by buffer.memory",
         behind=1,
         sound=True,

@@ -303,7 +303,7 @@ def test_a_source_batch_that_cannot_be_opened_is_a_mismatch():
     pairs, _ = walk(
         [source(100, b"a"), copying.unreadable(101)], on_target=[ours(10, b"a"), ours(11)]
     )
-    assert "source offset 101: its gzip data is damaged" in pairs.mismatch
+    assert "source offset 101: the gzip data is damaged" in pairs.mismatch
     assert (pairs.complete, pairs.position) == (False, 101)
 
 
@@ -312,7 +312,7 @@ def test_a_target_batch_that_cannot_be_opened_is_a_mismatch():
     pairs = begun(ours(10, b"a"))
     assert pairs.feed(scripts.records(source(100, b"b"))) is TARGET
     assert pairs.feed_target(header(broken), memoryview(broken)) is NOTHING
-    assert "target offset 11: its gzip data is damaged" in pairs.mismatch
+    assert "target offset 11: the gzip data is damaged" in pairs.mismatch
 
 
 def test_damage_behind_the_last_pair_is_none_of_pairings_business():

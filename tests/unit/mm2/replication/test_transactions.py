@@ -163,8 +163,8 @@ def test_a_marker_that_readers_of_committed_records_do_not_reach_begins_again(st
     outcome = crossed(step, ALONE, stable=12, found=HANGING).outcome
     assert isinstance(outcome, FencingInterrupted)
     assert outcome.reason == (
-        "a.orders-4: a transaction is open before our marker at 40: readers of committed records "
-        "stand still at 12"
+        "a.orders-4: a transaction is open before our marker at 40: read_committed consumers are "
+        "blocked at offset 12"
     )
 
 

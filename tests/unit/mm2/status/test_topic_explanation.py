@@ -116,7 +116,7 @@ def test_a_mirrors_name_leads_to_its_topic():
     [
         ("orders-old", "topics.exclude has .*-old"),
         ("users", "topics does not name it: orders.*, bills, __x"),
-        ("__x", "topics of Kafka and of MirrorMaker itself are never mirrored"),
+        ("__x", "internal topics of Kafka and MirrorMaker are never mirrored"),
     ],
 )
 def test_what_is_not_mirrored_is_told_why(name, reason):

@@ -115,10 +115,10 @@ def test_the_first_item_that_matches_is_named():
 
 def test_why_a_name_is_taken_or_not():
     found = filters.compile_topic_filter(["x", "a.*"], ["ab"])
-    assert found.why("abc", key="topics") == "topics has a.*"
+    assert found.why("abc", key="topics") == "topics includes a.*"
     found = filters.compile_topic_filter(["a.*"], ["ab"])
-    assert found.why_not("x", key="topics") == "topics does not name it: a.*"
-    assert found.why_not("ab", key="topics") == "topics.exclude has ab"
+    assert found.why_not("x", key="topics") == "not matched by topics: a.*"
+    assert found.why_not("ab", key="topics") == "topics.exclude includes ab"
     assert filters.compile_topic_filter([]).why_not("x", key="topics").endswith("nothing")
 
 
@@ -126,7 +126,7 @@ def test_what_a_class_of_the_users_says_counts():
     names = CustomNameFilter("mine.Filter", lambda name: name == "a")
     assert (names.takes("a"), names.takes("b"), names.listed) == (True, False, (".*",))
     assert "mine.Filter" in names.why_not("b", key="groups")
-    assert names.why("a", key="groups") == "mine.Filter, which picks groups, takes a"
+    assert names.why("a", key="groups") == "the filter class mine.Filter for groups accepts a"
     settings = CustomConfigPropertyFilter(
         "mine.Settings", lambda _: False, lambda name: name == "a"
     )

@@ -94,10 +94,10 @@ def test_a_timestamp_goes_with_a_timestamp_start_only():
     ("topic", "said"),
     [
         ("orders", ""),
-        ("orders-old", "topics.exclude has .*-old"),
-        ("users", "topics does not name it: x, .*orders.*"),
-        ("__orders", "topics of Kafka and of MirrorMaker itself are never mirrored"),
-        ("west.orders", "its name says that it has been on west: it would go in circles"),
+        ("orders-old", "topics.exclude includes .*-old"),
+        ("users", "not matched by topics: x, .*orders.*"),
+        ("__orders", "internal topics of Kafka and MirrorMaker are never mirrored"),
+        ("west.orders", "its name shows that it came from west, so mirroring it would be a loop"),
         ("heartbeats", ""),
     ],
 )
@@ -113,7 +113,7 @@ def test_by_which_rule_a_topic_is_mirrored():
     flow = Flow(
         source="east", target="west", topics=filters.compile_topic_filter(["x", ".*orders.*"])
     )
-    assert flow.why("orders") == "topics has .*orders.*"
+    assert flow.why("orders") == "topics includes .*orders.*"
     assert "heartbeats.replication.enabled" in flow.why("heartbeats")
 
 

@@ -148,7 +148,7 @@ def test_growing_follows_the_source():
     made = make(cluster(topic("orders", 5)), cluster(mirror(3)))
     (grow,) = made.grow
     assert (grow.name, grow.partitions_now, grow.partitions) == ("east.orders", 3, 5)
-    assert str(grow) == "grow east.orders: from 3 to 5 partitions"
+    assert str(grow) == "add partitions to east.orders: from 3 to 5"
     assert not made.create
 
 
@@ -181,7 +181,7 @@ def test_existing_topics_follow_overrides_and_lose_those_that_the_source_lost():
     (alter,) = make(cluster(source), cluster(target)).alter
     assert alter.set == {"retention.ms": "1"}
     assert alter.delete == ("flush.ms",)
-    assert str(alter) == "set east.orders: retention.ms=1, flush.ms removed"
+    assert str(alter) == "alter east.orders: retention.ms=1, remove flush.ms"
 
 
 def test_an_equal_value_that_is_no_override_yet_becomes_one():
@@ -329,7 +329,7 @@ def test_a_plan_prints_what_it_does():
         "create east.a: 2 partitions, replication factor 2, "
         f"{AFTER}={mirror_plan.UNLIMITED_TIMESTAMP_MS}, "
         f"{BEFORE}={mirror_plan.UNLIMITED_TIMESTAMP_MS}, retention.ms=1",
-        "grow east.orders: from 1 to 2 partitions",
+        "add partitions to east.orders: from 1 to 2",
     ]
     assert str(MirrorTopicPlan()) == ""
 
@@ -405,7 +405,7 @@ def test_a_setting_that_the_targets_release_does_not_have_is_left_out_and_told()
     assert made.create[0].configs == {**WIDE, "retention.ms": "1"}
     (finding,) = made.findings
     assert (finding.setting, finding.severity) == (DOWN, MirrorFindingSeverity.WARN)
-    assert "message.downconversion.enable=true is not mirrored" in str(finding)
+    assert "message.downconversion.enable=true is not synced" in str(finding)
     assert DOWN not in again.set
 
 
