@@ -21,14 +21,14 @@ _SECURITY_DISABLED = 54
 _ERROR_ADVICE: Mapping[int, ErrorAdvice] = {
     _SECURITY_DISABLED: (
         NoAuthorizerError,
-        "brokers without an authorizer keep no ACLs",
+        "the brokers have no authorizer, so there are no ACLs",
     ),
 }
 _MAX_ACLS_PER_REQUEST = 500
 
 
 class KafkaAclAdmin:
-    """Implements `acls.Acls`. Connects when it is asked first."""
+    """Implements `AclAdmin`. Connects on first use."""
 
     def __init__(
         self,
@@ -38,8 +38,8 @@ class KafkaAclAdmin:
         clock: Clock,
         gone: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Once `gone`, every call ends soon. Raises `FatalError` for settings that cannot be
-        honoured."""
+        """`gone` tells that the client is shutting down: every call then ends soon. Raises
+        `FatalError` for unsupported settings."""
         self._where = access.where
         self._calls = AdminRequestClient(
             access.connection(client_id),
@@ -51,24 +51,26 @@ class KafkaAclAdmin:
         )
 
     def of_topics(self, timeout_s: float) -> list[TopicAcl]:
-        """See `acls.Acls`; so for all below."""
-        asked = AdminRequest(
+        """See `AclAdmin`; also for the methods below."""
+        request = AdminRequest(
             to=AnyNodeTarget(),
             message=acl_requests.describe_topic_acls(),
             doing="reading the ACLs of topics",
         )
-        answer = self._calls.ask(asked, timeout_s)
+        answer = self._calls.ask(request, timeout_s)
         return sorted(map(_to_acl, acl_requests.read_described_acls(answer)))
 
     def create(
         self, wanted: Collection[TopicAcl], timeout_s: float
     ) -> Mapping[TopicAcl, ConnectError]:
-        given = list(wanted)
+        acls = list(wanted)
         chunks = [
-            given[at : at + _MAX_ACLS_PER_REQUEST]
-            for at in range(0, len(given), _MAX_ACLS_PER_REQUEST)
+            acls[at : at + _MAX_ACLS_PER_REQUEST]
+            for at in range(0, len(acls), _MAX_ACLS_PER_REQUEST)
         ]
-        answers = self._calls.ask_all([self._creation(chunk) for chunk in chunks], timeout_s)
+        answers = self._calls.ask_all(
+            [self._build_creation_request(chunk) for chunk in chunks], timeout_s
+        )
         refused: dict[TopicAcl, ConnectError] = {}
         for chunk, answer in zip(chunks, answers, strict=True):
             if isinstance(answer, ConnectError):
@@ -81,17 +83,17 @@ class KafkaAclAdmin:
     def close(self) -> None:
         self._calls.close()
 
-    def _creation(self, chunk: Collection[TopicAcl]) -> AdminRequest:
+    def _build_creation_request(self, chunk: Collection[TopicAcl]) -> AdminRequest:
         return AdminRequest(
             to=ControllerTarget(),
             message=acl_requests.create_acls(map(_to_wire_binding, chunk)),
             doing=f"creating {len(chunk)} ACLs",
-            error=_no_request_error,
+            error=_ignore_request_error,
         )
 
 
-def _no_request_error(_: Any) -> int:
-    """Every ACL has an answer of its own."""
+def _ignore_request_error(_: Any) -> int:
+    """Report no error for the whole request: each ACL has its own error code."""
     return 0
 
 

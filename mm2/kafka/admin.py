@@ -39,7 +39,7 @@ _BROKER_DEFAULT = -1
 _Futures = Mapping[str, "futures.Future[Any]"]
 _ADVICE: Mapping[int, ErrorAdvice] = {
     confluent_kafka.KafkaError.INVALID_REPLICATION_FACTOR: (
-        FatalError,  # of one topic of many: it is told, others go on
+        FatalError,  # concerns one topic only: reported, others continue
         "set a replication.factor of at most the number of brokers",
     ),
     confluent_kafka.KafkaError.INVALID_CONFIG: (
@@ -61,7 +61,8 @@ class KafkaAdmin:
         topics_per_request: int = _TOPICS_PER_REQUEST,
         gone: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Once `gone`, nobody waits for answers any more: calls end soon, with `RetriableError`."""
+        """`gone` tells that the client is shutting down: calls then end soon with
+        `RetriableError`."""
         self._clock = clock
         self._chunk = topics_per_request
         self._calls = BatchedAdminClient(
@@ -69,8 +70,8 @@ class KafkaAdmin:
         )
 
     def cluster_id(self, timeout_s: float) -> str:
-        """See `Admin`; so for all below."""
-        return str(self._calls.metadata(timeout_s, doing="asking for the cluster id").cluster_id)
+        """See `Admin`; also for the methods below."""
+        return str(self._calls.metadata(timeout_s, doing="reading the cluster id").cluster_id)
 
     def list_topics(self, timeout_s: float) -> frozenset[str]:
         return frozenset(self._calls.metadata(timeout_s, doing="listing topics").topics)
@@ -82,35 +83,39 @@ class KafkaAdmin:
             topics = confluent_kafka.TopicCollection(list(chunk))
             return self._calls.client.describe_topics(topics, request_timeout=left_s)
 
-        return self._each(names, request, timeout_s, doing="describing topic", read=_to_description)
+        return self._send_batched(
+            names, request, timeout_s, doing="describing topic", read=_to_description
+        )
 
     def topic_configs(
         self, names: Collection[str], timeout_s: float
     ) -> PerTopicResult[TopicConfigs]:
         def request(chunk: Sequence[str], left_s: float) -> _Futures:
-            resources = [_topic_resource(name) for name in chunk]
+            resources = [_create_topic_resource(name) for name in chunk]
             return _key_by_name(
                 self._calls.client.describe_configs(resources, request_timeout=left_s)
             )
 
-        return self._each(
-            names, request, timeout_s, doing="reading settings of", read=_to_topic_configs
+        return self._send_batched(
+            names, request, timeout_s, doing="reading configs of", read=_to_topic_configs
         )
 
     def broker_configs(
         self, names: Collection[str], timeout_s: float
     ) -> Mapping[str, str | None] | None:
         end = self._calls.deadline(timeout_s)
-        brokers = sorted(self._calls.metadata(timeout_s, doing="looking for a broker").brokers)
+        brokers = sorted(self._calls.metadata(timeout_s, doing="listing brokers").brokers)
         for tried, broker in enumerate(brokers, start=1):
             left_s = end.left_s(self._clock.now_s())
             last = tried == len(brokers)
             try:
-                return self._configs_of_broker(broker, names, left_s if last else left_s / 2)
-            except UnreachableError:  # it may be dead, and still be listed
+                return self._read_broker_configs(broker, names, left_s if last else left_s / 2)
+            except UnreachableError:  # a dead broker may still be listed
                 if last:
                     raise
-        raise UnreachableError(f"{self._calls.where} lists no brokers; look at them")
+        raise UnreachableError(
+            f"{self._calls.where} lists no brokers; check that its brokers are running"
+        )
 
     def create_topics(
         self, topics: Collection[NewTopic], timeout_s: float, *, only_try: bool = False
@@ -125,7 +130,7 @@ class KafkaAdmin:
                 validate_only=only_try,
             )
 
-        created = self._each(
+        created = self._send_batched(
             specs, request, timeout_s, doing="creating topic", read=_discard_result
         )
         failed = {
@@ -145,12 +150,12 @@ class KafkaAdmin:
             )
 
         end = self._calls.deadline(timeout_s)
-        grown = self._each(
+        grown = self._send_batched(
             partitions, request, timeout_s, doing="adding partitions to", read=_discard_result
         )
         if not grown.failed:
             return grown
-        # Kafka refuses to "grow" to the present number; somebody may have been faster.
+        # Kafka refuses to increase to the present count; another process may have been faster.
         described = self.describe_topics(list(grown.failed), end.left_s(self._clock.now_s()))
         enough = {
             name: None
@@ -169,14 +174,14 @@ class KafkaAdmin:
                 self._calls.client.incremental_alter_configs(resources, request_timeout=left_s)
             )
 
-        return self._each(
-            changes, request, timeout_s, doing="changing settings of", read=_discard_result
+        return self._send_batched(
+            changes, request, timeout_s, doing="changing configs of", read=_discard_result
         )
 
     def close(self) -> None:
         self._calls.close()
 
-    def _configs_of_broker(
+    def _read_broker_configs(
         self, broker: int, names: Collection[str], timeout_s: float
     ) -> Mapping[str, str | None] | None:
         def request(chunk: Sequence[str], left_s: float) -> _Futures:
@@ -185,8 +190,10 @@ class KafkaAdmin:
                 self._calls.client.describe_configs(resources, request_timeout=left_s)
             )
 
-        doing = "reading settings of broker"
-        found = self._each([str(broker)], request, timeout_s, doing=doing, read=_to_topic_configs)
+        doing = "reading configs of broker"
+        found = self._send_batched(
+            [str(broker)], request, timeout_s, doing=doing, read=_to_topic_configs
+        )
         failure = found.first_failure()
         if isinstance(failure, NotAuthorizedError):
             return None
@@ -195,7 +202,7 @@ class KafkaAdmin:
         entries = found.done[str(broker)]
         return {name: entries[name].value if name in entries else None for name in names}
 
-    def _each(
+    def _send_batched(
         self,
         names: Iterable[str],
         request: Callable[[Sequence[str], float], _Futures],
@@ -223,7 +230,7 @@ def _to_description(topic: library.TopicDescription) -> TopicDescription:
     topic_id = uuid.UUID(bytes=raw)
     leaders: list[int | None] = []
     for partition in sorted(topic.partitions, key=lambda partition: partition.id):
-        leader: confluent_kafka.Node | None = partition.leader  # the stub forgets None
+        leader: confluent_kafka.Node | None = partition.leader  # the stub omits None
         leaders.append(None if leader is None else leader.id)
     return TopicDescription(
         name=topic.name,
@@ -252,7 +259,7 @@ def _to_config_source(source: library.ConfigSource | int) -> ConfigEntrySource:
         return ConfigEntrySource.UNKNOWN
 
 
-def _topic_resource(name: str) -> library.ConfigResource:
+def _create_topic_resource(name: str) -> library.ConfigResource:
     return library.ConfigResource(library.ResourceType.TOPIC, name)
 
 
@@ -267,11 +274,11 @@ def _to_library_topic(topic: NewTopic) -> library.NewTopic:
 
 
 def _explain_missing_default(error: ConnectError) -> ConnectError:
-    """Brokers before Kafka 2.4 (KIP-464) are to be told a number."""
+    """Explain that brokers before Kafka 2.4 (KIP-464) need an explicit replication factor."""
     if not isinstance(error, UnsupportedByBrokersError):
         return error
     return UnsupportedByBrokersError(
-        f"{error}: before Kafka 2.4 brokers take no -1 for their own default; set "
+        f"{error}: brokers before Kafka 2.4 do not support -1 (broker default); set "
         "replication.factor to a number"
     )
 

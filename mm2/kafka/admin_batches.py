@@ -1,8 +1,8 @@
 """Sends batched requests through confluent-kafka's AdminClient and awaits the results.
 
-A request carries a bounded number of keys; a batch that is refused as a whole is divided to
-find the key at fault. librdkafka resolves futures on its own thread and reports connection
-errors only when the client is polled, so waiting is done in slices with a poll between them.
+A request carries a bounded number of keys; a batch that is refused as a whole is split to find the
+key at fault. librdkafka resolves futures on its own thread and reports connection errors only when
+the client is polled, so waiting is done in slices with a poll between them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 
 
 class RequestKey(Protocol):
-    """What is asked about: a topic's name, a partition. Its text is what people are told."""
+    """A topic name or a partition; its text appears in messages."""
 
     def __lt__(self, other: Any, /) -> bool: ...
 
@@ -37,12 +37,12 @@ _POLL_INTERVAL_S = 0.25
 _METADATA_REFRESH_S = 1.0
 
 KeyedResults = tuple[dict[K, T], dict[K, ConnectError]]
-"""What was answered, and what failed: every key is in exactly one of the two."""
+"""Results and errors; every key is in exactly one of the two."""
 _KeyResult = Any | confluent_kafka.KafkaError
 
 
 class BatchedAdminClient:
-    """One admin client, for one thread at a time."""
+    """Sends batched requests with one AdminClient. One thread at a time."""
 
     def __init__(
         self,
@@ -53,8 +53,8 @@ class BatchedAdminClient:
         gone: Callable[[], bool] = lambda: False,
         advice: Mapping[int, ErrorAdvice] | None = None,
     ) -> None:
-        """Once `gone`, nobody waits for answers any more: calls end soon, with `RetriableError`.
-        `advice`: what certain error codes mean to who asks."""
+        """`gone` tells that the client is shutting down: calls then end soon with
+        `RetriableError`. `advice` explains error codes to the caller."""
         self.where = access.where
         self._gone = gone
         self._clock = clock
@@ -65,24 +65,26 @@ class BatchedAdminClient:
         )
 
     def close(self) -> None:
-        """Hear the library out; it lets go by itself."""
+        """Serve remaining callbacks; librdkafka closes the connections itself."""
         self.client.poll(0)
 
     def deadline(self, timeout_s: float) -> Deadline:
+        """Deadline `timeout_s` seconds from now."""
         return Deadline.after(timeout_s, now_s=self._clock.now_s())
 
     def metadata(self, timeout_s: float, *, doing: str) -> library.ClusterMetadata:
+        """Read the cluster's metadata; retries until the timeout."""
         end = self.deadline(timeout_s)
         while True:
             left_s = end.left_s(self._clock.now_s())
             try:
                 metadata = self.client.list_topics(timeout=max(0.01, min(left_s, 1.0)))
             except confluent_kafka.KafkaException as error:
-                self._look(doing)
+                self._poll_and_check(doing)
                 if left_s == 0.0 or not client_errors.is_retriable(error.args[0]):
-                    raise self._translated(error.args[0], doing) from error
+                    raise self._translate(error.args[0], doing) from error
             else:
-                self._answered()
+                self._record_success()
                 return metadata
 
     def each(
@@ -95,9 +97,9 @@ class BatchedAdminClient:
         read: Callable[[Any], T],
         at_once: int,
     ) -> KeyedResults[K, T]:
-        """Ask in chunks; a chunk refused as a whole is asked again in halves, to find the one.
+        """Send requests in batches; a batch that is refused as a whole is retried in halves.
 
-        Raises what concerns the whole cluster, as ports say.
+        Raises errors that concern the whole cluster.
         """
         end = self.deadline(timeout_s)
         done: dict[K, T] = {}
@@ -105,18 +107,18 @@ class BatchedAdminClient:
         chunks = _split_into_chunks(sorted(set(keys)), at_once)
         while chunks:
             chunk = chunks.pop()
-            answers = self._ask(chunk, request, end, doing=doing)
+            answers = self._send(chunk, request, end, doing=doing)
             if len(chunk) > 1 and _is_whole_request_refused(answers.values()):
                 chunks += _split_into_chunks(chunk, (len(chunk) + 1) // 2)
                 continue
             for key, answer in answers.items():
                 if isinstance(answer, confluent_kafka.KafkaError):
-                    failed[key] = self._translated(answer, f"{doing} {key}")
+                    failed[key] = self._translate(answer, f"{doing} {key}")
                 else:
                     done[key] = read(answer)
         return done, failed
 
-    def _ask(
+    def _send(
         self,
         chunk: Sequence[K],
         request: Callable[[Sequence[K], float], Mapping[K, futures.Future[Any]]],
@@ -124,7 +126,8 @@ class BatchedAdminClient:
         *,
         doing: str,
     ) -> dict[K, _KeyResult]:
-        """One request's answer or error per key; raises what concerns the whole cluster."""
+        """Send one request and return a result or error per key; raises errors that concern the
+        whole cluster."""
         doing = f"{doing} {chunk[0]}" + (f" and {len(chunk) - 1} more" if len(chunk) > 1 else "")
         left_s = max(0.01, end.left_s(self._clock.now_s()))
         try:
@@ -136,12 +139,13 @@ class BatchedAdminClient:
             trouble = isinstance(answer, confluent_kafka.KafkaError)
             if trouble and client_errors.is_network_error(answer):
                 self.client.poll(0)
-                raise self._translated(answer, doing)
-        self._answered()
+                raise self._translate(answer, doing)
+        self._record_success()
         return answers
 
     def _wait(self, future: futures.Future[Any], end: Deadline, *, doing: str) -> _KeyResult:
-        """The library ends the future itself when time is up; we only guard against its not."""
+        """Wait for a future. librdkafka resolves it at the timeout; the deadline here is a
+        safeguard."""
         refresh_s = self._clock.now_s() + _METADATA_REFRESH_S
         while True:
             try:
@@ -149,32 +153,33 @@ class BatchedAdminClient:
             except confluent_kafka.KafkaException as error:
                 return error.args[0]
             except TimeoutError:
-                self._look(doing)
+                self._poll_and_check(doing)
                 if end.passed(self._clock.now_s() - 2.0):
                     return client_errors.create_timeout_error()
                 if self._clock.now_s() >= refresh_s:
-                    self._find_another_broker()
+                    self._refresh_metadata()
                     refresh_s = self._clock.now_s() + _METADATA_REFRESH_S
 
-    def _find_another_broker(self) -> None:
-        """The library waits for one certain broker, even a dead one, until it gets new metadata."""
-        with contextlib.suppress(confluent_kafka.KafkaException):  # the request itself tells
+    def _refresh_metadata(self) -> None:
+        """Refresh the metadata, without which librdkafka keeps waiting for one broker, even a
+        dead one."""
+        with contextlib.suppress(confluent_kafka.KafkaException):  # the request reports the error
             self.client.list_topics(timeout=_METADATA_REFRESH_S)
 
-    def _look(self, doing: str) -> None:
-        """Hear what the connections say; a refusal ends the waiting, and so does who is gone."""
+    def _poll_and_check(self, doing: str) -> None:
+        """Serve callbacks; raise if the client is shutting down or the connection is rejected."""
         self.client.poll(0)
         if self._gone():
-            raise RetriableError(f"{doing} on {self.where} was given up")
+            raise RetriableError(f"{doing} on {self.where} was canceled by shutdown")
         refused = self._reports.refused()
         if refused is not None:
-            raise self._translated(refused, doing)
+            raise self._translate(refused, doing)
 
-    def _answered(self) -> None:
+    def _record_success(self) -> None:
         self.client.poll(0)
         self._reports.forget()
 
-    def _translated(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
+    def _translate(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
         return client_errors.translate_error(
             error, doing, where=self.where, reports=self._reports, own=self._advice
         )

@@ -1,4 +1,4 @@
-"""Reads which operations a login is authorized for (KIP-430), without trying them."""
+"""Reads which operations a client is authorized for (KIP-430), without trying them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ from mm2.kafka.client_interfaces import AuthorizedOperations
 
 _MAX_TOPICS_PER_REQUEST = 500
 _INVISIBLE_TOPIC_CODES = frozenset({3, 29})
-"""UNKNOWN_TOPIC_OR_PARTITION; who may not DESCRIBE does not learn whether it exists."""
+"""UNKNOWN_TOPIC_OR_PARTITION and TOPIC_AUTHORIZATION_FAILED: without DESCRIBE, existence is not
+revealed."""
 _NOT_AUTHORIZED_CODES = frozenset({29, 30, 31})
-"""TOPIC_, GROUP_, CLUSTER_AUTHORIZATION_FAILED: not even DESCRIBE is allowed."""
+"""TOPIC_, GROUP_, CLUSTER_AUTHORIZATION_FAILED: not even DESCRIBE is authorized."""
 
 
 class AuthorizedOperationsClient:
-    """Of one login. Who may not even DESCRIBE a thing is told of no other right on it.
+    """Reads the authorized operations of one login.
 
-    Connects when it is asked first; one thread at a time.
+    Without DESCRIBE on a resource, no other operation on it is reported. Connects on first use; one
+    thread at a time.
     """
 
     def __init__(self, access: KafkaClusterAccess, *, client_id: str, clock: Clock) -> None:
@@ -39,8 +41,8 @@ class AuthorizedOperationsClient:
         )
 
     def of_topics(self, names: Sequence[str], timeout_s: float) -> dict[str, AuthorizedOperations]:
-        """Whether they exist or not. Raises `RetriableError` without an answer in time, and
-        `FatalError`."""
+        """Authorized operations per topic, whether it exists or not. Raises `RetriableError`
+        after a timeout, and `FatalError`."""
         chunks = [
             names[at : at + _MAX_TOPICS_PER_REQUEST]
             for at in range(0, len(names), _MAX_TOPICS_PER_REQUEST)
@@ -49,8 +51,8 @@ class AuthorizedOperationsClient:
             AdminRequest(
                 to=AnyNodeTarget(),
                 message=acl_requests.describe_topic_operations(chunk),
-                doing=f"asking for our rights on topics of {self._where}",
-                error=_no_request_error,
+                doing=f"reading the authorized operations on topics of {self._where}",
+                error=_ignore_request_error,
             )
             for chunk in chunks
         ]
@@ -67,13 +69,13 @@ class AuthorizedOperationsClient:
         return found
 
     def of_groups(self, names: Sequence[str], timeout_s: float) -> dict[str, AuthorizedOperations]:
-        """As `of_topics`."""
+        """Authorized operations per group; raises the errors of `of_topics`."""
         questions = [
             AdminRequest(
                 to=CoordinatorTarget(request_builders.GROUP_COORDINATOR, name),
                 message=acl_requests.describe_group_operations(name),
-                doing=f"asking for our rights on group {name} of {self._where}",
-                error=_no_request_error,
+                doing=f"reading the authorized operations on group {name} of {self._where}",
+                error=_ignore_request_error,
             )
             for name in names
         ]
@@ -90,11 +92,12 @@ class AuthorizedOperationsClient:
         return found
 
     def of_cluster(self, timeout_s: float) -> AuthorizedOperations:
-        """As `of_topics`; brokers before 2.8 do not tell."""
+        """Authorized operations on the cluster; raises the errors of `of_topics`. Brokers before
+        2.8 do not report them."""
         question = AdminRequest(
             to=AnyNodeTarget(),
             message=acl_requests.describe_cluster_operations(),
-            doing=f"asking for our rights on the cluster {self._where}",
+            doing=f"reading the authorized operations on the cluster {self._where}",
         )
         try:
             answer = self._calls.ask(question, timeout_s)
@@ -110,8 +113,8 @@ class AuthorizedOperationsClient:
         self._calls.close()
 
 
-def _no_request_error(_: Any) -> int:
-    """Every name has an answer of its own."""
+def _ignore_request_error(_: Any) -> int:
+    """Report no error for the whole request: each name has its own error code."""
     return 0
 
 

@@ -20,14 +20,15 @@ _LOG = logging.getLogger(__name__)
 
 
 class CheckpointWriteTimes:
-    """When the last checkpoint of each group and partition was written, to be told of each record
-    read: UTC milliseconds. `newest_ms` is of all groups, None where there is none."""
+    """When the last checkpoint of each group and partition was written (UTC milliseconds)."""
 
     def __init__(self) -> None:
         self.newest_ms: int | None = None
+        """Time of the newest checkpoint of all groups; None if there is none."""
         self._found: dict[str, dict[TopicPartition, int]] = {}
 
     def note(self, record: TopicRecord) -> None:
+        """Record the timestamp of a checkpoint record."""
         if record.time_ms < 0 or record.key is None:
             return
         self.newest_ms = max(self.newest_ms or 0, record.time_ms)
@@ -36,7 +37,7 @@ class CheckpointWriteTimes:
             self._found.setdefault(about.group, {})[about.partition] = record.time_ms
 
     def of(self, group: str) -> Mapping[TopicPartition, int]:
-        """By the partition's name on the target."""
+        """Write times of one group's checkpoints, by the partition's name on the target."""
         return self._found.get(group, {})
 
 
@@ -50,19 +51,22 @@ def read_checkpoints(
     timeout_s: float,
     noted: Callable[[TopicRecord], object] = lambda _: None,
 ) -> CheckpointTable:
-    """All or nothing; `noted` is told of each record. Raises `TopicMissingError`, which names the
-    topics there are, where there are no checkpoints of `remote_alias`; else `RetriableError` and
-    `FatalError`."""
+    """Read the checkpoints of groups that `takes_group` accepts; `noted` is called with each
+    record.
+
+    Raises `TopicMissingError`, which names the existing checkpoints topics, if there is none for
+    `remote_alias`; also `RetriableError` and `FatalError`.
+    """
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     topic = policy.checkpoints_topic(remote_alias)
     listed = topics.list_topics(timeout_s)
     if topic not in listed:
         others = sorted(filter(policy.is_checkpoints_topic, listed))
         raise TopicMissingError(
-            f"translating offsets of {remote_alias}: there is no topic {topic} here; "
-            f"checkpoints are in {', '.join(others) or 'no topic at all'}: see that this is "
-            "the cluster mirrored to, that the alias and replication.policy.* are those of "
-            "the flow, and that we may DESCRIBE the topic"
+            f"translating offsets of {remote_alias}: topic {topic} does not exist on this cluster; "
+            f"existing checkpoints topics: {', '.join(others) or 'none'}. Check that this is "
+            "the target cluster, that the alias and replication.policy.* are those of "
+            "the flow, and that DESCRIBE on the topic is authorized"
         )
     found = CheckpointTable(takes_group=takes_group)
     for record in topics.read_topic(topic, end.left_s(clock.now_s())):
@@ -72,17 +76,17 @@ def read_checkpoints(
 
 
 def _apply_checkpoint(table: CheckpointTable, record: TopicRecord) -> None:
-    """What is no checkpoint is passed over, as in Java; a checkpoint that we cannot read is not:
-    what it replaces would be taken for the truth."""
+    """Apply a record. Records that are not checkpoints are skipped, as in Java; a checkpoint of
+    an unknown version is an error, because the one it replaces is outdated."""
     where = f"reading {record.topic}: the record at offset {record.offset}"
     if record.key is None:
-        _LOG.warning("%s has no key, so it is no checkpoint; skipping it", where)
+        _LOG.warning("%s has no key, so it is not a checkpoint; skipped", where)
         return
     try:
         table.apply(record.key, record.value)
     except UnknownRecordVersionError as error:
         raise FatalError(
-            f"{where} was written by a newer release ({error}); use its client"
+            f"{where} was written by a newer release ({error}); use that release's client"
         ) from None
     except MalformedRecordError as error:
-        _LOG.warning("%s is no checkpoint (%s); skipping it", where, error)
+        _LOG.warning("%s is not a checkpoint (%s); skipped", where, error)

@@ -35,19 +35,19 @@ from mm2.topics.mirror_plan import ConfigEntry, ObservedTopic
 
 
 class FlowLogFullError(RetriableError):
-    """As many records as allowed wait for their acknowledgement: poll, then append again."""
+    """Too many unacknowledged records: poll, then append again."""
 
 
 class LogTruncatedError(RetriableError):
-    """Records that were read are gone from the log: forget them, open again, read again."""
+    """Records that were read are gone from the log: discard them, reopen and read again."""
 
 
 class FlowLogBrokenError(FatalError):
-    """A record could not be recorded, so none behind it may be: open the log again."""
+    """A record could not be stored, so no later record may be: reopen the log."""
 
 
 class GroupInUseError(FatalError):
-    """The consumer group has members: its offsets are theirs alone."""
+    """The consumer group has members, so its offsets must not be changed."""
 
 
 class NoAuthorizerError(FatalError):
@@ -61,30 +61,30 @@ TopicConfigs = Mapping[str, ConfigEntry]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerTopicResult(Generic[T]):
-    """What became of each topic asked about: every one is in exactly one of the two.
+    """Result per topic: every requested topic is in exactly one of the two maps.
 
     `failed` holds `TopicMissingError`, `TopicExistsError`, `NotAuthorizedError`, or a plain
-    `FatalError` or `RetriableError` whose message has the cluster's own words.
+    `FatalError` or `RetriableError` with the broker's message.
     """
 
     done: Mapping[str, T]
     failed: Mapping[str, ConnectError]
 
     def first_failure(self) -> ConnectError | None:
-        """The failure of the first topic by name, for callers that need all of them."""
+        """Error of the first failed topic by name, for callers that need all topics; None if
+        none failed."""
         return self.failed[min(self.failed)] if self.failed else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDescription:
-    """`leaders[p]` is the node that leads partition p, None while nobody does.
-
-    `topic_id` is None on brokers before 2.8.
-    """
+    """Description of a topic."""
 
     name: str
     topic_id: uuid.UUID | None
+    """None on brokers before 2.8."""
     leaders: tuple[int | None, ...]
+    """Leader's node id per partition; None without a leader."""
 
     @property
     def partitions(self) -> int:
@@ -93,7 +93,7 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A topic to create. `replication_factor` None leaves it to the brokers' default."""
+    """A topic to create; `replication_factor` None uses the brokers' default."""
 
     name: str
     partitions: int
@@ -103,70 +103,71 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigChange:
-    """Settings of one topic to set, and overrides to take away; all others stay as they are."""
+    """Configs of a topic to set and overrides to remove; all others stay unchanged."""
 
     set: Mapping[str, str] = field(default_factory=dict)
     delete: Collection[str] = ()
 
 
 class Admin(Protocol):
-    """One cluster's administration.
+    """Administration of one cluster.
 
-    Besides what each call says, all raise `UnreachableError` when time is up without an answer
-    and `AuthenticationError` as soon as credentials or certificates are refused.
+    All methods also raise `UnreachableError` after a timeout and `AuthenticationError` as soon as
+    credentials or certificates are rejected.
     """
 
     def cluster_id(self, timeout_s: float) -> str:
-        """The id that the cluster gave itself."""
+        """The cluster id."""
 
     def list_topics(self, timeout_s: float) -> frozenset[str]:
-        """Names of all topics that we may DESCRIBE, Kafka's own included."""
+        """Names of all topics for which DESCRIBE is authorized, including internal ones."""
 
     def describe_topics(
         self, names: Collection[str], timeout_s: float
     ) -> PerTopicResult[TopicDescription]:
-        """Ids, partitions and leaders."""
+        """Topic ids, partitions and leaders."""
 
     def topic_configs(
         self, names: Collection[str], timeout_s: float
     ) -> PerTopicResult[TopicConfigs]:
-        """All settings in force, each with where it comes from. Needs DESCRIBE_CONFIGS."""
+        """Effective configs with their sources. Needs DESCRIBE_CONFIGS."""
 
     def broker_configs(
         self, names: Collection[str], timeout_s: float
     ) -> Mapping[str, str | None] | None:
-        """These settings of one live broker, None for what it does not know or hides.
+        """The named configs of one live broker; None for unknown or sensitive ones.
 
-        None as a whole: we have no DESCRIBE_CONFIGS on the cluster.
+        Returns None if DESCRIBE_CONFIGS on the cluster is not authorized.
         """
 
     def create_topics(
         self, topics: Collection[NewTopic], timeout_s: float, *, only_try: bool = False
     ) -> PerTopicResult[None]:
-        """Create topics; `done` once the cluster has recorded them. Brokers learn of it later.
+        """Create topics; a topic is `done` once the controller has stored it, before all brokers
+        know it.
 
-        `only_try`: nothing is made, but what the cluster would refuse has failed.
+        With `only_try`, topics are validated only.
         """
 
     def grow_topics(self, partitions: Mapping[str, int], timeout_s: float) -> PerTopicResult[None]:
-        """Bring topics to at least so many partitions; one that has as many already is done."""
+        """Increase topics to at least the given partition counts."""
 
     def alter_configs(
         self, changes: Mapping[str, ConfigChange], timeout_s: float
     ) -> PerTopicResult[None]:
-        """Change settings one by one (KIP-339, brokers from 2.3): what is not named stays."""
+        """Change single configs (KIP-339, brokers since 2.3); all others stay unchanged."""
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
 
 
 def observe_topics(
     admin: Admin, names: Collection[str], timeout_s: float, *, clock: Clock
 ) -> PerTopicResult[ObservedTopic]:
-    """Descriptions and settings together, as planners want them.
+    """Describe topics with their configs.
 
-    `Topic.configs` is None where we may not read them; other failures of either call are the
-    topic's failure.
+    `configs` is None for topics whose configs may not be read; other failures of either request are
+    the topic's failure.
     """
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     described = admin.describe_topics(names, timeout_s)
@@ -189,176 +190,189 @@ def observe_topics(
 
 OffsetsToWrite = Mapping[TopicPartition, OffsetAndMetadata]
 ReportedPositions = dict[str, bytes]
-"""What groups had, for `ConsumerGroups.news` alone to read and write. Take out whoever is to be
-told of again; an empty one is the beginning."""
+"""Encoded positions per group, opaque to callers of `ConsumerGroups.fetch_changed_positions`.
+Start with an empty one; remove a group to have it returned again."""
 RefusedOffsets = Mapping[TopicPartition, ConnectError]
-"""Partitions whose offset stayed as it was, and why; usually none."""
+"""Partitions whose offset was not changed, with the error; usually none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerGroupResult(Generic[T]):
-    """What became of each group asked about: every one is in exactly one of the two."""
+    """Result per group: every requested group is in exactly one of the two maps."""
 
     done: Mapping[str, T]
     failed: Mapping[str, ConnectError]
 
     def first_failure(self) -> ConnectError | None:
-        """The failure of the first group by name; None where there is none."""
+        """Error of the first failed group by name; None if none failed."""
         return self.failed[min(self.failed)] if self.failed else None
 
 
 class ConsumerGroups(Protocol):
-    """One cluster's. All raise `RetriableError` when time is up without an answer, or when nobody
-    waits for it any more, and `FatalError` as soon as we are refused as a whole."""
+    """Consumer groups of one cluster.
+
+    All methods raise `RetriableError` after a timeout or when the client is shutting down, and
+    `FatalError` if authentication fails.
+    """
 
     def list_groups(self, timeout_s: float) -> list[ListedGroup]:
-        """All that we may DESCRIBE, in whatever state. Every broker is asked, and has to answer."""
+        """All groups for which DESCRIBE is authorized, in any state. Queries every broker, and
+        all must respond."""
 
     def states(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[GroupState]:
-        """How each stands now; never `UNKNOWN` but where the cluster's word for it is."""
+        """Current state of each group; `UNKNOWN` only for states that mm2 does not know."""
 
     def members(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[tuple[str, ...]]:
-        """Where the members of each are: a host for each member, also of Connect workers. Those of
-        groups of the new protocol (KIP-848) are not told."""
+        """Hosts of each group's members, one per member, also for Connect workers; none for
+        groups of the new protocol (KIP-848)."""
 
     def assignors(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[str]:
-        """The assignor that the members of each classic group have agreed on, as `range`; of Kafka
-        Streams it is `stream`. "" where there are no members, and of other groups."""
+        """Assignor of each classic group, such as `range`, or `stream` for Kafka Streams; ""
+        without members and for other groups."""
 
     def positions(
         self, groups: Collection[str], timeout_s: float, *, stable: bool = False
     ) -> PerGroupResult[CommittedPositions]:
-        """All that each has committed; a group that does not exist has nothing.
+        """All committed offsets of each group; none for a group that does not exist.
 
-        `stable`: groups are failed of which a transaction that is still open has offsets, where
-        brokers can tell (2.5).
+        With `stable`, groups with offsets in an open transaction fail, on brokers that support it
+        (2.5).
         """
 
     def share_partitions(
         self, groups: Collection[str], timeout_s: float
     ) -> PerGroupResult[frozenset[TopicPartition]]:
-        """What share groups (KIP-932) read: partitions that they have a start offset in, or wait
-        for one. Empty for a group that has never had members; a group is failed as soon as one
-        of its partitions cannot be read."""
+        """Partitions that share groups (KIP-932) read: those with a start offset, or waiting for
+        one.
+
+        Empty for a group that never had members. A group fails if any of its partitions cannot be
+        read.
+        """
 
     def news(
         self, groups: Collection[str], timeout_s: float, *, seen: ReportedPositions
     ) -> PerGroupResult[CommittedPositions]:
-        """As `positions`, without the groups that have what they had when `seen` was told, as far
-        as brokers can be asked for many at once (3.0): those are in neither of the two."""
+        """Like `positions`, but without groups whose offsets have not changed since `seen` was
+        updated.
+
+        Unchanged groups are in neither map, if brokers support batched requests (3.0).
+        """
 
     def write(
         self, offsets: Mapping[str, OffsetsToWrite], timeout_s: float
     ) -> PerGroupResult[RefusedOffsets]:
-        """Give groups these offsets, which makes those that do not exist.
+        """Commit offsets for groups; groups that do not exist are created.
 
-        Of groups with members brokers refuse it: `failed` has `GroupInUseError`. Asked once: what
-        may not have been heard is failed, since later it may be wrong.
+        Brokers refuse this for groups with members: `failed` has `GroupInUseError`. Not retried: a
+        commit with an unknown outcome counts as failed, because a later retry could be outdated.
         """
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerPartitionResult(Generic[T]):
-    """What became of each partition asked about: every one is in exactly one of the two."""
+    """Result per partition: every requested partition is in exactly one of the two maps."""
 
     done: Mapping[TopicPartition, T]
     failed: Mapping[TopicPartition, ConnectError]
 
 
 class LogOffsets(Protocol):
-    """One cluster's. All raise `UnreachableError` when time is up without an answer, and
-    `AuthenticationError` as soon as credentials or certificates are refused. Needs DESCRIBE; for
-    times READ."""
+    """Log offsets and timestamps of one cluster.
+
+    All methods raise `UnreachableError` after a timeout and `AuthenticationError` as soon as
+    credentials or certificates are rejected. Needs DESCRIBE; timestamps need READ.
+    """
 
     def ends(
         self, partitions: Collection[TopicPartition], timeout_s: float
     ) -> PerPartitionResult[LogBounds]:
-        """As they are now."""
+        """Current log start and end offsets."""
 
     def offsets_at(
         self, moments_ms: Mapping[TopicPartition, int], timeout_s: float
     ) -> PerPartitionResult[int | None]:
-        """The first offset whose timestamp is not before that time; None: there is none.
+        """First offset with a timestamp at or after the given one; None if there is none.
 
-        It may be that of a transaction's marker, which bears the time of the transaction's end.
+        It may be a transaction marker's, whose timestamp is the transaction's end.
         """
 
     def times_ms(
         self, offsets: Mapping[TopicPartition, int], timeout_s: float
     ) -> Mapping[TopicPartition, int]:
-        """Timestamps of the first committed records at or behind these offsets.
+        """Timestamps of the first committed records at or after these offsets.
 
-        Left out is whatever has none, may not be read, or was not read when time was up.
+        Partitions without such a record, not authorized, or not read in time are left out.
         """
 
     def newest_ms(
         self, ends: Mapping[TopicPartition, LogBounds], timeout_s: float
     ) -> Mapping[TopicPartition, int]:
-        """Timestamps of the last committed records before these ends; markers, which bear the times
-        of brokers, are none. Left out is whatever has none, or was not found in time; where time
-        was up it may be that of one before."""
+        """Timestamps of the last committed records before these ends, ignoring transaction markers.
+
+        Partitions without a record or not read in time are left out; after a timeout the timestamp
+        may be that of an earlier record.
+        """
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorizedOperations:
-    """What brokers told; `operations` None: nothing. `exists`: of topics."""
+    """Operations that a client is authorized for; `operations` is None if the broker does not
+    report them. `exists` applies to topics."""
 
     operations: frozenset[str] | None
     exists: bool = True
 
 
 class AclAdmin(Protocol):
-    """One cluster's. One thread at a time calls; every call takes the seconds it may last.
-
-    Besides what each says, all raise as `admin.Admin`.
-    """
+    """ACLs of one cluster. One thread at a time; raises the errors of `Admin`."""
 
     def of_topics(self, timeout_s: float) -> list[TopicAcl]:
-        """All of topics, whatever their pattern. Needs DESCRIBE on the cluster.
+        """All ACLs of topics, whatever their pattern type. Needs DESCRIBE on the cluster.
 
-        Raises `NoAuthorizerError` where brokers keep none, and `NotAuthorizedError`.
+        Raises `NoAuthorizerError` if the brokers have no authorizer, and `NotAuthorizedError`.
         """
 
     def create(
         self, wanted: Collection[TopicAcl], timeout_s: float
     ) -> Mapping[TopicAcl, ConnectError]:
-        """Add these; one that is there already is fine. What is refused, with the answer.
+        """Create ACLs; existing ones are fine. Returns the refused ones with the error.
 
         Needs ALTER on the cluster.
         """
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
 
 
 OnWritten = Callable[[ConnectError | None], None]
-"""Told once per record: None when it is in the topic, else why it is not, or may not be."""
+"""Called once per record: with None if it is stored, else with the error; after some errors it
+may be stored nevertheless."""
 
 
 class RecordWriter(Protocol):
-    """Whoever writes bounds what is under way."""
+    """Writes records to one topic. The caller limits the records in flight."""
 
     def write(self, key: bytes, value: bytes, *, on_written: OnWritten) -> None:
-        """Hand one over; never waits."""
+        """Queue a record for sending; never blocks."""
 
     def poll(self, timeout_s: float) -> None:
-        """Run due callbacks; wait up to `timeout_s` for the first. Must be called regularly: it
-        carries the library's log."""
+        """Run due callbacks, waiting up to `timeout_s` for the first. Must be called regularly,
+        because it also serves librdkafka's log."""
 
     def close(self, timeout_s: float) -> None:
-        """Wait up to `timeout_s` for what is under way, then give it up and let go."""
+        """Wait up to `timeout_s` for records in flight, then discard them and close."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRecord:
-    """One record as it was read. `value` None is a tombstone; `time_ms` is its timestamp, -1 where
-    it has none."""
+    """One record as read. `value` None is a tombstone; `time_ms` is its timestamp, -1 if it has
+    none."""
 
     topic: str
     offset: int
@@ -371,56 +385,60 @@ RecordHandler = Callable[[TopicRecord], object]
 
 
 class StateTopics(Protocol):
-    """Both questions raise `UnreachableError` when time is up without an answer, and
-    `AuthenticationError` as soon as credentials or certificates are refused."""
+    """Reads whole state topics.
+
+    Both requests raise `UnreachableError` after a timeout and `AuthenticationError` as soon as
+    credentials or certificates are rejected.
+    """
 
     def list_topics(self, timeout_s: float) -> frozenset[str]:
-        """Names of all topics that we may DESCRIBE, Kafka's own included."""
+        """Names of all topics for which DESCRIBE is authorized, including internal ones."""
 
     def read_topic(self, topic: str, timeout_s: float, *, partitions: int = 1) -> list[TopicRecord]:
-        """Everything in the topic, which has so many partitions, up to where it ends when asked; in
-        order per partition.
+        """Read a topic with `partitions` partitions from start to its current end, in order per
+        partition.
 
-        All or nothing: what could not be read to its end in time is raised, not left out. Raises
-        `NotAuthorizedError`, and `TopicMissingError` when it stays missing.
+        Raises an error rather than return an incomplete result; `NotAuthorizedError`, and
+        `TopicMissingError` if the topic stays missing.
         """
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
 
 
 class TopicTail(Protocol):
-    """One such topic, read again and again; raises as `StateTopics` does."""
+    """Reads one state topic repeatedly as it grows; raises the errors of `StateTopics`."""
 
     def read_to_end(self, timeout_s: float) -> list[TopicRecord]:
-        """Everything that was not read yet, up to where the topic ends when asked.
+        """Read all records since the last call, up to the topic's current end.
 
-        Raises `LogTruncatedError` when records that were read are gone: begin anew with another
-        tail. What else is raised leaves nothing out: the next call gives what was read so far, too.
+        Raises `LogTruncatedError` if records that were read are gone: continue with a new tail.
+        After other errors nothing is lost: the next call returns what was read so far.
         """
 
     def feed_to_end(self, timeout_s: float, take: RecordHandler) -> None:
-        """The same, for who need not hold it all: `take` is given each record as it is read, and
-        none again."""
+        """Like `read_to_end`, but passes each record to `take` once, as it is read."""
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
 
 
 OnRecorded = Callable[[ConnectError | None], None]
-"""Told once per appended record: None when it is on the target (acknowledged by all in-sync
-replicas), else why not. After an error it may or may not be there: read to know."""
+"""Called once per appended record: with None if all in-sync replicas have it, else with the error.
+
+After an error it may be stored nevertheless: read the log to find out.
+"""
 
 
 class FlowLogTopic(enum.Enum):
-    """Which of the two topics."""
+    """One of the two topics of a flow's log."""
 
     MAP = "map"
     INCIDENTS = "incidents"
 
 
 def name_flow_log_topics(source_alias: str) -> Mapping[FlowLogTopic, str]:
-    """The topics' names on the target."""
+    """Names of the flow's log topics on the target."""
     return {
         FlowLogTopic.MAP: naming.offset_map_topic(source_alias),
         FlowLogTopic.INCIDENTS: naming.incidents_topic(source_alias),
@@ -429,7 +447,7 @@ def name_flow_log_topics(source_alias: str) -> Mapping[FlowLogTopic, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredLogRecord:
-    """One record as it was read. `value` None is a tombstone: it deletes its key."""
+    """One record as read. `value` None is a tombstone, which deletes its key."""
 
     topic: FlowLogTopic
     offset: int
@@ -438,67 +456,74 @@ class StoredLogRecord:
 
 
 class FlowLog(Protocol):
-    """Appends in order, tells when appended is recorded, reads to the end as seen when asked."""
+    """Durable log of one flow: appends in order, reports when records are stored, and reads to
+    the current end."""
 
     def open(self, timeout_s: float) -> None:
-        """Create what is missing, check what is there, connect.
+        """Create missing topics, validate existing ones, and connect.
 
-        Opening again after a failure starts over: still pending callbacks are told an error by
-        this call, and the next `read_to_end` begins at the beginning.
+        Opening again after a failure starts over: pending callbacks get an error during this call,
+        and the next `read_to_end` starts at the beginning.
 
-        Raises `FatalError` when a topic has other than one partition or is not compacted, when
-        rights are missing or credentials refused; `RetriableError` when time is up.
+        Raises `FatalError` if a topic has more than one partition or is not compacted, if an ACL is
+        missing or credentials are rejected; `RetriableError` after a timeout.
         """
 
     def append(
         self, topic: FlowLogTopic, key: bytes, value: bytes | None, *, on_recorded: OnRecorded
     ) -> None:
-        """Hand over one record; never waits. It is sent by a later `poll`, or by `close`, and
-        `on_recorded` comes from a later one.
+        """Queue one record; never blocks. A later `poll`, or `close`, sends it and runs
+        `on_recorded`.
 
-        Per topic, the order of calls is the order in the log. No record overtakes a failed one
-        unnoticed: the first failure breaks the log, all that was handed over behind it fails
-        too, and `append` raises until `open` is called again. There is no time limit: while the
-        target is away the record waits, and its callback with it.
+        Records of a topic are stored in the order of calls. After the first failure all later
+        records fail, and `append` raises until `open` is called again. There is no time limit:
+        while the target is unreachable, the record waits.
 
-        Raises `FlowLogFullError` (nothing was taken; `poll` and try again) when the bound of
-        unacknowledged records or bytes is reached, `FlowLogBrokenError` after a failure.
+        Raises `FlowLogFullError` (the record was not queued; poll and retry) at the limit of
+        unacknowledged records or bytes, `FlowLogBrokenError` after a failure.
         """
 
     def poll(self, timeout_s: float) -> int:
-        """Send what was appended, run due callbacks; wait up to `timeout_s` for the first. Returns
-        how many ran.
+        """Send queued records and run due callbacks, waiting up to `timeout_s` for the first;
+        returns how many ran.
 
-        Must be called regularly, also while nothing is pending: it carries the library's log.
+        Must be called regularly, even if nothing is pending, because it also serves librdkafka's
+        log.
         """
 
     @property
     def pending(self) -> int:
-        """Records handed over whose callback has not run yet."""
+        """Number of records whose callback has not run yet."""
 
     def read_to_end(self, timeout_s: float) -> list[StoredLogRecord]:
-        """Everything that anybody appended since the last read, in log order per topic.
+        """Read all records since the last call, by any writer, in log order per topic.
 
-        The ends are asked of the leaders now: whatever was acknowledged to anybody before this
-        call is included. Records superseded within their topic may have been compacted away.
-        The first call after `open` starts at the beginning.
+        The end is queried from the leaders first, so everything that was acknowledged before this
+        call is included. Superseded records may have been compacted away. The first call after
+        `open` starts at the beginning.
 
-        Raises `RetriableError` when time is up; what was read so far comes with the next call.
-        `LogTruncatedError` when the log lost records that were read: forget them and `open`.
+        Raises `RetriableError` after a timeout; what was read so far is returned by the next call.
+        Raises `LogTruncatedError` if records that were read are gone: discard them and call `open`.
         """
 
     def close(self, timeout_s: float) -> None:
-        """Wait up to `timeout_s` for pending records, then let go; runs every callback left."""
+        """Wait up to `timeout_s` for pending records, then close; runs all remaining callbacks."""
 
 
 class ClusterClients(Protocol):
-    """What all ask. One thread at a time."""
+    """The read clients of one cluster. One thread at a time."""
 
     @property
-    def groups(self) -> ConsumerGroups: ...
+    def groups(self) -> ConsumerGroups:
+        """Consumer groups."""
+        ...
 
     @property
-    def logs(self) -> LogOffsets: ...
+    def logs(self) -> LogOffsets:
+        """Log offsets and timestamps."""
+        ...
 
     @property
-    def topics(self) -> StateTopics: ...
+    def topics(self) -> StateTopics:
+        """State topics."""
+        ...

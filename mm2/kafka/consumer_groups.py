@@ -47,16 +47,17 @@ from mm2.offsets.group_selection import ListedGroup
 
 T = TypeVar("T")
 MAX_GROUPS_PER_REQUEST = 100
-"""Groups in one request."""
+"""Maximum number of groups in one request."""
 _MAX_COORDINATORS_PER_REQUEST = 500
 _BATCH_TIMEOUT_S = 10.0
-"""Then groups are asked one by one: a broker may be gone."""
+"""Then groups are requested one by one, because a broker may be down."""
 
 BatchRequestBuilder = Callable[[Sequence[str]], RequestBuilder]
 
 
 class BatchedGroupRequests:
-    """One thread at a time. Remembers who coordinates what."""
+    """Sends requests about many groups in batches per coordinator, which it caches. One thread
+    at a time."""
 
     def __init__(self, calls: AdminRequestClient, *, clock: Clock) -> None:
         self._calls = calls
@@ -67,13 +68,15 @@ class BatchedGroupRequests:
     def ask(
         self, groups: Collection[str], message: BatchRequestBuilder, timeout_s: float, *, doing: str
     ) -> list[Any]:
-        """The answers' bodies. Raises `RetriableError` once nobody waits for them, and
-        `AuthenticationFailed`."""
+        """Send batched requests and return the response bodies.
+
+        Raises `RetriableError` when the client is shutting down, and `AuthenticationFailed`.
+        """
         end = Deadline.after(min(timeout_s / 2, _BATCH_TIMEOUT_S), now_s=self._clock.now_s())
-        self._find(groups, end)
+        self._find_coordinators(groups, end)
         chunks = [
             (node, chunk)
-            for node, names in self._by_node(groups).items()
+            for node, names in self._group_by_coordinator(groups).items()
             for chunk in split_into_chunks(names, MAX_GROUPS_PER_REQUEST)
         ]
         questions = [
@@ -81,12 +84,12 @@ class BatchedGroupRequests:
                 to=NodeTarget(node),
                 message=message(chunk),
                 doing=f"{doing}s {chunk[0]} to {chunk[-1]}",
-                error=_no_request_error,
+                error=_ignore_request_error,
             )
             for node, chunk in chunks
         ]
         bodies: list[Any] = []
-        for (_, chunk), answer in zip(chunks, self._asked(questions, end), strict=True):
+        for (_, chunk), answer in zip(chunks, self._send_supported(questions, end), strict=True):
             if isinstance(answer, ConnectError):
                 self.forget(chunk)
             else:
@@ -94,11 +97,11 @@ class BatchedGroupRequests:
         return bodies
 
     def forget(self, groups: Iterable[str]) -> None:
-        """Their coordinators are looked up again."""
+        """Forget the coordinators of these groups, so that they are looked up again."""
         for each in groups:
             self._nodes.pop(each, None)
 
-    def _by_node(self, groups: Collection[str]) -> dict[int, list[str]]:
+    def _group_by_coordinator(self, groups: Collection[str]) -> dict[int, list[str]]:
         found: dict[int, list[str]] = {}
         for group in sorted(set(groups)):
             node = self._nodes.get(group)
@@ -106,7 +109,7 @@ class BatchedGroupRequests:
                 found.setdefault(node, []).append(group)
         return found
 
-    def _find(self, groups: Collection[str], end: Deadline) -> None:
+    def _find_coordinators(self, groups: Collection[str], end: Deadline) -> None:
         names = sorted(each for each in set(groups) if each not in self._nodes)
         questions = [
             AdminRequest(
@@ -114,22 +117,24 @@ class BatchedGroupRequests:
                 message=request_builders.find_coordinators(
                     request_builders.GROUP_COORDINATOR, chunk
                 ),
-                doing="looking for the coordinators of groups",
-                error=_no_request_error,
+                doing="finding the coordinators of groups",
+                error=_ignore_request_error,
             )
             for chunk in split_into_chunks(names, _MAX_COORDINATORS_PER_REQUEST)
         ]
-        for answer in self._asked(questions, end):
+        for answer in self._send_supported(questions, end):
             if not isinstance(answer, ConnectError):
                 for each in answer.coordinators:
                     if not int(each.error_code):
                         self._nodes[str(each.key)] = int(each.node_id)
 
-    def _asked(self, questions: Sequence[AdminRequest], end: Deadline) -> list[AdminResponse]:
-        """What brokers have refused to understand once is left to others from then on."""
+    def _send_supported(
+        self, questions: Sequence[AdminRequest], end: Deadline
+    ) -> list[AdminResponse]:
+        """Send requests, but no API that a broker has rejected as unsupported before."""
         known = [each for each in questions if each.message.api not in self._unknown_apis]
         if len(known) < len(questions):
-            return [RetriableError("no such requests")] * len(questions)
+            return [RetriableError("the brokers do not support this request")] * len(questions)
         answers = self._calls.ask_all(known, end.left_s(self._clock.now_s()))
         for question, answer in zip(known, answers, strict=True):
             if isinstance(answer, UnsupportedVersion):
@@ -143,13 +148,13 @@ def split_into_chunks(names: Sequence[T], size: int) -> list[Sequence[T]]:
     return [names[at : at + size] for at in range(0, len(names), size)]
 
 
-def _no_request_error(_: Any) -> int:
-    """Errors of single groups stand in their place."""
+def _ignore_request_error(_: Any) -> int:
+    """Report no error for the whole request: each group has its own error code."""
     return 0
 
 
 def is_not_coordinator(code: int) -> bool:
-    """Does the error code say that another broker coordinates the group?"""
+    """Returns whether the error code means that another broker coordinates the group."""
     return code in group_requests.COORDINATOR_MOVED_ERRORS
 
 
@@ -174,18 +179,18 @@ _NO_RESPONSE_FAILURES = (
 _UNSTABLE_OFFSET_COMMIT = 88
 _ADVICE: Mapping[int, ErrorAdvice] = {
     **dict.fromkeys(
-        (25, 27, 68, 113),  # UNKNOWN_MEMBER_ID, …: to who is no member
-        (GroupInUseError, "the group has members, and stays as it is"),
+        (25, 27, 68, 113),  # UNKNOWN_MEMBER_ID, …: not a member
+        (GroupInUseError, "the group has members, so its offsets were not changed"),
     ),
     _UNSTABLE_OFFSET_COMMIT: (
         RetriableError,
-        "a transaction is open that has an offset of the group",
+        "an open transaction contains offsets of the group",
     ),
 }
 
 
 class KafkaGroups:
-    """Implements `groups.Groups`. Connects when it is asked first."""
+    """Implements `ConsumerGroups`. Connects on first use."""
 
     def __init__(
         self,
@@ -195,8 +200,8 @@ class KafkaGroups:
         clock: Clock,
         gone: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Once `gone`, every call ends soon. Raises `FatalError` for settings that cannot be
-        honoured."""
+        """`gone` tells that the client is shutting down: every call then ends soon. Raises
+        `FatalError` for unsupported settings."""
         self._where = access.where
         self._clock = clock
         self._calls = AdminRequestClient(
@@ -210,7 +215,7 @@ class KafkaGroups:
         self._batches = BatchedGroupRequests(self._calls, clock=clock)
 
     def list_groups(self, timeout_s: float) -> list[ListedGroup]:
-        """See `groups.Groups`; so for all below."""
+        """See `ConsumerGroups`; also for the methods below."""
         doing = f"listing groups on {self._where}"
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         cluster = AdminRequest(
@@ -236,9 +241,9 @@ class KafkaGroups:
         return listed
 
     def states(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[GroupState]:
-        """Those of KIP-848 first: to a question about classic ones the others are dead."""
+        """Describe as KIP-848 groups first: described as classic groups, those look dead."""
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
-        consumers = self._described(
+        consumers = self._describe(
             groups,
             group_requests.describe_consumer_groups,
             timeout_s,
@@ -251,7 +256,7 @@ class KafkaGroups:
             if isinstance(error, UnsupportedVersion)
         ]
         others = [group for group, state in consumers.done.items() if state is None]
-        classic = self._described(
+        classic = self._describe(
             [*older, *others],
             group_requests.describe_classic_groups,
             end.left_s(self._clock.now_s()),
@@ -265,16 +270,16 @@ class KafkaGroups:
         return PerGroupResult(done={**known, **classic.done}, failed={**failed, **classic.failed})
 
     def members(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[tuple[str, ...]]:
-        return self._described(
+        return self._describe(
             groups,
             group_requests.describe_classic_groups,
             timeout_s,
             fine=frozenset({group_requests.GROUP_ID_NOT_FOUND}),
-            read=_member_hosts,
+            read=_get_member_hosts,
         )
 
     def assignors(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[str]:
-        return self._described(
+        return self._describe(
             groups,
             group_requests.describe_classic_groups,
             timeout_s,
@@ -285,18 +290,18 @@ class KafkaGroups:
     def positions(
         self, groups: Collection[str], timeout_s: float, *, stable: bool = False
     ) -> PerGroupResult[CommittedPositions]:
-        return self._fetched(groups, timeout_s, stable=stable, seen={})
+        return self._fetch_positions(groups, timeout_s, stable=stable, seen={})
 
     def share_partitions(
         self, groups: Collection[str], timeout_s: float
     ) -> PerGroupResult[frozenset[TopicPartition]]:
-        return self._each(
+        return self._request_individually(
             groups,
             lambda name: _build_group_request(
                 name,
                 group_requests.describe_share_group_offsets(name),
                 doing="reading the offsets of share group",
-                error=_share_group_error,
+                error=_find_share_group_error,
             ),
             timeout_s,
             read=_to_share_partitions,
@@ -305,44 +310,46 @@ class KafkaGroups:
     def news(
         self, groups: Collection[str], timeout_s: float, *, seen: ReportedPositions
     ) -> PerGroupResult[CommittedPositions]:
-        return self._fetched(groups, timeout_s, stable=False, seen=seen)
+        return self._fetch_positions(groups, timeout_s, stable=False, seen=seen)
 
     def write(
         self, offsets: Mapping[str, OffsetsToWrite], timeout_s: float
     ) -> PerGroupResult[RefusedOffsets]:
         def question(group: str) -> AdminRequest:
             given = {
-                place: CommittedOffset(each.offset, each.metadata)
-                for place, each in offsets[group].items()
+                partition: CommittedOffset(each.offset, each.metadata)
+                for partition, each in offsets[group].items()
             }
             return _build_group_request(
                 group,
                 group_requests.commit_offsets(group, given),
-                doing="changing offsets of group",
-                error=_common_partition_error,
+                doing="changing the offsets of group",
+                error=_find_common_partition_error,
                 repeats=False,
             )
 
-        found = self._each(
+        found = self._request_individually(
             [group for group in offsets if offsets[group]],
             question,
             timeout_s,
             read=group_requests.read_partition_errors,
         )
-        told = {
+        refused = {
             group: {
-                place: self._calls.refusal(code, f"changing the offset of group {group} in {place}")
-                for place, code in codes.items()
+                partition: self._calls.refusal(
+                    code, f"changing the offset of group {group} in {partition}"
+                )
+                for partition, code in codes.items()
             }
             for group, codes in found.done.items()
         }
         nothing: dict[str, RefusedOffsets] = {group: {} for group in offsets if not offsets[group]}
-        return PerGroupResult(done={**nothing, **told}, failed=found.failed)
+        return PerGroupResult(done={**nothing, **refused}, failed=found.failed)
 
     def close(self) -> None:
         self._calls.close()
 
-    def _fetched(
+    def _fetch_positions(
         self, groups: Collection[str], timeout_s: float, *, stable: bool, seen: ReportedPositions
     ) -> PerGroupResult[CommittedPositions]:
         doing = "reading the offsets of group"
@@ -363,7 +370,7 @@ class KafkaGroups:
                 else:
                     done[each.group] = _to_positions(each.offsets)
                     data[each.group] = each.data
-        alone = self._each(
+        alone = self._request_individually(
             set(groups) - done.keys() - same,
             lambda name: _build_group_request(
                 name, group_requests.fetch_offsets(name, stable=stable), doing=doing
@@ -372,10 +379,10 @@ class KafkaGroups:
             read=lambda body: _to_positions(group_requests.read_fetched_offsets(body)),
             others=len(done) + len(same),
         )
-        seen |= data  # not before: what is raised tells of nobody
+        seen |= data  # only now: after an error nothing counts as seen
         return PerGroupResult(done={**done, **alone.done}, failed=alone.failed)
 
-    def _described(
+    def _describe(
         self,
         groups: Collection[str],
         message: Callable[..., RequestBuilder],
@@ -396,7 +403,7 @@ class KafkaGroups:
                     done[str(each.group_id)] = read(each)
                 else:
                     self._batches.forget([str(each.group_id)])
-        alone = self._each(
+        alone = self._request_individually(
             set(groups) - done.keys(),
             lambda name: _build_group_request(name, message(name), doing=doing, fine=fine),
             end.left_s(self._clock.now_s()),
@@ -405,7 +412,7 @@ class KafkaGroups:
         )
         return PerGroupResult(done={**done, **alone.done}, failed=alone.failed)
 
-    def _each(
+    def _request_individually(
         self,
         groups: Iterable[str],
         question: Callable[[str], AdminRequest],
@@ -414,7 +421,8 @@ class KafkaGroups:
         read: Callable[[Any], T],
         others: int = 0,
     ) -> PerGroupResult[T]:
-        """One by one. `others`: so many more were asked about, and answered."""
+        """Send one request per group. `others` is the number of groups that were answered in
+        batches."""
         names = sorted(set(groups))
         answers = self._calls.ask_all([question(group) for group in names], timeout_s)
         failed = {
@@ -443,7 +451,8 @@ def _build_group_request(
 
 
 def _raise_cluster_failure(failed: Mapping[str, ConnectError], *, asked: int) -> None:
-    """Raises what concerns more than single groups: nothing got through, or we are refused."""
+    """Raise errors that concern the whole cluster: no request got a response, or authentication
+    failed."""
     for error in failed.values():
         if isinstance(error, AuthenticationFailed):
             raise error
@@ -461,7 +470,7 @@ def _to_listed_group(group: Any) -> ListedGroup:
 
 
 def _to_consumer_group_state(group: Any) -> GroupState | None:
-    """None: it is not of the new protocol."""
+    """State of a KIP-848 group; None if the group is of another type."""
     if int(group.error_code) in _WRONG_GROUP_TYPE_CODES:
         return None
     return _STATES_BY_NAME.get(group.group_state, _GroupState.UNKNOWN)
@@ -478,7 +487,7 @@ def _to_classic_group_state(group: Any) -> GroupState:
     return _GroupState.FOREIGN
 
 
-def _member_hosts(group: Any) -> tuple[str, ...]:
+def _get_member_hosts(group: Any) -> tuple[str, ...]:
     return tuple(str(each.client_host).lstrip("/") for each in group.members)
 
 
@@ -486,16 +495,16 @@ def _to_positions(
     found: Mapping[TopicPartition, CommittedOffset],
 ) -> CommittedPositions:
     return {
-        place: None
+        partition: None
         if each.offset < 0
         else OffsetAndMetadata(offset=each.offset, metadata=each.metadata)
-        for place, each in found.items()
+        for partition, each in found.items()
     }
 
 
-def _share_group_error(body: Any) -> int:
-    """Also the code of a partition: without it nobody knows all that the group reads. Of several
-    one that does not pass."""
+def _find_share_group_error(body: Any) -> int:
+    """Error code of the group or of one of its partitions, without which the result would be
+    incomplete; fatal codes are preferred."""
     code = int(body.groups[0].error_code)
     if code:
         return 0 if code == group_requests.GROUP_ID_NOT_FOUND else code
@@ -513,8 +522,9 @@ def _to_share_partitions(body: Any) -> frozenset[TopicPartition]:
     )
 
 
-def _common_partition_error(body: Any) -> int:
-    """The code that all partitions have, or one that passes; else some were taken."""
+def _find_common_partition_error(body: Any) -> int:
+    """The error code that all partitions share, or a retriable one; 0 if some partitions
+    succeeded."""
     codes = group_requests.read_partition_errors(body)
     passing = group_requests.RETRIABLE_GROUP_ERRORS.intersection(codes.values())
     if passing:

@@ -22,7 +22,7 @@ from mm2.kafka.state_topic_reader import TopicReader
 
 
 class FlowLogReader:
-    """One reader's life, under the names that a flow knows."""
+    """Reads the topics of a flow log. Used until an error, then replaced."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class FlowLogReader:
         self._where = access.where
         self._names = dict(topics)
         self._topics = {name: topic for topic, name in topics.items()}
-        self._foreign: FatalError | None = None
+        self._foreign_record_error: FatalError | None = None
         self._reader = TopicReader(
             access, client_id=client_id, topics=tuple(topics.values()), clock=clock
         )
@@ -43,29 +43,31 @@ class FlowLogReader:
     def read_to_end(
         self, timeout_s: float, *, at_least: Mapping[FlowLogTopic, int]
     ) -> list[StoredLogRecord]:
-        """See `FlowLog.read_to_end`. `at_least`: end offsets that are known to be reached."""
-        if self._foreign is None:
+        """See `FlowLog.read_to_end`. `at_least` has end offsets that the topics are known to
+        have reached."""
+        if self._foreign_record_error is None:
             ends = {self._names[topic]: offset for topic, offset in at_least.items()}
             return [
-                self._record(each) for each in self._reader.read_to_end(timeout_s, at_least=ends)
+                self._to_stored_record(each)
+                for each in self._reader.read_to_end(timeout_s, at_least=ends)
             ]
-        raise self._foreign  # what stood behind it was read, and is not handed out any more
+        raise self._foreign_record_error  # later records were read and are discarded
 
     def serve(self) -> None:
-        """Let the library say what it has to say; between reads it has no records to give."""
+        """Run librdkafka callbacks; no records arrive between reads."""
         self._reader.serve()
 
     def close(self) -> None:
         self._reader.close()
 
-    def _record(self, found: TopicRecord) -> StoredLogRecord:
+    def _to_stored_record(self, found: TopicRecord) -> StoredLogRecord:
         if found.key is None:
-            self._foreign = FatalError(
+            self._foreign_record_error = FatalError(
                 f"reading {found.topic} on {self._where}: the record at offset {found.offset} has "
-                "no key, so it is not ours, and was written before the topic was compacted; find "
-                "out who writes there, and remove it with kafka-delete-records"
+                "no key, so another program wrote it before the topic was compacted; find "
+                "that program, and remove the record with kafka-delete-records"
             )
-            raise self._foreign
+            raise self._foreign_record_error
         return StoredLogRecord(
             topic=self._topics[found.topic],
             offset=found.offset,
@@ -75,9 +77,9 @@ class FlowLogReader:
 
 
 class KafkaFlowLog:
-    """Implements `FlowLog`. `target_admin` makes and checks the topics.
+    """Implements `FlowLog`; creates and validates the topics through `target_admin`.
 
-    Invariant: writer and reader are both there (open) or both None.
+    Invariant: writer and reader are both present (open) or both None.
     """
 
     def __init__(
@@ -111,7 +113,7 @@ class KafkaFlowLog:
         self._reader: FlowLogReader | None = None
 
     def open(self, timeout_s: float) -> None:
-        """See `FlowLog`; so for all below."""
+        """See `FlowLog`; also for the methods below."""
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         self.close(0.0)
         self._owner = threading.get_ident()
@@ -135,19 +137,19 @@ class KafkaFlowLog:
         *,
         on_recorded: OnRecorded,
     ) -> None:
-        self._opened_writer().append(topic, key, value, on_recorded=on_recorded)
+        self._get_writer().append(topic, key, value, on_recorded=on_recorded)
 
     def poll(self, timeout_s: float) -> int:
-        self._opened_reader().serve()
-        return self._opened_writer().poll(timeout_s)
+        self._get_reader().serve()
+        return self._get_writer().poll(timeout_s)
 
     @property
     def pending(self) -> int:
         return 0 if self._writer is None else self._writer.pending
 
     def read_to_end(self, timeout_s: float) -> list[StoredLogRecord]:
-        recorded = self._opened_writer().recorded_through
-        return self._opened_reader().read_to_end(timeout_s, at_least=recorded)
+        recorded = self._get_writer().recorded_through
+        return self._get_reader().read_to_end(timeout_s, at_least=recorded)
 
     def close(self, timeout_s: float) -> None:
         writer, self._writer = self._writer, None
@@ -159,13 +161,13 @@ class KafkaFlowLog:
             if reader is not None:
                 reader.close()
 
-    def _opened_writer(self) -> FlowLogWriter:
+    def _get_writer(self) -> FlowLogWriter:
         assert threading.get_ident() == self._owner, (
             "a flow log belongs to the thread that opened it"
         )
         assert self._writer is not None, "open the flow log first"
         return self._writer
 
-    def _opened_reader(self) -> FlowLogReader:
+    def _get_reader(self) -> FlowLogReader:
         assert self._reader is not None, "open the flow log first"
         return self._reader

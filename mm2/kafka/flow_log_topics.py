@@ -1,7 +1,7 @@
 """Creates and validates a flow's own topics (offset map, incidents) on the target.
 
-Missing topics are created. Topics with more than one partition or without compaction are
-refused, because they could lose records of the flow.
+Missing topics are created. Topics with more than one partition or without compaction are refused,
+because they could lose records of the flow.
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ _LOG = logging.getLogger(__name__)
 
 FLOW_LOG_TOPIC_CONFIGS = {
     "cleanup.policy": "compact",
-    # As for __consumer_offsets: only closed segments are compacted, so small ones keep a first
-    # read short however long the flow has been running.
+    # As for __consumer_offsets: only closed segments are compacted, so small ones keep a first read
+    # short however long the flow has been running.
     "segment.bytes": "104857600",
 }
 
 
 class MisconfiguredTopicError(FatalError):
-    """A topic must not be used as it is; the message ends with the remedy. Nothing but the remedy
-    is needed where the check is repeated."""
+    """A topic must not be used as it is; the message ends with the remedy, after which the check
+    passes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowLogTopics:
-    """Creates and checks through `target`; `where` and `bootstrap` name it in messages.
-
-    To a `secured` one people's tools need an administrator's properties.
-    """
+    """Creates and validates a flow's topics on the target."""
 
     target: Admin
     where: str
+    """Name of the target in messages."""
     bootstrap: str
+    """Bootstrap servers of the target in suggested commands."""
     replication_factor: int | None
     clock: Clock
     secured: bool = False
+    """Whether suggested commands need a client properties file."""
 
     @property
     def _tools(self) -> ClusterCommands:
         return ClusterCommands(bootstrap=self.bootstrap, secured=self.secured)
 
     def ensure(self, names: Collection[str], timeout_s: float) -> None:
-        """Create those of `names` that are missing, then check all of them.
+        """Create missing topics, then validate all of them.
 
-        Raises `MisconfiguredTopicError`, and `FatalError` for a topic that we may not create.
+        Raises `MisconfiguredTopicError`, and `FatalError` if topics may not be created.
         """
         end = Deadline.after(timeout_s, now_s=self.clock.now_s())
         described = self.target.describe_topics(names, end.left_s(self.clock.now_s()))
@@ -73,8 +73,8 @@ class FlowLogTopics:
         failure = described.first_failure()
         if missing and isinstance(failure, TopicMissingError):
             raise RetriableError(
-                f"creating the topics of a flow on {self.where}: they are created, but a broker "
-                f"has not heard of {', '.join(sorted(described.failed))} yet"
+                f"creating the topics of a flow on {self.where}: created, but a broker "
+                f"does not know {', '.join(sorted(described.failed))} yet"
             )
         if failure is not None:
             raise failure
@@ -102,10 +102,11 @@ class FlowLogTopics:
     def _describe_until_known(
         self, names: Collection[str], end: Deadline
     ) -> PerTopicResult[TopicDescription]:
-        """Creation is known to the controller first; other brokers follow, leaders come last."""
+        """Describe topics until all brokers know them: the controller does first, leaders are
+        elected last."""
         described = self.target.describe_topics(names, end.left_s(self.clock.now_s()))
 
-        def known() -> bool:
+        def is_known() -> bool:
             nonlocal described
             if _is_metadata_complete(described):
                 return True
@@ -113,16 +114,16 @@ class FlowLogTopics:
             described = self.target.describe_topics(names, left_s)
             return _is_metadata_complete(described)
 
-        clock.wait_until(known, timeout_s=end.left_s(self.clock.now_s()))
+        clock.wait_until(is_known, timeout_s=end.left_s(self.clock.now_s()))
         return described
 
     def _check_partitions(self, topic: TopicDescription) -> None:
         if topic.partitions != 1:
             raise MisconfiguredTopicError(
-                f"checking topic {topic.name} on {self.where}: it has {topic.partitions} "
-                "partitions, and must have exactly 1, or the order of a flow's facts is lost. "
-                "Partitions cannot be taken away: if this flow has never run, delete the topic, "
-                "and it is made anew. "
+                f"checking topic {topic.name} on {self.where}: the topic has {topic.partitions} "
+                "partitions, but must have exactly 1 to keep the order of the flow's records. "
+                "Partitions cannot be removed: if this flow has never run, delete the topic, "
+                "and mm2 creates it again. "
                 f"{operator_commands.format_remedy(self._tools.delete_topic(topic.name))}"
             )
 
@@ -130,15 +131,15 @@ class FlowLogTopics:
         configs = self.target.topic_configs(names, end.left_s(self.clock.now_s()))
         for name, failure in configs.failed.items():
             if isinstance(failure, TopicMissingError):
-                # It was described a moment ago, by a broker that knew more than this one.
+                # Another broker described it a moment ago, with newer metadata than this one.
                 raise RetriableError(
-                    f"checking topic {name} on {self.where}: a broker has not heard of it yet"
+                    f"checking topic {name} on {self.where}: a broker does not know the topic yet"
                 ) from failure
             if not isinstance(failure, NotAuthorizedError):
                 raise failure
             _LOG.warning(
-                "cleanup.policy of topic %s on %s cannot be checked without the right "
-                "DESCRIBE_CONFIGS; make sure that it is compact, or facts of this flow get lost",
+                "cannot check cleanup.policy of topic %s on %s without "
+                "DESCRIBE_CONFIGS; make sure that it is compact, or records of this flow get lost",
                 name,
                 self.where,
             )
@@ -147,8 +148,8 @@ class FlowLogTopics:
             policy = entries["cleanup.policy"].value
             if policy != "compact":
                 raise MisconfiguredTopicError(
-                    f"checking topic {name} on {self.where}: cleanup.policy is {policy}, and must "
-                    "be compact, or facts of this flow are deleted by age. "
+                    f"checking topic {name} on {self.where}: cleanup.policy is {policy}, but must "
+                    "be compact, or retention deletes records of this flow. "
                     f"{operator_commands.format_remedy(self._tools.set_topic(name, compact))}"
                 )
 

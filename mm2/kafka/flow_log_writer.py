@@ -1,8 +1,8 @@
 """Appends to a flow's log in order, with an idempotent producer that stops at the first failure.
 
 librdkafka preserves order across retries unless a record fails for good. Two settings prevent a
-later record from passing a failed one: records never time out (`message.timeout.ms=0`), and any
-gap is a fatal producer error (`enable.gapless.guarantee`).
+later record from passing a failed one: records never time out (`message.timeout.ms=0`), and any gap
+is a fatal producer error (`enable.gapless.guarantee`).
 
 Records are handed to librdkafka in bursts: with five unacknowledged requests of a partition and
 more records queued, librdkafka 2.16 polls its socket in a busy loop.
@@ -38,25 +38,27 @@ _PRODUCER_CONFIG: dict[str, object] = {
     "enable.gapless.guarantee": True,
     "acks": "all",
     "message.timeout.ms": 0,
-    "linger.ms": 5,  # enough to hand over a burst, too little to be felt
+    "linger.ms": 5,  # enough to collect a burst, too little to notice
     "batch.size": 262_144,
-    "message.max.bytes": 100_000_000,  # what is too large, the topic says
-    "socket.timeout.ms": 15_000,  # how long a silent leader holds up what it was sent
+    "message.max.bytes": 100_000_000,  # the topic's limit applies
+    "socket.timeout.ms": 15_000,  # limit for a leader that does not respond
     "allow.auto.create.topics": False,
 }
 
 _BURST_BYTES = 196_608
-"""At most, but for one record that is larger: one batch in the library, with what it adds to each
-record."""
+"""Maximum burst, unless one record is larger: fits into one librdkafka batch including its
+overhead."""
 _RECORD_OVERHEAD_BYTES = 64
 _MIN_IN_FLIGHT = 5
-"""So few may be unanswered beside each other."""
-_DELIVERY_REPORT_TIMEOUT_S = 5.0  # after a purge the library answers at once, if it gets a core
+"""Up to this many unacknowledged records are handed over without waiting for the previous burst."""
+_DELIVERY_REPORT_TIMEOUT_S = (
+    5.0  # after a purge, reports arrive as soon as librdkafka's thread runs
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class UnacknowledgedLimits:
-    """How much may wait for its acknowledgement."""
+    """Maximum number and bytes of unacknowledged records."""
 
     records: int = 50_000
     bytes: int = 64 << 20
@@ -67,6 +69,8 @@ DEFAULT_UNACKNOWLEDGED_LIMITS = UnacknowledgedLimits()
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _QueuedRecord:
+    """A record that waits to be handed to librdkafka."""
+
     topic: FlowLogTopic
     key: bytes
     value: bytes | None
@@ -78,9 +82,11 @@ class _QueuedRecord:
 
 
 class FlowLogWriter:
-    """One producer's life. After `broken` is set nothing more goes out; make a new writer.
+    """Appends records with one producer. After `broken` is set nothing more is sent: create a new
+    writer.
 
-    Invariant: `_unanswered` counts what waits in `_queue` and the `_handed` that the library has.
+    Invariant: `_unacknowledged` counts the records in `_queue` and the `_handed_over` records that
+    librdkafka has.
     """
 
     def __init__(
@@ -103,10 +109,11 @@ class FlowLogWriter:
         self._fatal: confluent_kafka.KafkaError | None = None
         self._closing = False
         self._queue: collections.deque[_QueuedRecord] = collections.deque()
-        self._handed = 0
-        self._unanswered = 0
-        self._unanswered_bytes = 0
+        self._handed_over = 0
+        self._unacknowledged = 0
+        self._unacknowledged_bytes = 0
         self.broken: ConnectError | None = None
+        """The first failure; None while the writer works."""
         self.recorded_through: dict[FlowLogTopic, int] = {}
         """Offset after the newest acknowledged record, per topic."""
         self._producer = librdkafka_clients.create_producer(
@@ -115,7 +122,7 @@ class FlowLogWriter:
 
     @property
     def pending(self) -> int:
-        return self._unanswered + len(self._finished)
+        return self._unacknowledged + len(self._finished)
 
     def append(
         self,
@@ -127,67 +134,68 @@ class FlowLogWriter:
     ) -> None:
         """See `FlowLog.append`."""
         if self.broken is not None:
-            raise self._behind()
+            raise self._create_broken_error()
         record = _QueuedRecord(topic=topic, key=key, value=value, on_recorded=on_recorded)
         self._check_bounds(topic, record.size)
         self._queue.append(record)
-        self._unanswered += 1
-        self._unanswered_bytes += record.size
+        self._unacknowledged += 1
+        self._unacknowledged_bytes += record.size
 
     def poll(self, timeout_s: float) -> int:
         """See `FlowLog.poll`."""
         self._hand_over()
         if not self._finished:
-            self._serve(timeout_s)
+            self._poll_producer(timeout_s)
             self._hand_over()
         if self._fatal is not None and self.broken is None:
-            self._serve(0.1)  # the reports that say what it was about
-            self._give_up()
-        elif self.broken is not None and self._unanswered:
-            self._give_up()
+            self._poll_producer(0.1)  # delivery reports that name the cause
+            self._fail_remaining()
+        elif self.broken is not None and self._unacknowledged:
+            self._fail_remaining()
         return self._run_callbacks()
 
     def close(self, timeout_s: float) -> None:
         """See `FlowLog.close`."""
         self._closing = True
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
-        while self._unanswered and not self._failing and not end.passed(self._clock.now_s()):
+        while self._unacknowledged and not self._has_failed and not end.passed(self._clock.now_s()):
             self._hand_over()
-            self._serve(end.left_s(self._clock.now_s()))
-        if self.broken is None and self._fatal is None and self._unanswered:
+            self._poll_producer(end.left_s(self._clock.now_s()))
+        if self.broken is None and self._fatal is None and self._unacknowledged:
             self.broken = RetriableError(
-                f"writing {self._names()} on {self._where}: closed before "
-                f"{plurals.format_count(self._unanswered, 'record', 'were')} acknowledged; "
-                "they may or "
-                "may not be recorded, so read to know"
+                f"writing {self._format_topic_names()} on {self._where}: closed before "
+                f"{plurals.format_count(self._unacknowledged, 'record', 'were')} acknowledged; "
+                "they may be stored nevertheless: read the log to find out"
             )
-        self._give_up()
+        self._fail_remaining()
         self._run_callbacks()
 
     def _check_bounds(self, topic: FlowLogTopic, size: int) -> None:
-        """One record is always taken, so that none is too big for ever."""
-        if self._unanswered == 0:
+        """Raise if the limits are reached. One record is always accepted, however large."""
+        if self._unacknowledged == 0:
             return
-        over_records = self._unanswered >= self._bounds.records
-        if over_records or self._unanswered_bytes + size > self._bounds.bytes:
-            raise self._full(topic)
+        over_records = self._unacknowledged >= self._bounds.records
+        if over_records or self._unacknowledged_bytes + size > self._bounds.bytes:
+            raise self._create_full_error(topic)
 
-    def _full(self, topic: FlowLogTopic) -> FlowLogFullError:
+    def _create_full_error(self, topic: FlowLogTopic) -> FlowLogFullError:
         return FlowLogFullError(
-            f"appending to {self._topics[topic]} on {self._where}: not acknowledged yet are "
-            f"{plurals.format_count(self._unanswered, 'record')} ({self._unanswered_bytes} bytes); "
-            "wait for some"
+            f"appending to {self._topics[topic]} on {self._where}: too many unacknowledged "
+            f"records: {plurals.format_count(self._unacknowledged, 'record')}, "
+            f"{self._unacknowledged_bytes} bytes; "
+            "poll, then append again"
         )
 
     def _hand_over(self) -> None:
-        """All that waits where it is little, else the next burst once the last one is answered."""
-        if self._handed and self._handed + len(self._queue) > _MIN_IN_FLIGHT:
+        """Hand over all records if they are few, else the next burst once the previous one is
+        acknowledged."""
+        if self._handed_over and self._handed_over + len(self._queue) > _MIN_IN_FLIGHT:
             return
-        for topic, burst in itertools.groupby(self._burst(), key=lambda each: each.topic):
-            if not self._failing:
+        for topic, burst in itertools.groupby(self._collect_burst(), key=lambda each: each.topic):
+            if not self._has_failed:
                 self._produce(topic, list(burst))
 
-    def _burst(self) -> list[_QueuedRecord]:
+    def _collect_burst(self) -> list[_QueuedRecord]:
         burst: list[_QueuedRecord] = []
         room = _BURST_BYTES
         for record in self._queue:
@@ -198,8 +206,8 @@ class FlowLogWriter:
         return burst
 
     def _produce(self, topic: FlowLogTopic, burst: list[_QueuedRecord]) -> None:
-        """The first of the queue, by one call: the library lets them linger from one moment on, and
-        so sends them together."""
+        """Hand a burst to librdkafka in one call, so that its records linger together and are
+        sent together."""
         messages: list[dict[str, Any]] = [
             {
                 "key": each.key,
@@ -220,7 +228,7 @@ class FlowLogWriter:
             for record, message in zip(burst, messages, strict=True)
             if "_error" in message
         ]
-        self._handed += len(burst) - len(refused)
+        self._handed_over += len(burst) - len(refused)
         if refused:
             self._queue.extendleft(record for record, _ in reversed(refused))
             self._fatal = refused[0][1]
@@ -232,63 +240,69 @@ class FlowLogWriter:
         *,
         record: _QueuedRecord,
     ) -> None:
-        """Runs inside the library's poll, where nothing may be raised: only note what happened."""
-        self._handed -= 1
-        self._answered(record, error, offset=message.offset() or 0)
+        """Delivery callback inside librdkafka's poll, which must not raise: only record the
+        result."""
+        self._handed_over -= 1
+        self._on_result(record, error, offset=message.offset() or 0)
 
-    def _answered(
+    def _on_result(
         self, record: _QueuedRecord, error: confluent_kafka.KafkaError | None, *, offset: int = 0
     ) -> None:
         if error is None:
             self._reports.forget()
-            self._finish(record, self._acknowledged(record.topic, offset))
+            self._finish(record, self._store_offset(record.topic, offset))
             return
         whole = self.broken is None or self._closing
-        self.broken = self.broken or self._translated(self._topics[record.topic], error)
-        self._finish(record, self.broken if whole else self._behind())
+        self.broken = self.broken or self._translate(self._topics[record.topic], error)
+        self._finish(record, self.broken if whole else self._create_broken_error())
 
     def _finish(self, record: _QueuedRecord, error: ConnectError | None) -> None:
-        self._unanswered -= 1
-        self._unanswered_bytes -= record.size
+        self._unacknowledged -= 1
+        self._unacknowledged_bytes -= record.size
         self._finished.append((record.on_recorded, error))
 
-    def _acknowledged(self, topic: FlowLogTopic, offset: int) -> ConnectError | None:
-        """Acknowledged offsets only grow; else the log under us is another one."""
+    def _store_offset(self, topic: FlowLogTopic, offset: int) -> ConnectError | None:
+        """Store the acknowledged offset; a lower one than before means that the topic was
+        truncated or recreated."""
         if offset < self.recorded_through.get(topic, 0):
             self.broken = self.broken or LogTruncatedError(
-                f"appending to {self._topics[topic]} on {self._where}: the record got offset "
-                f"{offset}, although {self.recorded_through[topic]} offsets were used before: the "
-                "topic was truncated, or deleted and made again; its facts are read again"
+                f"appending to {self._topics[topic]} on {self._where}: the record was stored at "
+                f"offset {offset}, but the log had already reached "
+                f"{self.recorded_through[topic]}: the topic was truncated or recreated; it is read "
+                "again from the start"
             )
             return self.broken
         self.recorded_through[topic] = offset + 1
         return None
 
     @property
-    def _failing(self) -> bool:
+    def _has_failed(self) -> bool:
         return self.broken is not None or self._fatal is not None
 
-    def _serve(self, timeout_s: float) -> None:
-        """The library raises a producer's fatal error once, ahead of the reports that it causes.
+    def _poll_producer(self, timeout_s: float) -> None:
+        """Poll the producer. librdkafka raises a fatal error once, before the delivery reports it
+        causes.
 
-        Not so in its `flush`, which runs callbacks while that error is being raised.
+        `flush` would run callbacks while that error is being raised.
         """
         try:
             self._producer.poll(timeout_s)
         except confluent_kafka.KafkaException as error:
             self._fatal = error.args[0]
 
-    def _give_up(self) -> None:
-        """Fail all that is left, in order, and hear the library say so."""
+    def _fail_remaining(self) -> None:
+        """Fail all remaining records in order, and wait for their delivery reports."""
         self._producer.purge(in_queue=True, in_flight=True, blocking=True)
         end = Deadline.after(_DELIVERY_REPORT_TIMEOUT_S, now_s=self._clock.now_s())
-        while self._handed and not end.passed(self._clock.now_s()):
-            self._serve(end.left_s(self._clock.now_s()))
-        assert self._handed == 0, self._handed
+        while self._handed_over and not end.passed(self._clock.now_s()):
+            self._poll_producer(end.left_s(self._clock.now_s()))
+        assert self._handed_over == 0, self._handed_over
         if self.broken is None and self._fatal is not None:
-            self.broken = self._translated(self._names(), self._fatal)
+            self.broken = self._translate(self._format_topic_names(), self._fatal)
         while self._queue:
-            self._finish(self._queue.popleft(), self.broken if self._closing else self._behind())
+            self._finish(
+                self._queue.popleft(), self.broken if self._closing else self._create_broken_error()
+            )
 
     def _run_callbacks(self) -> int:
         ran = 0
@@ -298,17 +312,17 @@ class FlowLogWriter:
             on_recorded(error)
         return ran
 
-    def _translated(self, name: str, error: confluent_kafka.KafkaError) -> ConnectError:
+    def _translate(self, name: str, error: confluent_kafka.KafkaError) -> ConnectError:
         if error.code() in client_errors.PURGED_ERRORS:
             error = self._fatal or error
         doing = f"appending to {name}"
         return client_errors.translate_error(error, doing, where=self._where, reports=self._reports)
 
-    def _behind(self) -> FlowLogBrokenError:
+    def _create_broken_error(self) -> FlowLogBrokenError:
         return FlowLogBrokenError(
-            f"a record before this one was not recorded, so this one may not be either: "
-            f"{self.broken}; open the log again, and read to know"
+            f"an earlier record could not be stored, so this one must not be either: "
+            f"{self.broken}; reopen the log, and read it to find out what is stored"
         )
 
-    def _names(self) -> str:
+    def _format_topic_names(self) -> str:
         return " and ".join(self._topics.values())

@@ -22,7 +22,8 @@ T = TypeVar("T", Admin, ConsumerGroups, LogOffsets, StateTopics)
 
 
 class KafkaCluster:
-    """One thread at a time. Clients raise `FatalError` for settings that cannot be honoured."""
+    """All clients of one cluster. One thread at a time. Clients raise `FatalError` for
+    unsupported settings."""
 
     def __init__(
         self,
@@ -32,8 +33,8 @@ class KafkaCluster:
         client_id: str,
         clock: Clock,
     ) -> None:
-        """The same cluster twice: users may have rights of their own for asking of topics and
-        groups, and for reading and writing records."""
+        """`administering` and `reading` are logins to the same cluster: one for topics and
+        groups, one for reading and writing records."""
         self.alias = administering.name
         self._administering = administering
         self._reading = reading
@@ -43,25 +44,29 @@ class KafkaCluster:
 
     @functools.cached_property
     def admin(self) -> Admin:
-        return self._kept(
+        """Topics and configs."""
+        return self._close_later(
             KafkaAdmin(self._administering, client_id=self._client_id, clock=self._clock)
         )
 
     @functools.cached_property
     def groups(self) -> ConsumerGroups:
-        return self._kept(
+        """Consumer groups."""
+        return self._close_later(
             KafkaGroups(self._administering, client_id=self._client_id, clock=self._clock)
         )
 
     @functools.cached_property
     def logs(self) -> LogOffsets:
-        return self._kept(
+        """Log offsets and timestamps."""
+        return self._close_later(
             KafkaLogOffsets(self._reading, client_id=self._client_id, clock=self._clock)
         )
 
     @functools.cached_property
     def topics(self) -> StateTopics:
-        return self._kept(
+        """State topics."""
+        return self._close_later(
             KafkaStateTopics(
                 listing=self._administering,
                 reading=self._reading,
@@ -70,31 +75,34 @@ class KafkaCluster:
             )
         )
 
-    # Whoever asks for one of these closes it.
+    # The caller closes the clients below.
 
     def tail(self, topic: str) -> TopicTail:
+        """Reader of a topic that grows."""
         return TopicReader(
             self._reading, client_id=self._client_id, topics=[topic], clock=self._clock
         )
 
     def map_reader(self, source_alias: str) -> OffsetMapReader:
-        """Of the flow from `source_alias` to this cluster."""
+        """Reader of the offset map of the flow from `source_alias` to this cluster."""
         topic = naming.offset_map_topic(source_alias)
         flow = f"{source_alias}->{self.alias}"
         return OffsetMapReader(lambda: self.tail(topic), where=self.alias, flow=flow)
 
     def writer(self, topic: str) -> KafkaRecordWriter:
+        """Producer for one topic."""
         return KafkaRecordWriter(self._reading, client_id=self._client_id, topic=topic)
 
     def rights(self, *, administering: bool) -> AuthorizedOperationsClient:
-        """Of who administers, or of who reads and writes."""
+        """Reader of the authorized operations of the administering login, or of the reading one."""
         access = self._administering if administering else self._reading
         return AuthorizedOperationsClient(access, client_id=self._client_id, clock=self._clock)
 
     def close(self) -> None:
+        """Close all clients of this object."""
         while self._closing:
             self._closing.pop()()
 
-    def _kept(self, client: T) -> T:
+    def _close_later(self, client: T) -> T:
         self._closing.append(client.close)
         return client

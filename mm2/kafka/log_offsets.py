@@ -25,13 +25,13 @@ _READ_COMMITTED = confluent_kafka.IsolationLevel.READ_COMMITTED
 _MAX_PARTITIONS_PER_REQUEST = 1000
 _NO_OFFSET = -1
 _TAIL_RECORDS = 16
-"""The last record is looked for among so many offsets, then among as many times more: what stands
-behind it are markers."""
+"""The last record is searched in this many offsets before the end, then in as many times more,
+because the offsets at the end may be markers."""
 _CONSUMER_CONFIG: dict[str, object] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
-    "auto.offset.reset": "earliest",  # what retention took meanwhile: the first that is left
+    "auto.offset.reset": "earliest",  # retention may delete offsets meanwhile
     "isolation.level": "read_committed",
     "fetch.queue.backoff.ms": 10,
     "fetch.wait.max.ms": 10,
@@ -42,7 +42,7 @@ _CONSUMER_CONFIG: dict[str, object] = {
 
 
 class KafkaLogOffsets:
-    """Implements `LogOffsets`. The consumer is made when times are asked for first."""
+    """Implements `LogOffsets`. The consumer is created when timestamps are first requested."""
 
     def __init__(self, access: KafkaClusterAccess, *, client_id: str, clock: Clock) -> None:
         self._access = access
@@ -55,22 +55,23 @@ class KafkaLogOffsets:
     def ends(
         self, partitions: Collection[TopicPartition], timeout_s: float
     ) -> PerPartitionResult[LogBounds]:
-        """See `LogOffsets`; so for all below."""
+        """See `LogOffsets`; also for the methods below."""
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
-        starts, no_start = self._offsets(
-            dict.fromkeys(partitions, _EARLIEST), timeout_s, doing="asking for the start of"
+        starts, no_start = self._list_offsets(
+            dict.fromkeys(partitions, _EARLIEST), timeout_s, doing="reading the log start of"
         )
-        written, no_last = self._offsets(
+        written, no_last = self._list_offsets(
             dict.fromkeys(starts, _LATEST),
             end.left_s(self._clock.now_s()),
-            doing="asking for the end of",
+            doing="reading the log end of",
             isolation=confluent_kafka.IsolationLevel.READ_UNCOMMITTED,
         )
-        # Later: what is written meanwhile is no transaction that is open.
-        ends, no_end = self._offsets(
+        # The last stable offset comes later, so records written meanwhile do not count as an open
+        # transaction.
+        ends, no_end = self._list_offsets(
             dict.fromkeys(written, _LATEST),
             end.left_s(self._clock.now_s()),
-            doing="asking for the last stable offset of",
+            doing="reading the last stable offset of",
         )
         found = {
             each: LogBounds(
@@ -88,7 +89,7 @@ class KafkaLogOffsets:
         specs = {
             each: library.OffsetSpec.for_timestamp(moment) for each, moment in moments_ms.items()
         }
-        done, failed = self._offsets(specs, timeout_s, doing="looking for a time in")
+        done, failed = self._list_offsets(specs, timeout_s, doing="finding a timestamp in")
         found = {each: None if at == _NO_OFFSET else at for each, at in done.items()}
         return PerPartitionResult(done=found, failed=failed)
 
@@ -97,12 +98,12 @@ class KafkaLogOffsets:
     ) -> Mapping[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
 
-        def take(place: TopicPartition, message: confluent_kafka.Message) -> bool:
+        def accept(place: TopicPartition, message: confluent_kafka.Message) -> bool:
             if (time_ms := _to_timestamp_ms(message)) is not None:
                 found[place] = time_ms
             return True
 
-        self._read(offsets, Deadline.after(timeout_s, now_s=self._clock.now_s()), take)
+        self._consume(offsets, Deadline.after(timeout_s, now_s=self._clock.now_s()), accept)
         return found
 
     def newest_ms(
@@ -111,21 +112,21 @@ class KafkaLogOffsets:
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         found: dict[TopicPartition, int] = {}
 
-        def take(place: TopicPartition, message: confluent_kafka.Message) -> bool:
+        def accept(place: TopicPartition, message: confluent_kafka.Message) -> bool:
             if (time_ms := _to_timestamp_ms(message)) is not None:
                 found[place] = time_ms
             return message.error() is not None or (message.offset() or 0) >= ends[place].end - 1
 
-        asked = {
+        positions = {
             each: max(at.start, at.end - _TAIL_RECORDS)
             for each, at in ends.items()
             if at.start < at.end
         }
-        while asked and not end.passed(self._clock.now_s()):
-            self._read(asked, end, take)
-            asked = {  # further back, where markers alone were found
+        while positions and not end.passed(self._clock.now_s()):
+            self._consume(positions, end, accept)
+            positions = {  # further back if only markers were found
                 each: max(ends[each].start, ends[each].end - _TAIL_RECORDS * (ends[each].end - at))
-                for each, at in asked.items()
+                for each, at in positions.items()
                 if each not in found and at > ends[each].start
             }
         return found
@@ -136,17 +137,17 @@ class KafkaLogOffsets:
         if consumer is not None:
             consumer.close()
 
-    def _read(
+    def _consume(
         self,
         offsets: Mapping[TopicPartition, int],
         end: Deadline,
-        take: Callable[[TopicPartition, confluent_kafka.Message], bool],
+        accept: Callable[[TopicPartition, confluent_kafka.Message], bool],
     ) -> None:
-        """Committed records from these offsets on; `take` is given each, and what else is said of
-        its partition, until it returns True for that one."""
+        """Read committed records from these offsets; calls `accept` with each message of a
+        partition until it returns True for it."""
         if not offsets:
             return
-        consumer = self._reading()
+        consumer = self._get_consumer()
         consumer.assign(
             [
                 confluent_kafka.TopicPartition(each.topic, each.partition, offset)
@@ -160,7 +161,7 @@ class KafkaLogOffsets:
                 if message is None:
                     continue
                 place = TopicPartition(message.topic() or "", message.partition() or 0)
-                if place in waiting and self._says(message) and take(place, message):
+                if place in waiting and self._is_final(message) and accept(place, message):
                     waiting.discard(place)
                     consumer.incremental_unassign(
                         [confluent_kafka.TopicPartition(place.topic, place.partition)]
@@ -169,13 +170,13 @@ class KafkaLogOffsets:
             consumer.unassign()
 
     @staticmethod
-    def _says(message: confluent_kafka.Message) -> bool:
-        """Is this the last word on its partition: a record, its end, or what waiting does not
-        heal?"""
+    def _is_final(message: confluent_kafka.Message) -> bool:
+        """Returns whether the message is a record, the partition's end, or an error that does
+        not heal."""
         error = message.error()
         return error is None or not client_errors.is_retriable(error)
 
-    def _reading(self) -> confluent_kafka.Consumer:
+    def _get_consumer(self) -> confluent_kafka.Consumer:
         if self._consumer is None:
             self._consumer = librdkafka_clients.create_consumer(
                 self._access,
@@ -185,7 +186,7 @@ class KafkaLogOffsets:
             )
         return self._consumer
 
-    def _offsets(
+    def _list_offsets(
         self,
         specs: Mapping[TopicPartition, library.OffsetSpec],
         timeout_s: float,
@@ -217,10 +218,10 @@ class KafkaLogOffsets:
             read=_to_offset,
             at_once=_MAX_PARTITIONS_PER_REQUEST,
         )
-        # Of a leader that did not answer the library says neither offset nor error.
+        # For a leader that did not respond, librdkafka returns neither an offset nor an error.
         for each in [each for each, offset in done.items() if offset < _NO_OFFSET]:
             del done[each]
-            failed[each] = RetriableError(f"{doing} {each}: its leader did not answer")
+            failed[each] = RetriableError(f"{doing} {each}: the leader did not respond")
         return done, failed
 
 

@@ -1,7 +1,7 @@
 """Cluster addresses and Kafka principals for the commands that messages suggest to operators.
 
-Addresses and principals are real; secrets are never included. `mm2 run` sets the configuration
-file that commands refer to; on a plain Connect worker there is none.
+Addresses and principals are real; secrets are never included. `mm2 run` sets the configuration file
+that commands refer to; on a plain Connect worker there is none.
 """
 
 from __future__ import annotations
@@ -15,23 +15,28 @@ from connect_runtime.protocol.security_settings import SecuritySettings
 from mm2.operator_commands import ClusterCommands, OperatorCommands
 
 ANONYMOUS_PRINCIPAL = "User:ANONYMOUS"
-"""What brokers call a client that gives no name (`KafkaPrincipal.ANONYMOUS`)."""
+"""Principal of unauthenticated clients (`KafkaPrincipal.ANONYMOUS`)."""
 
 
 class _ProcessConfig:
+    """Configuration file of this process; "" on a plain Connect worker."""
+
     file = ""
 
 
 def set_config_file(path: str) -> None:
-    """The file that this process runs: from now on people are told to run it."""
+    """Set the configuration file that suggested commands name."""
     _ProcessConfig.file = os.path.abspath(path)
 
 
 def build_operator(
     *, source: KafkaClusterAccess, target: KafkaClusterAccess, connector: str
 ) -> OperatorCommands:
-    """The source is named as who reads sees it, the target as who writes; `connector` counts where
-    this process runs no file."""
+    """Build the commands for a flow's two clusters.
+
+    The source is reached with the reading login, the target with the writing one; `connector` is
+    used only if this process has no configuration file.
+    """
     return OperatorCommands(
         file=_ProcessConfig.file,
         source=build_cluster_access(source),
@@ -41,7 +46,7 @@ def build_operator(
 
 
 def build_cluster_access(access: KafkaClusterAccess) -> ClusterCommands:
-    """What people must type to reach it, and as whom brokers know us."""
+    """Build the commands for one cluster, with its address and the principal of this client."""
     return ClusterCommands(
         bootstrap=",".join(access.bootstrap),
         principal=resolve_principal(access.security),
@@ -50,9 +55,9 @@ def build_cluster_access(access: KafkaClusterAccess) -> ClusterCommands:
 
 
 def resolve_principal(security: SecuritySettings) -> str:
-    """Who brokers take us for, by Kafka's default rules (`DefaultKafkaPrincipalBuilder`).
+    """The client's principal by Kafka's default rules (`DefaultKafkaPrincipalBuilder`).
 
-    Of a token's owner the client's id is all that is known here.
+    For OAuth only the client id is known here, not the token's subject.
     """
     if security.uses_sasl:
         token = security.oauth.client_id if security.oauth is not None else None

@@ -12,10 +12,10 @@ from mm2.kafka.client_interfaces import OnWritten
 
 _PRODUCER_CONFIG: dict[str, object] = {
     "acks": "all",
-    "enable.idempotence": False,  # as in Java: no right of its own is needed
-    "max.in.flight.requests.per.connection": 1,  # and still in order
+    "enable.idempotence": False,  # as in Java: needs no IDEMPOTENT_WRITE
+    "max.in.flight.requests.per.connection": 1,  # keeps the order
     "linger.ms": 0,
-    "message.timeout.ms": 30_000,  # what cannot be written gives way to what is newer
+    "message.timeout.ms": 30_000,  # newer records replace those that cannot be written
     "socket.timeout.ms": 15_000,
     "allow.auto.create.topics": False,
 }
@@ -25,7 +25,7 @@ class KafkaRecordWriter:
     """Implements `RecordWriter`."""
 
     def __init__(self, access: KafkaClusterAccess, *, client_id: str, topic: str) -> None:
-        """Nothing is asked of the cluster yet. Raises `FatalError` on refused settings."""
+        """Does not connect yet. Raises `FatalError` for unsupported settings."""
         self._where = access.where
         self._topic = topic
         self._reports = ConnectionReports()
@@ -34,19 +34,21 @@ class KafkaRecordWriter:
         )
 
     def write(self, key: bytes, value: bytes, *, on_written: OnWritten) -> None:
-        """See `RecordWriter`; so for all below."""
+        """See `RecordWriter`; also for the methods below."""
 
         def written(error: confluent_kafka.KafkaError | None, _: object) -> None:
             if error is None:
                 self._reports.forget()
-            on_written(None if error is None else self._translated(error))
+            on_written(None if error is None else self._translate(error))
 
         try:
             self._producer.produce(self._topic, value, key, partition=0, on_delivery=written)
         except confluent_kafka.KafkaException as error:
-            on_written(self._translated(error.args[0]))
+            on_written(self._translate(error.args[0]))
         except BufferError:
-            on_written(RetriableError(f"writing {self._topic} on {self._where}: no room"))
+            on_written(
+                RetriableError(f"writing {self._topic} on {self._where}: the send buffer is full")
+            )
 
     def poll(self, timeout_s: float) -> None:
         self._producer.poll(timeout_s)
@@ -57,6 +59,6 @@ class KafkaRecordWriter:
         self._producer.purge(in_queue=True, in_flight=True, blocking=True)
         self._producer.poll(0.0)
 
-    def _translated(self, error: confluent_kafka.KafkaError) -> ConnectError:
+    def _translate(self, error: confluent_kafka.KafkaError) -> ConnectError:
         doing = f"writing {self._topic}"
         return client_errors.translate_error(error, doing, where=self._where, reports=self._reports)

@@ -1,8 +1,7 @@
 """Reads compacted state topics to their end.
 
-The end is determined when reading starts. The consumer has no group membership and commits
-nothing; partitions are assigned only during a read, so an idle reader costs no fetches and
-holds no records.
+The end is determined when reading starts. The consumer has no group membership and commits nothing;
+partitions are assigned only during a read, so an idle reader costs no fetches and holds no records.
 """
 
 from __future__ import annotations
@@ -26,26 +25,26 @@ _CONSUMER_CONFIG: dict[str, object] = {
     "auto.offset.reset": "error",
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
-    "enable.partition.eof": True,  # tells when the end is reached behind compacted offsets
+    "enable.partition.eof": True,  # reports the end even if the last offsets are compacted
     "isolation.level": "read_uncommitted",
     "check.crcs": True,
-    "fetch.wait.max.ms": 2,  # the next question waits behind the last fetch
+    "fetch.wait.max.ms": 2,  # the next request waits for the last fetch
     "fetch.error.backoff.ms": 50,
     "fetch.queue.backoff.ms": 10,
     "socket.timeout.ms": 15_000,
-    "queued.max.messages.kbytes": 16_384,  # what is read and not taken yet
+    "queued.max.messages.kbytes": 16_384,  # records that are fetched but not consumed
 }
 _MAX_RECORDS_PER_POLL = 10_000
 _STALL_TIMEOUT_S = 1.0
 _NO_EPOCH = -1
 _NO_MIN_END_OFFSETS: Mapping[str, int] = {}
 _PartitionKey = tuple[str, int]
-"""A topic and the number of a partition of it."""
+"""Topic and partition number."""
 
 
 @dataclasses.dataclass(slots=True)
 class _ReadPosition:
-    """Where reading goes on. Invariant: every record below `next_offset` was taken, or is in
+    """Next offset to read. Invariant: every record below `next_offset` was passed on, or is in
     `_found`."""
 
     name: str
@@ -55,7 +54,7 @@ class _ReadPosition:
 
 
 class TopicReader:
-    """One consumer's life; makes no callback but the library's error and log callbacks."""
+    """Reads topics to their end with one consumer, repeatedly."""
 
     def __init__(
         self,
@@ -66,7 +65,7 @@ class TopicReader:
         clock: Clock,
         partitions: int = 1,
     ) -> None:
-        """Each of the topics has so many partitions. Nothing is asked of the cluster yet."""
+        """Each topic has `partitions` partitions. Does not connect yet."""
         self._where = access.where
         self._clock = clock
         self._reports = ConnectionReports()
@@ -86,11 +85,11 @@ class TopicReader:
     def read_to_end(
         self, timeout_s: float, *, at_least: Mapping[str, int] = _NO_MIN_END_OFFSETS
     ) -> list[TopicRecord]:
-        """Everything that was not read yet, in order per partition.
+        """Read all records since the last call, in order per partition.
 
-        `at_least`: ends that topics of one partition are known to have reached. Raises
-        `LogTruncatedError` when records that were read are gone: begin anew with another reader.
-        What else is raised leaves nothing out: the next call gives what was read so far, too.
+        `at_least` has end offsets that single-partition topics are known to have reached. Raises
+        `LogTruncatedError` if records that were read are gone: continue with a new reader. After
+        other errors nothing is lost: the next call returns what was read so far.
         """
         self.feed_to_end(timeout_s, self._found.append, at_least=at_least)
         found, self._found = self._found, []
@@ -103,13 +102,13 @@ class TopicReader:
         *,
         at_least: Mapping[str, int] = _NO_MIN_END_OFFSETS,
     ) -> None:
-        """The same, with `take` given each record as it is read, and none again."""
+        """Like `read_to_end`, but may_retry each record to `take` once, as it is read."""
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         ends = {
-            place: self._end_offset(position, end, at_least=at_least.get(position.name, 0))
+            place: self._find_end_offset(position, end, at_least=at_least.get(position.name, 0))
             for place, position in self._positions.items()
         }
-        if self._behind(ends):
+        if self._is_behind(ends):
             self._assign()
             try:
                 self._consume_to(ends, end, take)
@@ -117,7 +116,7 @@ class TopicReader:
                 self._consumer.unassign()
 
     def serve(self) -> None:
-        """Let the library say what it has to say; between reads it has no records to give."""
+        """Run librdkafka callbacks; no records arrive between reads."""
         self._consumer.poll(0)
 
     def close(self) -> None:
@@ -127,18 +126,17 @@ class TopicReader:
     def _names(self) -> str:
         return " and ".join(dict.fromkeys(name for name, _ in self._positions))
 
-    def _behind(self, ends: Mapping[_PartitionKey, int]) -> bool:
+    def _is_behind(self, ends: Mapping[_PartitionKey, int]) -> bool:
         return any(
             (self._positions[place].next_offset or 0) < offset for place, offset in ends.items()
         )
 
-    def _end_offset(self, position: _ReadPosition, end: Deadline, *, at_least: int) -> int:
-        """The leader's log end now; sets the first position. A stale answer is asked again.
+    def _find_end_offset(self, position: _ReadPosition, end: Deadline, *, at_least: int) -> int:
+        """The leader's current log end; sets the first position. Stale responses are retried.
 
-        After a change of leader the new one may answer only once its own view is complete
-        (KIP-207); until then it gives a retriable error.
+        A new leader responds with a retriable error until its own view is complete (KIP-207).
         """
-        doing = f"asking for the end of {position.name}"
+        doing = f"reading the log end of {position.name}"
         at_least = max(at_least, position.next_offset or 0)
         partition = confluent_kafka.TopicPartition(position.name, position.partition)
         while True:
@@ -148,23 +146,26 @@ class TopicReader:
                     partition, timeout=max(0.01, min(left_s, 2.0))
                 )
             except confluent_kafka.KafkaException as error:
-                self._check_patience(error.args[0], end, doing=doing)
+                self._raise_unless_retriable(error.args[0], end, doing=doing)
             else:
                 self._reports.forget()
-                if high >= at_least:  # less: a leader that was deposed and does not know it yet
+                if high >= at_least:  # lower: a deposed leader that does not know it yet
                     self._check_range(position, low, high)
                     return high
                 if end.passed(self._clock.now_s()):
-                    raise self._truncated(position, f"ends at {high}, not at {at_least} or later")
-            self._consumer.poll(0.05)  # nothing is assigned: a pause that hears the library out
+                    raise self._create_truncated_error(
+                        position, f"the log ends at offset {high}, below the known end {at_least}"
+                    )
+            self._consumer.poll(0.05)  # nothing is assigned: waits and runs callbacks
             self._refresh_leader(position.name, end)
 
     def _check_range(self, position: _ReadPosition, low: int, high: int) -> None:
         if position.next_offset is None:
             position.next_offset = low
         elif position.next_offset < low:
-            detail = f"has offsets {low} to {high}, and {position.next_offset} comes next"
-            raise self._truncated(position, detail)
+            following = position.next_offset
+            detail = f"the log has offsets {low} to {high}, but the next one to read is {following}"
+            raise self._create_truncated_error(position, detail)
 
     def _assign(self) -> None:
         self._consumer.assign(
@@ -183,22 +184,22 @@ class TopicReader:
         self, ends: Mapping[_PartitionKey, int], end: Deadline, take: RecordHandler
     ) -> None:
         moved_s = self._clock.now_s()
-        while self._behind(ends):
+        while self._is_behind(ends):
             first = self._consumer.poll(0.1)
             if first is not None:
                 for message in [first, *self._consumer.consume(_MAX_RECORDS_PER_POLL, 0)]:
-                    self._take(message, end, take)
+                    self._accept(message, end, take)
                 moved_s = self._clock.now_s()
                 continue
             stalled = self._clock.now_s() - moved_s >= _STALL_TIMEOUT_S
             if stalled or end.passed(self._clock.now_s()):
                 doing = f"reading {self._names}"
-                self._check_patience(client_errors.create_timeout_error(), end, doing=doing)
+                self._raise_unless_retriable(client_errors.create_timeout_error(), end, doing=doing)
                 for name in {name for name, _ in self._positions}:
                     self._refresh_leader(name, end)
                 moved_s = self._clock.now_s()
 
-    def _take(self, message: confluent_kafka.Message, end: Deadline, take: RecordHandler) -> None:
+    def _accept(self, message: confluent_kafka.Message, end: Deadline, take: RecordHandler) -> None:
         error = message.error()
         position = self._positions.get((message.topic() or "", message.partition() or 0))
         offset = message.offset()
@@ -206,7 +207,7 @@ class TopicReader:
             if error.code() == client_errors.PARTITION_EOF and position and offset is not None:
                 position.next_offset = max(position.next_offset or 0, offset)
             else:
-                self._failed(error, position, end)
+                self._handle_error(error, position, end)
             return
         assert position is not None, message.topic()
         assert offset is not None
@@ -220,53 +221,53 @@ class TopicReader:
             )
         )
         position.next_offset = offset + 1
-        position.leader_epoch = _known_epoch(message.leader_epoch())
+        position.leader_epoch = _convert_epoch(message.leader_epoch())
 
-    def _failed(
+    def _handle_error(
         self,
         error: confluent_kafka.KafkaError,
         position: _ReadPosition | None,
         end: Deadline,
     ) -> None:
         if error.code() in client_errors.GROUP_ERRORS:
-            return  # no group is used: the right to one is not needed
+            return  # no group is used, so no ACL for one is needed
         if error.code() in client_errors.OUT_OF_RANGE_ERRORS and position is not None:
-            raise self._truncated(position, f"answers: {error.str()}")
+            raise self._create_truncated_error(position, f"the broker returned: {error.str()}")
         name = self._names if position is None else position.name
-        self._check_patience(error, end, doing=f"reading {name}")
+        self._raise_unless_retriable(error, end, doing=f"reading {name}")
 
-    def _check_patience(
+    def _raise_unless_retriable(
         self, error: confluent_kafka.KafkaError, end: Deadline, *, doing: str
     ) -> None:
-        """Return to try again; raise what waiting does not heal, or when time is up."""
+        """Return if a retry may help; raise permanent errors, and any error after the timeout."""
         error = self._reports.refused() or error
-        passes = client_errors.is_retriable(error) or client_errors.is_missing_topic(error)
-        if not passes or end.passed(self._clock.now_s()):
+        may_retry = client_errors.is_retriable(error) or client_errors.is_missing_topic(error)
+        if not may_retry or end.passed(self._clock.now_s()):
             raise client_errors.translate_error(
                 error, doing, where=self._where, reports=self._reports
             )
 
     def _refresh_leader(self, name: str, end: Deadline) -> None:
-        """Make the library look for the leader now instead of when its cache expires."""
+        """Make librdkafka look for the leader now instead of when its cache expires."""
         left_s = max(0.01, min(end.left_s(self._clock.now_s()), 1.0))
         try:
             self._consumer.list_topics(name, timeout=left_s)
         except confluent_kafka.KafkaException as error:
-            self._check_patience(error.args[0], end, doing=f"looking for the leader of {name}")
+            self._raise_unless_retriable(error.args[0], end, doing=f"finding the leader of {name}")
 
-    def _truncated(self, position: _ReadPosition, detail: str) -> LogTruncatedError:
+    def _create_truncated_error(self, position: _ReadPosition, detail: str) -> LogTruncatedError:
         return LogTruncatedError(
-            f"reading {position.name} on {self._where}: it {detail}; it was truncated (unclean "
-            "leader election), or deleted and made again, and is read from the beginning"
+            f"reading {position.name} on {self._where}: {detail}; the topic was truncated (unclean "
+            "leader election) or recreated, and is read again from the beginning"
         )
 
 
-def _known_epoch(epoch: int | None) -> int:
+def _convert_epoch(epoch: int | None) -> int:
     return _NO_EPOCH if epoch is None else epoch
 
 
 class KafkaStateTopics:
-    """Implements `StateTopics`. Connects when it is first asked something."""
+    """Implements `StateTopics`. Connects on first use."""
 
     def __init__(
         self,
@@ -276,7 +277,8 @@ class KafkaStateTopics:
         client_id: str,
         clock: Clock,
     ) -> None:
-        """The same cluster twice: users may have rights of their own for either."""
+        """`listing` and `reading` are logins to the same cluster: one for listing topics, one
+        for reading records."""
         self._listing = listing
         self._reading = reading
         self._client_id = client_id
@@ -284,7 +286,7 @@ class KafkaStateTopics:
         self._admin: KafkaAdmin | None = None
 
     def list_topics(self, timeout_s: float) -> frozenset[str]:
-        """See `StateTopics`; so for all below."""
+        """See `StateTopics`; also for the methods below."""
         if self._admin is None:
             self._admin = KafkaAdmin(self._listing, client_id=self._client_id, clock=self._clock)
         return self._admin.list_topics(timeout_s)
@@ -311,17 +313,17 @@ class KafkaStateTopics:
 _LOG = logging.getLogger(__name__)
 
 ApplyRecord: TypeAlias = Callable[[bytes, bytes | None], object]
-"""Folds one in. Raises `MalformedRecordError`, and holds what it held then."""
+"""Applies one record. Raises `MalformedRecordError` and changes nothing then."""
 
 
 def apply_records(found: Iterable[TopicRecord], apply: ApplyRecord) -> None:
-    """All of them, in order. What has no key, or cannot be read, is told in the log."""
+    """Apply all records in order; those without a key or unreadable are logged and skipped."""
     for each in found:
         where = f"{each.topic}: the record at offset {each.offset}"
         if each.key is None:
-            _LOG.warning("%s has no key; it is passed over", where)
+            _LOG.warning("%s has no key; skipped", where)
             continue
         try:
             apply(each.key, each.value)
         except MalformedRecordError as error:
-            _LOG.warning("%s cannot be read (%s); it is passed over", where, error)
+            _LOG.warning("%s cannot be read (%s); skipped", where, error)

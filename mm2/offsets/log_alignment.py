@@ -149,7 +149,7 @@ class LogAlignment:
 
 def build_alignment(source: LogDigests, target: LogDigests, found: LogMatches) -> LogAlignment:
     """Build the alignment of two logs from matches with at least one certain pair."""
-    return _AlignmentBuilder(source, target, found).matched()
+    return _AlignmentBuilder(source, target, found).build()
 
 
 class _AlignmentBuilder:
@@ -165,7 +165,7 @@ class _AlignmentBuilder:
         self._runs: list[tuple[int, int]] = []
         self._first = self._find_first_source()
 
-    def matched(self) -> LogAlignment:
+    def build(self) -> LogAlignment:
         first_source = self._first
         for index, pair in enumerate(self._sure):
             offset, delta = self._get_offset_and_delta(pair)
@@ -267,13 +267,13 @@ def align_logs(
     """
     logs = _LogMatcher(source, target)
     pairs, unknown = logs.extend_chain(
-        _longest_ordered_pairs(logs.find_unique_pairs(all_differ=all_differ))
+        _find_longest_ordered_pairs(logs.find_unique_pairs(all_differ=all_differ))
     )
-    found = logs.sure(pairs if all_differ else logs.drop_dubious_pairs(pairs), unknown)
+    found = logs.mark_certain(pairs if all_differ else logs.drop_dubious_pairs(pairs), unknown)
     return build_alignment(source, target, found) if found.sure else None
 
 
-def _longest_ordered_pairs(found: Sequence[_Pair]) -> list[_Pair]:
+def _find_longest_ordered_pairs(found: Sequence[_Pair]) -> list[_Pair]:
     """The longest sequence of pairs in the same order on both sides.
 
     A record that occurs only before a copy of an earlier source record is no copy.
@@ -365,7 +365,7 @@ class _LogMatcher:
         copies = set(target.digests[left.target + 1 : right.target])
         return any(self._source.digests[at] not in copies for at in among)
 
-    def sure(self, pairs: list[_Pair], unknown: Set[int]) -> LogMatches:
+    def mark_certain(self, pairs: list[_Pair], unknown: Set[int]) -> LogMatches:
         """Mark pairs as certain unless a copy of an earlier source record follows them."""
         behind = self._compute_copy_ends()
         sure: list[_Pair] = []
@@ -412,7 +412,7 @@ class _LogMatcher:
             return None
         needed = [at for at in here if source.is_needed(at)]
         aborted = [at for at in here if not source.is_needed(at)]
-        for among in (needed,) if any(map(self._has_twin, aborted)) else (needed, here):
+        for among in (needed,) if any(map(self._has_equal_record, aborted)) else (needed, here):
             if len(among) == len(there) and all(
                 source.digests[one] == target.digests[other]
                 for one, other in zip(among, there, strict=True)
@@ -449,7 +449,7 @@ class _LogMatcher:
             if source.has_hole(here, here) or target.has_hole(there, there):
                 break
             if source.digests[here] == target.digests[there]:
-                if self._has_twin(here):
+                if self._has_equal_record(here):
                     break
                 pairs.append(_Pair(here, there))
                 there += 1
@@ -458,7 +458,7 @@ class _LogMatcher:
             here += 1
         return pairs
 
-    def _has_twin(self, at: int) -> bool:
+    def _has_equal_record(self, at: int) -> bool:
         """Returns whether other source items are equal, so that the origin of a repeated copy is
         ambiguous."""
         return self._source_index[self._source.digests[at]] != at
@@ -473,7 +473,7 @@ class _LogMatcher:
                 break
             here -= 1
             if source.digests[here] == target.digests[there - 1]:
-                if self._has_twin(here):
+                if self._has_equal_record(here):
                     break
                 there -= 1
                 pairs.append(_Pair(here, there))
@@ -489,7 +489,7 @@ class _LogMatcher:
         behind = array("q")
         for at, digest in enumerate(self._source.digests):
             behind.append(highest)
-            if not self._has_twin(at) and digest in last:
+            if not self._has_equal_record(at) and digest in last:
                 highest = max(highest, self._target.behind(last[digest]))
         behind.append(highest)
         return behind

@@ -54,7 +54,7 @@ def plan_compaction(
         merged = _merge_segments(
             [each.owner.segment(each.index) for each in group], segment_bytes=segment_bytes
         )
-        saved = sum(each.size for each in group) - _stored_bytes(one, merged)
+        saved = sum(each.size for each in group) - _count_stored_bytes(one, merged)
         if saved > 0:
             excess -= saved
             changes += [MapChange(one, merged), *(MapChange(each, None) for each in others)]
@@ -122,7 +122,7 @@ def _find_excess(
 ) -> tuple[int, list[list[_ThinnableSegment]]]:
     """Number of bytes to save, and the groups of segments to merge for it, in this order."""
     pieces = [
-        _ThinnableSegment(mine, index, _segment_bytes(mine, index), mine.head(index).slack)
+        _ThinnableSegment(mine, index, _count_segment_bytes(mine, index), mine.head(index).slack)
         for mine in known.segments.owners
         for index in range(len(mine))
     ]
@@ -132,11 +132,11 @@ def _find_excess(
     return excess + budget_bytes // 8, _group_neighbors(_exclude_newest(pieces, budget_bytes // 2))
 
 
-def _segment_bytes(mine: OwnerSegments, index: int) -> int:
+def _count_segment_bytes(mine: OwnerSegments, index: int) -> int:
     return len(mine.values[index]) + len(offset_map_records.encode_key(mine.name))
 
 
-def _stored_bytes(key: MapSegmentKey, segment: MapSegment) -> int:
+def _count_stored_bytes(key: MapSegmentKey, segment: MapSegment) -> int:
     return len(offset_map_records.encode_key(key)) + len(offset_map_records.encode_value(segment))
 
 
@@ -162,11 +162,11 @@ def _group_neighbors(pieces: Sequence[_ThinnableSegment]) -> list[list[_Thinnabl
     """
     pairs = [[one, two] for one, two in itertools.pairwise(pieces) if one.owner is two.owner]
     groups = pairs or [[each] for each in pieces]
-    groups.sort(key=_bound_width)
+    groups.sort(key=_get_bound_width)
     found: list[list[_ThinnableSegment]] = []
     used: set[int] = set()
     for group in groups:
-        if _bound_width(group) > 2 * _bound_width(groups[0]):
+        if _get_bound_width(group) > 2 * _get_bound_width(groups[0]):
             break
         if used.isdisjoint(map(id, group)):
             used.update(map(id, group))
@@ -174,7 +174,7 @@ def _group_neighbors(pieces: Sequence[_ThinnableSegment]) -> list[list[_Thinnabl
     return found
 
 
-def _bound_width(group: Sequence[_ThinnableSegment]) -> int:
+def _get_bound_width(group: Sequence[_ThinnableSegment]) -> int:
     return max(each.slack for each in group)
 
 
@@ -189,12 +189,12 @@ class _BoundedRun(NamedTuple):
 def _merge_segments(segments: Sequence[MapSegment], *, segment_bytes: int) -> MapSegment:
     """Merge neighboring segments; every n-th run is kept if there is no room for all."""
     runs = [_BoundedRun(run, each.below, each.above) for each in segments for run in each.runs]
-    whole = _run_bytes([each.run for each in runs])
+    whole = _count_run_bytes([each.run for each in runs])
     limit = whole // 2 if len(segments) == 1 else max(segment_bytes, whole // 2)
     step = 1
-    while step < len(runs) and _run_bytes([each.run for each in runs[::step]]) > limit:
+    while step < len(runs) and _count_run_bytes([each.run for each in runs[::step]]) > limit:
         step += 1
-    below, above = _bound_removed_runs(runs, step)
+    below, above = _compute_removed_bounds(runs, step)
     first, last = segments[0], segments[-1]
     return MapSegment(
         leader_epoch=last.leader_epoch,
@@ -211,7 +211,7 @@ def _merge_segments(segments: Sequence[MapSegment], *, segment_bytes: int) -> Ma
     )
 
 
-def _bound_removed_runs(runs: Sequence[_BoundedRun], step: int) -> tuple[int, int]:
+def _compute_removed_bounds(runs: Sequence[_BoundedRun], step: int) -> tuple[int, int]:
     """By how much removed runs may be below and above the run kept before them."""
     below = above = 0
     for place, each in enumerate(runs):
@@ -221,7 +221,7 @@ def _bound_removed_runs(runs: Sequence[_BoundedRun], step: int) -> tuple[int, in
     return below, above
 
 
-def _run_bytes(runs: Sequence[OffsetRun]) -> int:
+def _count_run_bytes(runs: Sequence[OffsetRun]) -> int:
     out = bytearray()
     offset_map_records.append_runs(out, runs, previous=None)
     return len(out)

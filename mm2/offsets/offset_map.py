@@ -234,11 +234,11 @@ class _StoredRun(NamedTuple):
 _RunKey = Callable[[OffsetRun], int]
 
 
-def _run_source(run: OffsetRun) -> int:
+def _get_run_source(run: OffsetRun) -> int:
     return run.source
 
 
-def _run_target(run: OffsetRun) -> int:
+def _get_run_target(run: OffsetRun) -> int:
     return run.source + run.delta
 
 
@@ -297,14 +297,14 @@ class EraRuns:
         Source records from `upstream` on are at or after that target offset, earlier ones before
         it.
         """
-        before, behind = self._find_around(upstream, order=_run_source)
-        limit = self.target_next if behind is None else _run_target(behind)
+        before, behind = self._find_around(upstream, order=_get_run_source)
+        limit = self.target_next if behind is None else _get_run_target(behind)
         if before is None:
             return OffsetBounds(limit, limit)
         run = before.run
         if run.source == upstream:
-            return OffsetBounds(_run_target(run), _run_target(run))
-        here, least = upstream + run.delta, _run_target(run) + 1
+            return OffsetBounds(_get_run_target(run), _get_run_target(run))
+        here, least = upstream + run.delta, _get_run_target(run) + 1
         return OffsetBounds(
             min(limit, max(least, here - before.below)), min(limit, max(least, here + before.above))
         )
@@ -316,13 +316,13 @@ class EraRuns:
         Target records from `downstream` on are copies of source records at or after that offset,
         earlier ones of records before it.
         """
-        before, behind = self._find_around(downstream, order=_run_target)
+        before, behind = self._find_around(downstream, order=_get_run_target)
         limit = self.through if behind is None else behind.source
         if before is None:
             whole = self.floor == self.begins
             return OffsetBounds(self.begins, self.begins) if whole else None
         run = before.run
-        if _run_target(run) == downstream:
+        if _get_run_target(run) == downstream:
             return OffsetBounds(run.source, run.source)
         here, least = downstream - run.delta, run.source + 1
         return OffsetBounds(
@@ -335,9 +335,9 @@ class EraRuns:
         found = self.place_back(downstream)
         if found is None or found.lowest == found.highest:
             return None if found is None else (found.lowest, downstream)
-        before, _ = self._find_around(downstream, order=_run_target)
+        before, _ = self._find_around(downstream, order=_get_run_target)
         assert before is not None
-        return before.run.source, _run_target(before.run)
+        return before.run.source, _get_run_target(before.run)
 
     def _find_around(
         self, at: int, *, order: _RunKey
@@ -357,7 +357,7 @@ def _find_neighbors(
 ) -> tuple[_StoredRun | None, OffsetRun | None]:
     """The neighboring runs of `at` among one owner's runs below source offset `end`."""
     count = bisect_left(mine.firsts, end)
-    if order is _run_source:
+    if order is _get_run_source:
         first = max(0, bisect_right(mine.firsts, at, hi=count) - 1)
     else:
         ends = range(count)
@@ -386,7 +386,7 @@ def _read_valid_runs(
     found = mine.segment(index)
     runs = found.runs
     if runs and runs[-1].source >= end:
-        runs = runs[: bisect_left(runs, end, key=_run_source)]
+        runs = runs[: bisect_left(runs, end, key=_get_run_source)]
     return runs, found.below, found.above
 
 

@@ -335,10 +335,10 @@ class ReplicatedSpanTracker:
         self._reported[name] = (key.era, segment.through)
         if era != key.era or segment.through <= reported:
             return []
-        return _spans_of_segment(segment, reported)
+        return _extract_spans(segment, reported)
 
 
-def _spans_of_segment(segment: MapSegment, begin: int) -> list[ReplicatedSpan]:
+def _extract_spans(segment: MapSegment, begin: int) -> list[ReplicatedSpan]:
     """Spans of a segment from source offset `begin` on.
 
     A run's span ends before the next run on both sides: after it, the source has a gap, or the

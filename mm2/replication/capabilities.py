@@ -187,7 +187,7 @@ def assess_delivery(
         for api in observed.missing(side)
         if not api.only_for_the_fence
     ]
-    notes = tuple(_note_differences(source, target))
+    notes = tuple(_describe_differences(source, target))
     if missing:
         return DeliveryAssessment(
             delivery=DeliveryGuarantee.NONE, proven=True, reasons=tuple(missing), notes=notes
@@ -237,7 +237,9 @@ def _explain_weaker_guarantee(
             )
 
 
-def _note_differences(source: ClusterCapabilities, target: ClusterCapabilities) -> Iterator[str]:
+def _describe_differences(
+    source: ClusterCapabilities, target: ClusterCapabilities
+) -> Iterator[str]:
     unchanged = target.answer(CapabilityCheck.UNCHANGED)
     if unchanged.outcome is CheckOutcome.FAILS:
         yield (

@@ -35,12 +35,12 @@ Remedy = Callable[[PartitionSetup, int], str]
 
 def explain_target_remedy(where: PartitionSetup, code: int, *, size: int = -1) -> str:
     """Remedy for error `code` of the target cluster."""
-    return _TARGET_REMEDIES.get(code, _describe_mirror_remedy)(where, size)
+    return _TARGET_REMEDIES.get(code, _build_mirror_check_remedy)(where, size)
 
 
 def explain_source_remedy(where: PartitionSetup, code: int) -> str:
     """Remedy for error `code` of the source cluster."""
-    return _SOURCE_REMEDIES.get(code, _describe_source_remedy)(where, -1)
+    return _SOURCE_REMEDIES.get(code, _build_source_check_remedy)(where, -1)
 
 
 def explain_hidden_transactions_remedy(where: PartitionSetup, code: int) -> str:
@@ -70,7 +70,7 @@ def format_fencing_commands(flow: str, operator: OperatorCommands) -> str:
     return f"{format_fencing_acl_command(flow, operator)} && {operator.restart(flow)}"
 
 
-def _record_size_remedy(where: PartitionSetup, size: int) -> str:
+def _build_record_size_remedy(where: PartitionSetup, size: int) -> str:
     wanted = {"max.message.bytes": str(size)}
     line = where.operator.target.set_topic(where.remote_topic, wanted)
     return (
@@ -79,7 +79,7 @@ def _record_size_remedy(where: PartitionSetup, size: int) -> str:
     )
 
 
-def _batch_size_remedy(where: PartitionSetup, size: int) -> str:
+def _build_batch_size_remedy(where: PartitionSetup, size: int) -> str:
     wanted = {"max.message.bytes": str(size), "segment.bytes": SEGMENT_BYTES_DEFAULT}
     line = where.operator.target.set_topic(where.remote_topic, wanted)
     return (
@@ -88,7 +88,7 @@ def _batch_size_remedy(where: PartitionSetup, size: int) -> str:
     )
 
 
-def _timestamp_remedy(where: PartitionSetup, size: int) -> str:
+def _build_timestamp_remedy(where: PartitionSetup, size: int) -> str:
     target, mirror = where.operator.target, where.remote_topic
     before_3_6 = target.set_topic(
         mirror, {"message.timestamp.difference.max.ms": TIMESTAMP_DIFFERENCE_MAX_MS}
@@ -104,25 +104,25 @@ def _timestamp_remedy(where: PartitionSetup, size: int) -> str:
     )
 
 
-def _topic_acl_remedy(where: PartitionSetup, size: int) -> str:
+def _build_topic_acl_remedy(where: PartitionSetup, size: int) -> str:
     line = where.operator.target.allow_topic(where.remote_topic, *MIRROR_TOPIC_OPERATIONS)
     remedy = operator_commands.format_remedy(line)
     return f"allow the flow's principal WRITE on the mirror topic. {remedy}"
 
 
-def _cluster_acl_remedy(where: PartitionSetup, size: int) -> str:
+def _build_cluster_acl_remedy(where: PartitionSetup, size: int) -> str:
     line = where.operator.target.allow_cluster("IdempotentWrite")
     return f"allow the flow's principal IDEMPOTENT_WRITE. {operator_commands.format_remedy(line)}"
 
 
-def _transactional_id_acl_remedy(where: PartitionSetup, size: int) -> str:
+def _build_transactional_id_acl_remedy(where: PartitionSetup, size: int) -> str:
     return (
         "allow the flow's principal WRITE and DESCRIBE on transactional ids with its prefix. "
         f"{operator_commands.format_remedy(format_fencing_acl_command(where.flow, where.operator))}"
     )
 
 
-def _invalid_record_remedy(where: PartitionSetup, size: int) -> str:
+def _build_invalid_record_remedy(where: PartitionSetup, size: int) -> str:
     line = where.operator.target.show_settings(where.remote_topic)
     return (
         "see the broker's log for the cause; a compacted mirror topic, for example, rejects "
@@ -131,7 +131,7 @@ def _invalid_record_remedy(where: PartitionSetup, size: int) -> str:
     )
 
 
-def _codec_remedy(where: PartitionSetup, size: int) -> str:
+def _build_codec_remedy(where: PartitionSetup, size: int) -> str:
     line = where.operator.target.set_topic(where.remote_topic, {"compression.type": "gzip"})
     return (
         "set compression.type of the mirror topic to a codec that all its brokers accept. "
@@ -139,43 +139,43 @@ def _codec_remedy(where: PartitionSetup, size: int) -> str:
     )
 
 
-def _describe_mirror_remedy(where: PartitionSetup, size: int) -> str:
+def _build_mirror_check_remedy(where: PartitionSetup, size: int) -> str:
     line = where.operator.target.show_topic(where.remote_topic)
     remedy = operator_commands.format_remedy(line)
     return f"see the mirror topic's replicas and the broker's log. {remedy}"
 
 
-def _read_acl_remedy(where: PartitionSetup, size: int) -> str:
+def _build_read_acl_remedy(where: PartitionSetup, size: int) -> str:
     line = where.operator.source.allow_topic(where.topic, "Describe", "Read")
     return f"allow the flow's principal READ. {operator_commands.format_remedy(line)}"
 
 
-def _missing_topic_remedy(where: PartitionSetup, size: int) -> str:
+def _build_missing_topic_remedy(where: PartitionSetup, size: int) -> str:
     return (
         "create it again, or stop its replication with topics.exclude. "
         f"{operator_commands.format_remedy(where.operator.reload())}"
     )
 
 
-def _describe_source_remedy(where: PartitionSetup, size: int) -> str:
+def _build_source_check_remedy(where: PartitionSetup, size: int) -> str:
     line = where.operator.source.show_topic(where.topic)
     remedy = operator_commands.format_remedy(line)
     return f"see the source topic's replicas and the broker's log. {remedy}"
 
 
 _TARGET_REMEDIES: Mapping[int, Remedy] = {
-    10: _record_size_remedy,
-    18: _batch_size_remedy,
-    TOPIC_AUTHORIZATION_FAILED: _topic_acl_remedy,
-    31: _cluster_acl_remedy,
-    32: _timestamp_remedy,
-    53: _transactional_id_acl_remedy,
-    76: _codec_remedy,
-    87: _invalid_record_remedy,
+    10: _build_record_size_remedy,
+    18: _build_batch_size_remedy,
+    TOPIC_AUTHORIZATION_FAILED: _build_topic_acl_remedy,
+    31: _build_cluster_acl_remedy,
+    32: _build_timestamp_remedy,
+    53: _build_transactional_id_acl_remedy,
+    76: _build_codec_remedy,
+    87: _build_invalid_record_remedy,
 }
 _SOURCE_REMEDIES: Mapping[int, Remedy] = {
-    3: _missing_topic_remedy,
-    TOPIC_AUTHORIZATION_FAILED: _read_acl_remedy,
+    3: _build_missing_topic_remedy,
+    TOPIC_AUTHORIZATION_FAILED: _build_read_acl_remedy,
 }
 
 
@@ -524,7 +524,7 @@ def halt_own_open_transaction(
             f"{where.mirror}: this flow's transaction at offset {found.start}, of producer id "
             f"{found.producer_id}, is hanging: its marker was lost, or a batch came late, and its "
             "producer id has expired. read_committed consumers block there. Aborting it loses "
-            f"nothing: its records are replicated again. {_abort_command(where, found)}"
+            f"nothing: its records are replicated again. {_build_abort_remedy(where, found)}"
         ),
         retry_after_s=retry_after_s,
     )
@@ -543,7 +543,7 @@ def halt_foreign_open_transaction(
             f"{found.producer_id}, which is not this flow's. read_committed consumers wait there. "
             f"Find that producer ({producers}) and stop it; its transaction is then aborted at the "
             "timeout. If the producer is already gone, abort it now. "
-            f"{_abort_command(where, found)}"
+            f"{_build_abort_remedy(where, found)}"
         ),
         retry_after_s=retry_after_s,
     )
@@ -564,7 +564,7 @@ def halt_hidden_open_transaction(
     )
 
 
-def _abort_command(where: PartitionSetup, found: OpenTransaction) -> str:
+def _build_abort_remedy(where: PartitionSetup, found: OpenTransaction) -> str:
     line = where.operator.target.abort_transaction(
         where.remote_topic, partition=where.partition, start=found.start
     )

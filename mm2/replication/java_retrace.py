@@ -164,15 +164,15 @@ class MapReconstruction:
     @property
     def position(self) -> int:
         """The source offset up to which every record is on the mirror."""
-        return self._place[0]
+        return self._position_and_epoch[0]
 
     @property
     def source_epoch(self) -> int:
         """Leader epoch of the source batch before `position`; -1 if it was not read."""
-        return self._place[1]
+        return self._position_and_epoch[1]
 
     @property
-    def _place(self) -> tuple[int, int]:
+    def _position_and_epoch(self) -> tuple[int, int]:
         if (
             self._has_begun
             and self._matched_to == len(self._offsets)

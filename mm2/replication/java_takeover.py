@@ -286,11 +286,11 @@ def take_over_mirror(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
     if isinstance(found, RetryRecovery):
         return found
     if found is None:
-        return (yield from eras.begin_era(attempt, _era_without_sync(attempt, java)))
+        return (yield from eras.begin_era(attempt, _create_era_without_sync(attempt, java)))
     return (yield from take_over_from(attempt, found))
 
 
-def _era_without_sync(attempt: RecoveryAttempt, java: JavaMirrorProgress) -> NewEra:
+def _create_era_without_sync(attempt: RecoveryAttempt, java: JavaMirrorProgress) -> NewEra:
     stated = eras.create_incident(
         attempt,
         kind=IncidentKind.TAKEN_FROM_JAVA,

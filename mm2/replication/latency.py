@@ -174,9 +174,9 @@ class LatencyHistogram:
         if self._above < youngest and oldest <= self._most:
             self.counts[self._bucket] += records
         else:
-            self._spread(records, youngest, oldest)
+            self._distribute_over_buckets(records, youngest, oldest)
 
-    def _spread(self, records: int, youngest: int, oldest: int) -> None:
+    def _distribute_over_buckets(self, records: int, youngest: int, oldest: int) -> None:
         done = 0
         last = bisect_left(BUCKET_BOUNDS_MS, oldest)
         for bucket in range(bisect_left(BUCKET_BOUNDS_MS, youngest), last):

@@ -230,7 +230,7 @@ def encode_batches(
     last = entries[-1].header
     behind = last.last_offset + 1 if next_source is None else next_source
     batches: list[OutboundBatch] = []
-    starts = list(_split_positions(found, batch_bytes=batch_bytes, records_max=records_max))
+    starts = list(_iter_split_indexes(found, batch_bytes=batch_bytes, records_max=records_max))
     for start, stop in zip(starts, [*starts[1:], len(found)], strict=True):
         part = found[start:stop]
         batch = memoryview(records.encode_batch(part, codec=codec))
@@ -242,7 +242,7 @@ def encode_batches(
                 len(part),
                 part[0].offset,
                 found[stop].offset if stop < len(found) else behind,
-                _offset_spans(part),
+                _compute_offset_spans(part),
                 header.oldest_timestamp,
                 header.max_timestamp,
                 last.leader_epoch,
@@ -254,11 +254,11 @@ def encode_batches(
     return batches
 
 
-def _split_positions(
+def _iter_split_indexes(
     opened: Sequence[BatchRecord], *, batch_bytes: int, records_max: int
 ) -> Iterator[int]:
     """Yield the index of the first record of each batch."""
-    sizes = _record_sizes(opened)
+    sizes = _estimate_record_sizes(opened)
     if len(opened) <= records_max and sum(sizes) <= batch_bytes:
         yield 0
         return
@@ -275,16 +275,16 @@ _RECORD_OVERHEAD_BYTES = 12
 """Generous estimate of the bytes before a record's body."""
 
 
-def _record_sizes(opened: Sequence[BatchRecord]) -> list[int]:
+def _estimate_record_sizes(opened: Sequence[BatchRecord]) -> list[int]:
     return [len(body) + _RECORD_OVERHEAD_BYTES for _, _, body in opened]
 
 
 def count_plain_bytes(opened: Sequence[BatchRecord]) -> int:
     """Uncompressed size of the records in a batch."""
-    return sum(_record_sizes(opened))
+    return sum(_estimate_record_sizes(opened))
 
 
-def _offset_spans(part: Sequence[BatchRecord]) -> tuple[OffsetSpan, ...]:
+def _compute_offset_spans(part: Sequence[BatchRecord]) -> tuple[OffsetSpan, ...]:
     first = part[0].offset
     if part[-1].offset - first == len(part) - 1:
         return ()

@@ -87,7 +87,7 @@ def scan_batches(
     reverse flow.
     """
     found = SourceScan(position=position)
-    pending = sorted(aborted, key=_aborted_first_offset, reverse=True) if aborted else []
+    pending = sorted(aborted, key=_get_first_offset, reverse=True) if aborted else []
     dead: set[int] = set()
     batches = record_sets.iter_batches(records)
     try:
@@ -116,7 +116,7 @@ def scan_batches(
                 if plain and count == last_delta + 1 and first == base:
                     why = ""
                 else:
-                    why = _decode_reason(header, first, target_codec)
+                    why = _get_reencode_reason(header, first, target_codec)
                 found.batches.append(_new(SourceBatch, (header, batch, first, why)))
                 found.size += length + record_batch.LENGTH_END
     except DamagedBatchError as error:
@@ -173,7 +173,7 @@ def _find_next_valid(batches: Iterator[tuple[BatchHeader, memoryview]], damaged:
     return -1
 
 
-def _aborted_first_offset(entry: tuple[int, int]) -> int:
+def _get_first_offset(entry: tuple[int, int]) -> int:
     return entry[1]
 
 
@@ -185,7 +185,7 @@ def _is_skipped(header: BatchHeader, batch: memoryview, dead: set[int]) -> bool:
     return bool(header.attributes & record_batch.TRANSACTIONAL) and header.producer_id in dead
 
 
-def _decode_reason(header: BatchHeader, first: int, target_codec: int | None) -> str:
+def _get_reencode_reason(header: BatchHeader, first: int, target_codec: int | None) -> str:
     count, codec = header.record_count, header.attributes & record_batch.CODEC_MASK
     if header.base_offset < first:
         return "replication starts inside the batch"

@@ -90,7 +90,7 @@ class ScriptRunner:
         assert self._script is None
         self._script, self._on_end = self._convert_damage_to_halt(script), on_end
         self.token += 1
-        return self._step(None, now_s)
+        return self._advance(None, now_s)
 
     def _convert_damage_to_halt(self, script: Script[object]) -> Script[object]:
         """Turn an unreadable batch on the mirror into a halt of this partition only."""
@@ -104,7 +104,7 @@ class ScriptRunner:
     def answered(self, answer: InstructionAnswer, now_s: float) -> list[Instruction]:
         """Send the answer to the outstanding instruction and return the next instructions."""
         assert self._script is not None, answer
-        return self._step(answer, now_s)
+        return self._advance(answer, now_s)
 
     def asks(self, instruction: Instruction) -> bool:
         """Returns whether this instruction is outstanding."""
@@ -117,7 +117,7 @@ class ScriptRunner:
         self._script = self._outstanding = None
         self.token += 1
 
-    def _step(self, answer: InstructionAnswer | None, now_s: float) -> list[Instruction]:
+    def _advance(self, answer: InstructionAnswer | None, now_s: float) -> list[Instruction]:
         assert self._script is not None
         assert self._on_end is not None
         try:

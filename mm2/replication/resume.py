@@ -78,7 +78,7 @@ def find_resume_position(
     target's log."""
     anchor = attempt.known.anchor
     if anchor is None:
-        return _position_of_empty_era(attempt)
+        return _get_empty_era_position(attempt)
     segment = anchor.segment
     answer = yield FindEpochEnd(
         leader_epoch=segment.leader_epoch, current_leader_epoch=attempt.fence.leader_epoch
@@ -91,14 +91,14 @@ def find_resume_position(
         return _retry_recreated_mirror(attempt, segment)
     if 0 <= answer.offset < segment.target_next:
         return (
-            yield from _position_after_truncation(
+            yield from _find_position_after_truncation(
                 attempt, answer.offset, source_epoch=segment.source_epoch
             )
         )
     if segment.target_next > attempt.fence.marker_offset + 1:
         return _retry_resume_point_ahead(attempt, segment, epoch_known=answer.offset >= 0)
     if attempt.known.untaken:
-        return _position_of_empty_era(attempt)
+        return _get_empty_era_position(attempt)
     return ResumePosition(
         era=anchor.key.era,
         source=segment.through,
@@ -137,7 +137,7 @@ def _retry_recreated_mirror(attempt: RecoveryAttempt, segment: MapSegment) -> Re
     return RetryRecovery(reason=reason, lasting=stop)
 
 
-def _position_of_empty_era(attempt: RecoveryAttempt) -> ResumePosition:
+def _get_empty_era_position(attempt: RecoveryAttempt) -> ResumePosition:
     """Resume at the start of an era whose owner stopped before storing a segment."""
     known = attempt.known
     assert known.era is not None
@@ -145,7 +145,7 @@ def _position_of_empty_era(attempt: RecoveryAttempt) -> ResumePosition:
     return ResumePosition(era=known.era_number, source=known.era.first_source, target=target)
 
 
-def _position_after_truncation(
+def _find_position_after_truncation(
     attempt: RecoveryAttempt, end: int, *, source_epoch: int
 ) -> Script[ResumePosition | RetryRecovery | PartitionHalt]:
     """Resume before the truncation: only what the map has below `end` is still on the target.
@@ -259,7 +259,7 @@ def _match_tail(attempt: RecoveryAttempt, position: ResumePosition) -> Script[Re
     if blocked is not None:
         return blocked
     left.lost = left.lost or position.lost
-    changed = _has_other_transform(attempt)
+    changed = _has_transform_changed(attempt)
     pairs = TailMatcher(
         tail=[] if left.lost else left.committed,
         position=position.source,
@@ -279,16 +279,20 @@ def _match_tail(attempt: RecoveryAttempt, position: ResumePosition) -> Script[Re
         return (yield from _resume_without_source(attempt, position, pairs, lost_from=lost_from))
     if left.lost:
         return (
-            yield from eras.begin_era(attempt, _era_after_lost_tail(attempt, position, left.lost))
+            yield from eras.begin_era(
+                attempt, _create_era_after_lost_tail(attempt, position, left.lost)
+            )
         )
     if pairs.mismatch:
         if len(left.writers) > 1:
             pairs.start_over()
-        return (yield from eras.begin_era(attempt, _era_after_mismatch(attempt, position, pairs)))
+        return (
+            yield from eras.begin_era(attempt, _create_era_after_mismatch(attempt, position, pairs))
+        )
     if changed:
         return (
             yield from eras.begin_era(
-                attempt, _era_after_transform_change(attempt, position, pairs)
+                attempt, _create_era_after_transform_change(attempt, position, pairs)
             )
         )
     return (
@@ -312,7 +316,7 @@ def _resume_beside_java(
         source_epoch=position.source_epoch,
         exact=False,
     )
-    changed = _has_other_transform(attempt)
+    changed = _has_transform_changed(attempt)
     return java_takeover.continue_after_java(attempt, begins, changed=changed, lost=position.lost)
 
 
@@ -358,14 +362,14 @@ def _resume_without_source(
     return (yield from eras.begin_era(attempt, era))
 
 
-def _has_other_transform(attempt: RecoveryAttempt) -> bool:
+def _has_transform_changed(attempt: RecoveryAttempt) -> bool:
     """Returns whether the era's records were transformed differently from now."""
     era, transform = attempt.known.era, attempt.context.transform
     assert era is not None
     return era.filter_hash != outbound_batches.hash_transform(transform)
 
 
-def _era_after_transform_change(
+def _create_era_after_transform_change(
     attempt: RecoveryAttempt, position: ResumePosition, pairs: TailMatcher
 ) -> NewEra:
     return NewEra(
@@ -376,7 +380,7 @@ def _era_after_transform_change(
     )
 
 
-def _era_after_mismatch(
+def _create_era_after_mismatch(
     attempt: RecoveryAttempt, position: ResumePosition, pairs: TailMatcher
 ) -> NewEra:
     """Begin a new era because the tail does not match: compaction, retention, or a rewritten
@@ -397,7 +401,9 @@ def _era_after_mismatch(
     )
 
 
-def _era_after_lost_tail(attempt: RecoveryAttempt, position: ResumePosition, why: str) -> NewEra:
+def _create_era_after_lost_tail(
+    attempt: RecoveryAttempt, position: ResumePosition, why: str
+) -> NewEra:
     stated = eras.create_incident(
         attempt,
         kind=IncidentKind.NOT_PAIRED,

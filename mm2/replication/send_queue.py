@@ -179,7 +179,7 @@ class PartitionSendQueue:
             return []
         room = self.limits.made_bytes - first.length
         old_before_ms = self._old_before_ms
-        like = (first.leader_epoch, _batch_codec(first), first.max_timestamp < old_before_ms)
+        like = (first.leader_epoch, _get_batch_codec(first), first.max_timestamp < old_before_ms)
         found: list[SourceBatch] = []
         for entry in itertools.islice(self._queue, 1, None):
             _, length, epoch, _, _, flags, _, _, newest, _, _, _, count = entry[0]
@@ -210,7 +210,7 @@ class PartitionSendQueue:
         """Decode the first batch of `chosen`, merge those that fit, and stage the result."""
         head = chosen[0]
         most = self._memory_budget.largest_decoded_bytes
-        plain = _batch_codec(head.header) == compression.NONE
+        plain = _get_batch_codec(head.header) == compression.NONE
         try:
             if plain and head.header.record_count <= batch_limits.DECODE_PART_RECORDS:
                 found = outbound_batches.decode_source_batch(head, self._transform, max_bytes=most)
@@ -267,7 +267,7 @@ class PartitionSendQueue:
         Batches were chosen by compressed size and may decompress to a thousand times as much.
         """
         room = most = self.limits.made_bytes
-        if len(chosen) > 1 and _batch_codec(chosen[0].header) != compression.NONE:
+        if len(chosen) > 1 and _get_batch_codec(chosen[0].header) != compression.NONE:
             room -= outbound_batches.count_plain_bytes(found)
         done = 0
         for entry in chosen[1:]:
@@ -277,7 +277,7 @@ class PartitionSendQueue:
                 more = outbound_batches.decode_source_batch(entry, self._transform, max_bytes=most)
             except (BatchUnreadableError, RecordTransformError):
                 break
-            if _batch_codec(entry.header) != compression.NONE:
+            if _get_batch_codec(entry.header) != compression.NONE:
                 room -= outbound_batches.count_plain_bytes(more)
                 if room < 0:
                     break
@@ -301,7 +301,9 @@ class PartitionSendQueue:
         """
         left = self._decoder
         codec = (
-            _batch_codec(entries[0].header) if self._target_codec is None else self._target_codec
+            _get_batch_codec(entries[0].header)
+            if self._target_codec is None
+            else self._target_codec
         )
         made = outbound_batches.encode_batches(
             entries,
@@ -343,5 +345,5 @@ class PartitionSendQueue:
         assert held == self.queued_bytes, (held, self.queued_bytes)
 
 
-def _batch_codec(header: BatchHeader) -> int:
+def _get_batch_codec(header: BatchHeader) -> int:
     return header.attributes & record_batch.CODEC_MASK

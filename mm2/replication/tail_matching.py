@@ -102,7 +102,7 @@ class _MatchSide:
         return self.batch is not None and not self.batch.done
 
     @property
-    def used_up(self) -> bool:
+    def is_exhausted(self) -> bool:
         return not self.records and not self.has_more
 
 
@@ -181,7 +181,7 @@ class TailMatcher:
         """Returns whether a source that ends at `end` has enough offsets for all unmatched
         records."""
         left, mine = sum(each.count for each in self.tail[self.paired :]), self._target_side
-        if not mine.used_up:
+        if not mine.is_exhausted:
             assert mine.batch is not None
             left += len(mine.records) + mine.batch.left - self.tail[self.paired].count
         return end - self._source_to >= left
@@ -244,7 +244,7 @@ class TailMatcher:
                 self._decode_part(theirs)
             elif not self._fetched:
                 return self._request_source()
-            elif mine.used_up and self._is_identical(self._fetched[0]):
+            elif mine.is_exhausted and self._is_identical(self._fetched[0]):
                 self._match_whole_batch(self._fetched.popleft())
             elif not self._has_room:
                 return MissingInput.ROOM
@@ -345,7 +345,7 @@ class TailMatcher:
             assert self._source_side.batch is not None
             behind = theirs[0].offset if theirs else self._source_side.batch.next_source
             self._advance_source(behind, self._source_side_epoch)
-        if self._target_side.used_up:
+        if self._target_side.is_exhausted:
             self._complete_batch()
 
     def _complete_batch(self) -> None:

@@ -119,7 +119,7 @@ def _add_to_tail(
         for header, batch in iter_valid_batches(records, start=left.start):
             if producer_fencing.is_from_newer_epoch(header, fenced.producer):
                 return OwnershipLost(than=fenced.producer)
-            if _replaces_marker(header, fenced):
+            if _has_replaced_marker(header, fenced):
                 return retry_after_truncation()
             left.add(header, batch)
     except DamagedBatchError as error:
@@ -127,7 +127,7 @@ def _add_to_tail(
     return None
 
 
-def _replaces_marker(header: BatchHeader, fenced: ProducerFence) -> bool:
+def _has_replaced_marker(header: BatchHeader, fenced: ProducerFence) -> bool:
     """Returns whether another batch is where our marker was read.
 
     Batches before it may then be a newer owner's, which the recovered state does not know.

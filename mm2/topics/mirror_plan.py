@@ -373,7 +373,7 @@ class _MirrorPair:
             yield self._create_warning(
                 "", problem, _FindingRemedy("grant DESCRIBE_CONFIGS on it", right)
             )
-        yield from self._unknown_findings()
+        yield from self._check_unsupported_configs()
         mirror = self.mirror
         if mirror is None:
             planned: dict[str, str] = dict(self.target.new_topic or {})
@@ -388,8 +388,8 @@ class _MirrorPair:
                     "", problem, _FindingRemedy("grant DESCRIBE_CONFIGS on it", right)
                 )
             planned = self._compute_planned_configs(mirror, change)
-            yield from self._partition_findings(mirror)
-        yield from self._setting_findings(planned)
+            yield from self._check_partition_count(mirror)
+        yield from self._check_configs(planned)
 
     def _compute_planned_configs(
         self, mirror: ObservedTopic, change: AlterMirrorConfigs | None
@@ -405,7 +405,7 @@ class _MirrorPair:
                     values[name] = self.target.new_topic[name]
         return values
 
-    def _partition_findings(self, mirror: ObservedTopic) -> Iterator[MirrorTopicFinding]:
+    def _check_partition_count(self, mirror: ObservedTopic) -> Iterator[MirrorTopicFinding]:
         if mirror.partitions > self.topic.partitions:
             problem = (
                 f"the mirror topic has {mirror.partitions} partitions, the source topic "
@@ -414,7 +414,7 @@ class _MirrorPair:
             remedy = "no action is needed unless consumers rely on key partitioning"
             yield self._create_warning("partitions", problem, _FindingRemedy(remedy))
 
-    def _unknown_findings(self) -> Iterator[MirrorTopicFinding]:
+    def _check_unsupported_configs(self) -> Iterator[MirrorTopicFinding]:
         """Configs of the source topic that the target's release does not have."""
         for name in sorted(self.topic.configs or ()):
             if (
@@ -430,14 +430,14 @@ class _MirrorPair:
                 remedy = f"no action is needed, or exclude {name} (config.properties.exclude)"
                 yield self._create_warning(name, problem, _FindingRemedy(remedy))
 
-    def _setting_findings(self, planned: Mapping[str, str]) -> Iterator[MirrorTopicFinding]:
+    def _check_configs(self, planned: Mapping[str, str]) -> Iterator[MirrorTopicFinding]:
         if planned.get(_TIMESTAMP_TYPE) == "LogAppendTime":
             problem = "message.timestamp.type is LogAppendTime, which replaces every timestamp"
             remedy = self._create_set_remedy(_TIMESTAMP_TYPE, "CreateTime")
             yield self._create_stop_finding(_TIMESTAMP_TYPE, problem, remedy)
-        yield from self._compression_findings(planned.get(_COMPRESSION_TYPE))
-        yield from self._cleanup_findings(planned.get(_CLEANUP_POLICY))
-        yield from self._size_findings(planned.get(_MAX_MESSAGE_BYTES))
+        yield from self._check_compression(planned.get(_COMPRESSION_TYPE))
+        yield from self._check_cleanup_policy(planned.get(_CLEANUP_POLICY))
+        yield from self._check_message_size(planned.get(_MAX_MESSAGE_BYTES))
         for name in TIMESTAMP_BOUND_CONFIGS:
             if name in planned and planned[name] != UNLIMITED_TIMESTAMP_MS:
                 problem = (
@@ -446,14 +446,14 @@ class _MirrorPair:
                 remedy = self._create_set_remedy(name, UNLIMITED_TIMESTAMP_MS)
                 yield self._create_warning(name, problem, remedy)
 
-    def _compression_findings(self, planned: str | None) -> Iterator[MirrorTopicFinding]:
+    def _check_compression(self, planned: str | None) -> Iterator[MirrorTopicFinding]:
         if planned in (None, "producer", self.topic.config(_COMPRESSION_TYPE)):
             return
         problem = f"compression.type is {planned}: batches with other codecs are re-encoded"
         remedy = self._create_set_remedy(_COMPRESSION_TYPE, "producer")
         yield self._create_warning(_COMPRESSION_TYPE, problem, remedy)
 
-    def _cleanup_findings(self, planned: str | None) -> Iterator[MirrorTopicFinding]:
+    def _check_cleanup_policy(self, planned: str | None) -> Iterator[MirrorTopicFinding]:
         expected = self.topic.config(_CLEANUP_POLICY)
         if planned is None or expected is None:
             return
@@ -475,7 +475,7 @@ class _MirrorPair:
             problem = f"cleanup.policy is {planned}, the source's {expected}"
             yield self._create_warning(_CLEANUP_POLICY, problem, remedy)
 
-    def _size_findings(self, planned: str | None) -> Iterator[MirrorTopicFinding]:
+    def _check_message_size(self, planned: str | None) -> Iterator[MirrorTopicFinding]:
         expected = self.topic.config(_MAX_MESSAGE_BYTES)
         if planned is None or expected is None or int(planned) >= int(expected):
             return

@@ -141,7 +141,7 @@ class FakeAdmin:
         def alter(name: str) -> None:
             overrides = self._topic(name).overrides
             if "number" in changes[name].set.get("retention.ms", ""):
-                raise FatalError(f"changing settings of {name}: INVALID_CONFIG")
+                raise FatalError(f"changing configs of {name}: INVALID_CONFIG")
             overrides.update(changes[name].set)
             for key in changes[name].delete:
                 overrides.pop(key, None)

@@ -380,7 +380,7 @@ def test_a_right_that_is_missing_is_told_at_once(
     place = Place(refused=BrokerRefusal(code=code))
 
     def lock_out() -> Any:
-        raise BrokerResponseError("asking for the end of east.orders-0", code)
+        raise BrokerResponseError("reading the log end of east.orders-0", code)
 
     if raised:
         monkeypatch.setattr(place, "lock_out", lock_out)

@@ -56,7 +56,7 @@ def test_texts_that_are_cut_short_or_of_no_length_are_malformed(data):
 def test_numbers_that_are_cut_short_are_malformed(field, size):
     assert getattr(FieldReader(bytes(size)), field)() == 0
     for less in range(size):
-        with pytest.raises(MalformedRecordError, match=f"where {less} are left"):
+        with pytest.raises(MalformedRecordError, match=f"but only {less} bytes are left"):
             getattr(FieldReader(bytes(less)), field)()
 
 

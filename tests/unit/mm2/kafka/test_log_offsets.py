@@ -51,7 +51,7 @@ def test_a_leader_that_did_not_answer_has_told_no_end(asked):
     found = asked(p0=7, p1=INVALID).ends([T0, T1], WAIT_S)
     assert found.done == {T0: LogBounds(start=7, end=7)}
     assert isinstance(found.failed[T1], RetriableError)
-    assert str(found.failed[T1]) == "asking for the start of t-1: its leader did not answer"
+    assert str(found.failed[T1]) == "reading the log start of t-1: the leader did not respond"
 
 
 def test_where_nothing_is_as_late_as_asked_is_told_apart_from_silence(asked):

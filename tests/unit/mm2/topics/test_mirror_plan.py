@@ -313,7 +313,7 @@ def test_settings_that_may_not_be_read_are_told_and_left_alone():
     blind_target = ObservedTopic(name="east.orders", partitions=1, configs=None)
     made = make(cluster(topic("orders", 1, EVERY_KIND)), cluster(blind_target))
     assert is_empty(made)
-    assert "may not be read" in made.findings[0].problem
+    assert "not authorized to read" in made.findings[0].problem
 
 
 def test_a_name_that_kafka_would_refuse_stops_the_topic():
