@@ -69,7 +69,7 @@ class AuthorizedOperationsClient:
         return found
 
     def of_groups(self, names: Sequence[str], timeout_s: float) -> dict[str, AuthorizedOperations]:
-        """Authorized operations per group; raises the errors of `of_topics`."""
+        """Authorized operations per group; raises the errors of `read_for_topics`."""
         questions = [
             AdminRequest(
                 to=CoordinatorTarget(request_builders.GROUP_COORDINATOR, name),
@@ -92,8 +92,8 @@ class AuthorizedOperationsClient:
         return found
 
     def of_cluster(self, timeout_s: float) -> AuthorizedOperations:
-        """Authorized operations on the cluster; raises the errors of `of_topics`. Brokers before
-        2.8 do not report them."""
+        """Authorized operations on the cluster; raises the errors of `read_for_topics`. Brokers
+        before 2.8 do not report them."""
         question = AdminRequest(
             to=AnyNodeTarget(),
             message=acl_requests.describe_cluster_operations(),

@@ -146,7 +146,7 @@ class Admin(Protocol):
         """Create topics; a topic is `done` once the controller has stored it, before all brokers
         know it.
 
-        With `only_try`, topics are validated only.
+        With `validate_only`, topics are validated only.
         """
 
     def grow_topics(self, partitions: Mapping[str, int], timeout_s: float) -> PerTopicResult[None]:
@@ -252,8 +252,8 @@ class ConsumerGroups(Protocol):
     def news(
         self, groups: Collection[str], timeout_s: float, *, seen: ReportedPositions
     ) -> PerGroupResult[CommittedPositions]:
-        """Like `positions`, but without groups whose offsets have not changed since `seen` was
-        updated.
+        """Like `fetch_positions`, but without groups whose offsets have not changed since `seen`
+        was updated.
 
         Unchanged groups are in neither map, if brokers support batched requests (3.0).
         """

@@ -200,7 +200,7 @@ class KafkaGroups:
         clock: Clock,
         gone: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`gone` tells that the client is shutting down: every call then ends soon. Raises
+        """Once `is_shutting_down` returns True, every call ends soon. Raises
         `FatalError` for unsupported settings."""
         self._where = access.where
         self._clock = clock

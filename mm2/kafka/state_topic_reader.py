@@ -102,7 +102,7 @@ class TopicReader:
         *,
         at_least: Mapping[str, int] = _NO_MIN_END_OFFSETS,
     ) -> None:
-        """Like `read_to_end`, but may_retry each record to `take` once, as it is read."""
+        """Like `read_to_end`, but passes each record to `take` once, as it is read."""
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         ends = {
             place: self._find_end_offset(position, end, at_least=at_least.get(position.name, 0))

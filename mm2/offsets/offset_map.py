@@ -58,7 +58,7 @@ class OwnerSegments:
     __slots__ = ("_valid", "firsts", "name", "values")
 
     def __init__(self, name: MapSegmentKey) -> None:
-        """`name` is the key of any of the owner's segments."""
+        """`any_key` is the key of any of the owner's segments."""
         self.name = name
         self.firsts = array("q")
         self.values: list[bytes] = []
@@ -136,7 +136,7 @@ class OwnerSegments:
         return self._valid
 
     def absorbed(self) -> list[MapSegmentKey]:
-        """Keys of the segments that `whole` leaves out."""
+        """Keys of the segments that `select_valid` leaves out."""
         if len(self.whole()) == len(self):
             return []
         kept = set(self.whole().firsts)
@@ -509,8 +509,8 @@ class PartitionMap:
         return MappedOffset(min([*later, source]), place)
 
     def superseded(self, by: MapSegmentKey) -> list[MapSegmentKey]:
-        """Keys of older owners' segments in `by`'s era that begin at or after the source offset
-        at which `by` acquired the partition."""
+        """Keys of older owners' segments in `owner`'s era that begin at or after the source offset
+        at which `owner` acquired the partition."""
         start = self.segments[by].take_start
         return [
             each.key(at)
@@ -579,7 +579,7 @@ class OffsetMap:
     """Unreadable records by key, in offset order."""
 
     def fold(self, key: bytes, value: bytes | None, *, offset: int) -> None:
-        """Apply a record, but keep an unreadable one in `unreadable` until a later record or
+        """Apply a record, but keep an unreadable one for `list_unreadable` until a later record or
         tombstone of the same key replaces it."""
         self._unreadable.pop(key, None)
         try:

@@ -113,9 +113,9 @@ def react_to_produce_error(
     divided: bool = False,
 ) -> ErrorReaction:
     """Choose the reaction to an error code in the Produce response for source offsets [`offset`,
-    `behind`).
+    `next_offset`).
 
-    `size` is the batch's size in bytes. `divided` means that the refused batch will be sent split.
+    `size` is the batch's size in bytes. `is_split` means that the refused batch will be sent split.
     """
     if code in _REACQUIRE_CODES:
         return ErrorReaction(

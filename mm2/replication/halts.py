@@ -247,7 +247,7 @@ def format_reset_remedy(
 
 
 def format_skip_remedy(where: PartitionSetup, *, behind: int) -> str:
-    """End of a message: resume at source offset `behind`; no other position makes sense."""
+    """End of a message: resume at source offset `next_offset`; no other position makes sense."""
     line = where.operator.reset_topic(
         where.flow, where.topic, position=format_position(behind), partition=where.partition
     )
@@ -479,8 +479,8 @@ def halt_foreign_records(
 ) -> PartitionHalt:
     """Halt: a batch on the mirror topic is not this flow's.
 
-    `unlike` says how it differs from a batch of MirrorMaker 2. Source offsets below `copied` are on
-    the mirror.
+    `mismatch` says how it differs from a batch of MirrorMaker 2. Source offsets below `copied` are
+    on the mirror.
     """
     producers = where.operator.target.show_producers(where.remote_topic, partition=where.partition)
     not_java = f" MirrorMaker 2 did not write it: {unlike}." if unlike else ""

@@ -91,7 +91,7 @@ class InFlightBatches:
     def landed(self, sent: SentBatch, base_offset: int, *, alone: bool) -> int | None:
         """Return the target offset of an acknowledged batch; None if `base_offset` cannot be right.
 
-        Unless `alone` (no other writers), foreign records may precede the batch and all batches in
+        Unless `is_only_writer`, foreign records may precede the batch and all batches in
         flight after it.
         """
         if base_offset == sent.target:
@@ -145,7 +145,7 @@ class ProduceConcurrency:
     lanes: int = 1
 
     def note(self, elapsed_s: float, *, under_way: int) -> None:
-        """Record a response that arrived `elapsed_s` after its request; `under_way` requests shared
+        """Record a response that arrived `elapsed_s` after its request; `in_flight` requests shared
         the connection."""
         self.ack_s += (elapsed_s / under_way - self.ack_s) / _SMOOTHING_REQUESTS
         if self.ack_s >= SLOW_ACK_S:

@@ -162,7 +162,7 @@ def _transform_record(transform: RecordTransform, record: BatchRecord) -> bytes 
 
 
 class OffsetSpan(NamedTuple):
-    """Records from source offset `source` on are at index `place`, `place` + 1, … of a batch."""
+    """Records from source offset `source` on are at index `index`, `index` + 1, … of a batch."""
 
     source: int
     place: int
@@ -187,7 +187,7 @@ class OutboundBatch(NamedTuple):
     why: str
     """Why the batch was re-encoded; "" if it was passed through."""
     opened: bool = False
-    """Whether `held` counts as decoded bytes of the memory budget."""
+    """Whether `held_bytes` counts as decoded bytes of the memory budget."""
 
 
 def pass_through(entry: SourceBatch) -> OutboundBatch:

@@ -22,7 +22,7 @@ TRANSIENT_RETRIES = 5
 
 
 class PartitionPhase(enum.Enum):
-    """Phase of a partition's copy. `WAITING` ends by itself; `STOPPED` only if the halt has a retry
+    """Phase of a partition's copy. `WAITING` ends by itself; `HALTED` only if the halt has a retry
     time."""
 
     WAITING = "waiting"

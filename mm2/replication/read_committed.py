@@ -83,8 +83,8 @@ def scan_batches(
     """Sort the batches of one partition in a fetch response (read_committed).
 
     `position` is the offset that was fetched. A truncated last batch is left for the next fetch.
-    `opposite` maps known producer ids to whether they are the reverse flow's; None if there is no
-    reverse flow.
+    `reverse_producers` maps known producer ids to whether they are the reverse flow's; None if
+    there is no reverse flow.
     """
     found = SourceScan(position=position)
     pending = sorted(aborted, key=_get_first_offset, reverse=True) if aborted else []

@@ -151,7 +151,7 @@ class ReadSource:
 class ReadRecoveredState:
     """Read the offset map topic to its current end. Answer: `RecoveredState`.
 
-    With `target`, the answer includes the source position of that target offset.
+    With `target_offset`, the answer includes the source position of that target offset.
     """
 
     target: int | None = None

@@ -124,8 +124,8 @@ class RetryRecovery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnershipLost:
-    """While the partition was acquired, another owner got a newer epoch than `than`, which was
-    ours."""
+    """While the partition was acquired, another owner got a newer epoch than `fenced_producer`,
+    which was ours."""
 
     than: ProducerIdentity
 

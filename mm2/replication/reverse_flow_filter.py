@@ -29,8 +29,8 @@ class ReverseFlowFilter:
         self.by_id: dict[int, bool] = {NO_PRODUCER_ID: False}
 
     def learn(self, asked: Iterable[int], *, theirs: Collection[int]) -> None:
-        """Store a lookup's result; `theirs` may contain further producer ids of the reverse
-        flow."""
+        """Store a lookup's result; `reverse_producers` may contain further producer ids of the
+        reverse flow."""
         for each in asked:
             self.by_id.pop(each, None)
             self.by_id[each] = False

@@ -19,11 +19,12 @@ def resolve_start_positions(
 ) -> tuple[PartitionSetup, ...]:
     """Set the start of partitions that were added to a topic in progress to "earliest".
 
-    `known` is the flow's map before any of `partitions` was acquired. A partition counts as added
-    if another one of its topic has an era and it has none, until its own first era is stored; so an
-    acquisition that fails after the mirror has grown changes nothing. At a topic's first start no
-    partition has an era, and all of them keep the flow's start. After a crash during a first start,
-    partitions that had not begun start at "earliest": more records than requested, never fewer.
+    `offset_map` is the flow's map before any of `partitions` was acquired. A partition counts as
+    added if another one of its topic has an era and it has none, until its own first era is stored;
+    so an acquisition that fails after the mirror has grown changes nothing. At a topic's first
+    start no partition has an era, and all of them keep the flow's start. After a crash during a
+    first start, partitions that had not begun start at "earliest": more records than requested,
+    never fewer.
     """
     begun = {each for each in known.partitions() if known.partition(each).had_progress}
     topics = {each.topic for each in begun}

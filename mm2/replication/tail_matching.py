@@ -111,8 +111,8 @@ class TailMatcher:
     """Walks the source from `position` until every record of the tail has its source record.
 
     Batches of both sides are decoded in parts, which count against the memory budget until `close`
-    is called. Invariant: the first `paired` batches of `tail` are matched, and `_target_side` has
-    the rest of the next one if it was decoded.
+    is called. Invariant: the first `matched_batches` batches of `tail` are matched, and
+    `_target_side` has the rest of the next one if it was decoded.
     """
 
     tail: list[TailBatch]

@@ -193,7 +193,7 @@ class MirrorTopicFinding:
     problem: str
     remedy: str
     command: str = ""
-    """Command that carries out the remedy; "" if mirror is none."""
+    """Command that carries out the remedy; "" if there is none."""
 
     def __str__(self) -> str:
         return (
@@ -265,7 +265,7 @@ def plan_mirror_topics(
 
 
 class _FindingRemedy(NamedTuple):
-    """What to do, and the command for it; "" if mirror is none."""
+    """What to do, and the command for it; "" if there is none."""
 
     text: str
     command: str = ""
@@ -306,7 +306,7 @@ class _MirrorPair:
         )
 
     def plan_config_changes(self, mirror: ObservedTopic) -> AlterMirrorConfigs | None:
-        """Config changes of the mirror topic; None if mirror are none or its configs are not
+        """Config changes of the mirror topic; None if there are none or its configs are not
         readable."""
         if mirror.configs is None:
             return None

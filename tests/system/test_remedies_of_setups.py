@@ -127,7 +127,7 @@ def test_what_a_right_is_lacking_for_is_done_once_it_is_granted(tmp_path, own_cl
             obeying.obey(operator_commands.extract_remedy(line), folder=tmp_path)
 
         unread = line_of(run, "the target's .* may not be read")
-        unseen = line_of(run, "the source topic's settings may not be read")
+        unseen = line_of(run, "not authorized to read the source topic's configs")
         unfenced = line_of(run, "replicated at least once")
         logged = run.await_log(r"so zombie writers cannot be fenced: .*")[0]
         told = mirror.mm2("why", "--config", run.settings_path, "orders").stdout

@@ -128,4 +128,4 @@ def by_nobody(scene: Scene, file: Path, *, fast: str, slow: str) -> None:
     told("lag", file, "--topic", fast, "--max-records", "7", "--max-seconds", "3600", code=0)
     (known,) = told("why", file, f"east.{fast}", code=0)["flows"]
     assert (known["process"], known["topic"], known["lag_records"]) == (None, fast, 7)
-    assert known["rule"] == f"topics has {fast}"
+    assert known["rule"] == f"topics includes {fast}"

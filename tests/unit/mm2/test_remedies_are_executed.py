@@ -64,13 +64,13 @@ REPLICATES_AGAIN = {
     "replication.halts.halt_own_open_transaction": HANGING,
     "replication.eras._halt_not_empty": REJECTED,
     "replication.error_policy._format_skip": REJECTED,
-    "replication.halts._record_size_remedy": REJECTED,
-    "replication.halts._batch_size_remedy": REJECTED,
-    "replication.halts._timestamp_remedy": REJECTED,
-    "replication.halts._topic_acl_remedy": RIGHTS,
-    "replication.halts._read_acl_remedy": RIGHTS,
-    "replication.halts._transactional_id_acl_remedy": TAKEN_AWAY,
-    "replication.halts._cluster_acl_remedy": (
+    "replication.halts._build_record_size_remedy": REJECTED,
+    "replication.halts._build_batch_size_remedy": REJECTED,
+    "replication.halts._build_timestamp_remedy": REJECTED,
+    "replication.halts._build_topic_acl_remedy": RIGHTS,
+    "replication.halts._build_read_acl_remedy": RIGHTS,
+    "replication.halts._build_transactional_id_acl_remedy": TAKEN_AWAY,
+    "replication.halts._build_cluster_acl_remedy": (
         f"{HALTS}::test_brokers_that_judge_as_before_2_8_want_a_right_to_producer_ids"
     ),
     "replication.halts.halt_reverse_flow_unknown": TAKEN_AWAY,
@@ -83,8 +83,10 @@ REPLICATES_AGAIN = {
     "replication.halts.halt_mirror_unknown": WITHOUT_IDS,
     "replication.halts.halt_source_missing": WITHOUT_IDS,
     "connectors.partition_setup.PartitionSetupBuilder._findings": REJECTED,
-    "replication.halts._missing_topic_remedy": f"{SETUPS}::test_a_topic_that_is_gone_is_left_out",
-    "replication.halts._codec_remedy": (
+    "replication.halts._build_missing_topic_remedy": (
+        f"{SETUPS}::test_a_topic_that_is_gone_is_left_out"
+    ),
+    "replication.halts._build_codec_remedy": (
         f"{SETUPS}::test_a_target_that_lacks_a_codec_is_given_another"
     ),
     "kafka.flow_log_topics.FlowLogTopics._check_partitions": OWN_TOPICS,
@@ -103,15 +105,15 @@ REPLICATES_AGAIN = {
 """Typed while the flow runs; afterwards records are replicated."""
 
 SHOWN = {
-    "replication.halts._invalid_record_remedy": PRINTED,
-    "replication.halts._describe_mirror_remedy": PRINTED,
-    "replication.halts._describe_source_remedy": PRINTED,
+    "replication.halts._build_invalid_record_remedy": PRINTED,
+    "replication.halts._build_mirror_check_remedy": PRINTED,
+    "replication.halts._build_source_check_remedy": PRINTED,
     "replication.halts.explain_hidden_transactions_remedy": PRINTED,
     "connectors.partition_setup.PartitionSetupBuilder._missing": PRINTED,
 }
 """The command only shows something, so nothing follows from it; Kafka's tool runs."""
 
-_MAKES = {"format_remedy", "format_reset_remedy", "format_skip_remedy", "_abort_command"}
+_MAKES = {"format_remedy", "format_reset_remedy", "format_skip_remedy", "_build_abort_remedy"}
 _HELPERS = {f"replication.halts.{name}" for name in _MAKES} | {"operator_commands.format_remedy"}
 
 

@@ -181,7 +181,7 @@ def test_what_is_no_checkpoint_is_passed_over(caplog):
         assert client.remote_consumer_offsets("g1", "A", 10.0) == {T0: at(1)}
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 3
-    assert said[0].startswith(f"reading {CHECKPOINTS}: the record at offset 1 is no checkpoint")
+    assert said[0].startswith(f"reading {CHECKPOINTS}: the record at offset 1 is not a checkpoint")
     assert "offset 3 has no key" in said[2]
 
 
@@ -197,9 +197,9 @@ def test_no_checkpoints_of_an_alias_are_an_error_that_names_the_others():
     client = client_of(CHECKPOINTS, "C.checkpoints.internal", "orders")
     with pytest.raises(TopicMissingError) as raised:
         client.remote_consumer_offsets("g1", "B", 10.0)
-    assert "no topic B.checkpoints.internal" in str(raised.value)
-    assert "are in A.checkpoints.internal, C.checkpoints.internal:" in str(raised.value)
-    with pytest.raises(TopicMissingError, match="no topic at all"):
+    assert "topic B.checkpoints.internal does not exist" in str(raised.value)
+    assert "topics: A.checkpoints.internal, C.checkpoints.internal." in str(raised.value)
+    with pytest.raises(TopicMissingError, match="checkpoints topics: none"):
         client_of("orders").remote_consumer_offsets("g1", "B", 10.0)
 
 

@@ -193,7 +193,7 @@ def test_what_would_be_copied_back_is_a_finding(source):
         replication_loops.JAVA_LOOP_CAUSE,
     )
     assert finding.spoils
-    assert finding.message.startswith("east->west t: MirrorMaker 2 of Java mirrored west->east")
+    assert finding.message.startswith("east->west t: Java MirrorMaker 2 mirrored west->east")
 
 
 def test_who_begins_at_the_latest_record_never_meets_it():

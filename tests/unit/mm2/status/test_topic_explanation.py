@@ -25,7 +25,7 @@ STOPPED = (
 
 
 FAR = dict.fromkeys(("copied_to", "lag_records", "lag_ms"))
-RULE = "east->west: orders is mirrored, for topics has orders.*"
+RULE = "east->west: orders is mirrored, for topics includes orders.*"
 
 
 def look(name, *partitions, more=""):
@@ -114,8 +114,8 @@ def test_a_mirrors_name_leads_to_its_topic():
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("orders-old", "topics.exclude has .*-old"),
-        ("users", "topics does not name it: orders.*, bills, __x"),
+        ("orders-old", "topics.exclude includes .*-old"),
+        ("users", "not matched by topics: orders.*, bills, __x"),
         ("__x", "internal topics of Kafka and MirrorMaker are never mirrored"),
     ],
 )
@@ -146,7 +146,7 @@ def test_programs_are_told_the_same():
                 "topic": "orders",
                 "mirror": "east.orders",
                 "why_not": "",
-                "rule": "topics has orders.*",
+                "rule": "topics includes orders.*",
                 "seen_by": [],
                 "trouble": "",
                 "exists": True,
