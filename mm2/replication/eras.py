@@ -174,17 +174,17 @@ def _scan_for_records(
     return at, None
 
 
-def _halt_not_empty(where: PartitionSetup, why: str) -> PartitionHalt:
-    rebuild = where.operator.rebuild(where.flow, where.topic)
-    delete = where.operator.target.delete_topic(where.remote_topic)
+def _halt_not_empty(setup: PartitionSetup, why: str) -> PartitionHalt:
+    rebuild = setup.operator.rebuild(setup.flow, setup.topic)
+    delete = setup.operator.target.delete_topic(setup.remote_topic)
     lost = f"rebuild the lost offset map ({rebuild}), or " if rebuild else ""
     return PartitionHalt(
         cause=HaltCause.NOT_EMPTY,
         message=(
-            f"{where.mirror}: this flow has not replicated to it yet, but {why}. If these records "
+            f"{setup.mirror}: this flow has not replicated to it yet, but {why}. If these records "
             f"are this flow's, {lost}delete the mirror topic ({delete}) and restart the flow. The "
             "remedy keeps them and appends. "
-            f"{halts.format_reset_remedy(where, position=where.start)}"
+            f"{halts.format_reset_remedy(setup, position=setup.start)}"
         ),
     )
 
@@ -226,22 +226,22 @@ def _find_source_offset(position: str) -> Script[int | RetryRecovery]:
 def begin_era(attempt: RecoveryAttempt, era: NewEra) -> Script[RecoveryOutcome]:
     """Store the producer id, the incidents and the era, in this order; the partition is then
     acquired."""
-    where, fenced = attempt.where, attempt.fence
+    setup, fenced = attempt.where, attempt.fence
     number = attempt.known.era_number + 1
     target = fenced.marker_offset + 1
     first_source, first_target = era.begins or (era.source, target)
     key = EraKey(
-        topic=where.topic,
-        partition=where.partition,
+        topic=setup.topic,
+        partition=setup.partition,
         era=number,
         ordinal=attempt.ordinal,
         epoch=fenced.producer.epoch,
     )
     value = Era(
-        source_cluster=where.source_cluster,
-        target_cluster=where.target_cluster,
-        source_topic_id=where.source_topic_id,
-        target_topic_id=where.target_topic_id,
+        source_cluster=setup.source_cluster,
+        target_cluster=setup.target_cluster,
+        source_topic_id=setup.source_topic_id,
+        target_topic_id=setup.target_topic_id,
         first_source=first_source,
         first_target=first_target,
         filter_hash=outbound_batches.hash_transform(attempt.context.transform),
@@ -311,7 +311,7 @@ def record_producer_id(
 
 def create_producer_records(attempt: RecoveryAttempt, *, era: int) -> list[FlowLogItem]:
     """Create the record of a new producer id, and an incident if nothing fenced the older ids."""
-    where, known, fenced = attempt.where, attempt.known, attempt.fence
+    setup, known, fenced = attempt.where, attempt.known, attempt.fence
     if known.producers.get(fenced.producer.id) == attempt.ordinal:
         return []
     items = []
@@ -322,13 +322,13 @@ def create_producer_records(attempt: RecoveryAttempt, *, era: int) -> list[FlowL
             kind=IncidentKind.UNFENCED_TAKE_OVER,
             target=(start, fenced.marker_offset),
             detail=(
-                f"transactional id {where.transactional_id} now has producer id "
+                f"transactional id {setup.transactional_id} now has producer id "
                 f"{fenced.producer.id}: a writer with an older id is not fenced"
             ),
         )
         items.append(_create_incident_record(stated))
     key = MapProducerKey(
-        topic=where.topic, partition=where.partition, producer_id=fenced.producer.id
+        topic=setup.topic, partition=setup.partition, producer_id=fenced.producer.id
     )
     items.append(_create_map_record(key, MapProducer(ordinal=attempt.ordinal, era=era)))
     return items
@@ -345,14 +345,14 @@ def create_incident(
 ) -> Incident:
     """Create an incident for this partition. Its id makes a repeated incident replace the first
     one, unless `request_id` names a different request."""
-    where = attempt.where
+    setup = attempt.where
     place = source or target or (0, 0)
     return Incident(
-        topic=where.topic,
-        partition=where.partition,
+        topic=setup.topic,
+        partition=setup.partition,
         id="-".join(filter(None, (kind.value, str(place[0]), str(place[1]), of))),
         kind=kind,
-        flow=where.flow,
+        flow=setup.flow,
         at_ms=attempt.context.wall_ms(),
         detail=detail,
         source=source,

@@ -103,7 +103,7 @@ _SKIPPABLE_CODES = TOO_LARGE_CODES | INVALID_RECORD_CODES | {-1, 2}
 
 
 def react_to_produce_error(
-    where: PartitionSetup,
+    setup: PartitionSetup,
     *,
     code: int,
     message: str,
@@ -119,46 +119,46 @@ def react_to_produce_error(
     """
     if code in _REACQUIRE_CODES:
         return ErrorReaction(
-            then=ErrorAction.BACK_OFF, reason=f"{where.mirror}: {_REACQUIRE_CODES[code]}"
+            then=ErrorAction.BACK_OFF, reason=f"{setup.mirror}: {_REACQUIRE_CODES[code]}"
         )
     if code in _FENCED_CODES:
         return ErrorReaction(then=ErrorAction.CHECK_FENCE, reason=_FENCED_CODES[code])
     if code in _RETRY_CODES:
         return ErrorReaction(
-            then=ErrorAction.BACK_OFF, reason=f"{where.mirror}: {message or _RETRY_CODES[code]}"
+            then=ErrorAction.BACK_OFF, reason=f"{setup.mirror}: {message or _RETRY_CODES[code]}"
         )
     name = _HALT_CODES.get(code) or _AMBIGUOUS_CODES.get(code, f"error {code}")
     if divided:
-        reason = f"{where.mirror} refused a batch with {name}: it is split and sent again"
+        reason = f"{setup.mirror} refused a batch with {name}: it is split and sent again"
         return ErrorReaction(then=ErrorAction.TAKE, reason=reason)
     detail = f" ({message})" if message else ""
-    text = f"{where.mirror} refused the batch of {where.name} offset {offset} with {name}{detail}: "
+    text = f"{setup.mirror} refused the batch of {setup.name} offset {offset} with {name}{detail}: "
     if code in _SKIPPABLE_CODES and behind > offset:
-        text += _format_skip(where, behind=behind)
-    text += halts.explain_target_remedy(where, code, size=size)
+        text += _format_skip(setup, behind=behind)
+    text += halts.explain_target_remedy(setup, code, size=size)
     stop = PartitionHalt(cause=HaltCause.REFUSED, message=text, retry_after_s=HALT_RETRY_DELAY_S)
     if code in _HALT_CODES:
         return ErrorReaction(then=ErrorAction.STOP, reason=name, stop=stop)
     return ErrorReaction(
-        then=ErrorAction.BACK_OFF, reason=f"{where.mirror}: {message or name}", stop=stop
+        then=ErrorAction.BACK_OFF, reason=f"{setup.mirror}: {message or name}", stop=stop
     )
 
 
-def _format_skip(where: PartitionSetup, *, behind: int) -> str:
-    line = where.operator.reset_topic(
-        where.flow, where.topic, partition=where.partition, position=halts.format_position(behind)
+def _format_skip(setup: PartitionSetup, *, behind: int) -> str:
+    line = setup.operator.reset_topic(
+        setup.flow, setup.topic, partition=setup.partition, position=halts.format_position(behind)
     )
     return f"skip it ({line}), or "
 
 
-def react_to_fetch_error(where: PartitionSetup, *, code: int, offset: int) -> ErrorReaction | None:
+def react_to_fetch_error(setup: PartitionSetup, *, code: int, offset: int) -> ErrorReaction | None:
     """Choose the reaction to an error code in the Fetch response for a source partition; None if
     only the leader moved."""
     if code in (5, 6, 9, 74, 75, 78):
         return None
     if code == OFFSET_OUT_OF_RANGE:
         return ErrorReaction(
-            then=ErrorAction.TAKE, reason=f"{where.name} no longer has offset {offset}"
+            then=ErrorAction.TAKE, reason=f"{setup.name} no longer has offset {offset}"
         )
     text = {
         2: "the source broker reports a corrupt log (CORRUPT_MESSAGE)",
@@ -169,10 +169,10 @@ def react_to_fetch_error(where: PartitionSetup, *, code: int, offset: int) -> Er
         100: "the source topic was deleted or recreated (UNKNOWN_TOPIC_ID)",
         103: "the source topic was recreated (INCONSISTENT_TOPIC_ID)",
     }.get(code, f"the source broker returned error {code}")
-    reason = f"{where.name} at offset {offset}: {text}"
-    message = f"{reason}: {halts.explain_source_remedy(where, code)}"
-    if code == UNKNOWN_TOPIC_OR_PARTITION and not where.source_is_known:
-        stop = halts.halt_source_missing(where, reason)
+    reason = f"{setup.name} at offset {offset}: {text}"
+    message = f"{reason}: {halts.explain_source_remedy(setup, code)}"
+    if code == UNKNOWN_TOPIC_OR_PARTITION and not setup.source_is_known:
+        stop = halts.halt_source_missing(setup, reason)
     else:
         stop = PartitionHalt(
             cause=HaltCause.SOURCE_REFUSED, message=message, retry_after_s=HALT_RETRY_DELAY_S
@@ -181,9 +181,9 @@ def react_to_fetch_error(where: PartitionSetup, *, code: int, offset: int) -> Er
     return ErrorReaction(then=then, reason=reason, stop=stop)
 
 
-def react_to_unreadable_batch(where: PartitionSetup, found: UnreadableBatch) -> ErrorReaction:
+def react_to_unreadable_batch(setup: PartitionSetup, found: UnreadableBatch) -> ErrorReaction:
     """Choose the reaction to a source batch that can be neither copied nor skipped: read it again
     first if that may help, else halt."""
-    stop = halts.halt_unreadable_batch(where, found)
+    stop = halts.halt_unreadable_batch(setup, found)
     then = ErrorAction.STOP if stop.retry_after_s is None else ErrorAction.BACK_OFF
-    return ErrorReaction(then=then, reason=halts.describe_unreadable_batch(where, found), stop=stop)
+    return ErrorReaction(then=then, reason=halts.describe_unreadable_batch(setup, found), stop=stop)

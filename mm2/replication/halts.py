@@ -33,25 +33,25 @@ Remedy = Callable[[PartitionSetup, int], str]
 """Builds a remedy from the partition and the size in bytes of what was refused (-1 if unknown)."""
 
 
-def explain_target_remedy(where: PartitionSetup, code: int, *, size: int = -1) -> str:
+def explain_target_remedy(setup: PartitionSetup, code: int, *, size: int = -1) -> str:
     """Remedy for error `code` of the target cluster."""
-    return _TARGET_REMEDIES.get(code, _build_mirror_check_remedy)(where, size)
+    return _TARGET_REMEDIES.get(code, _build_mirror_check_remedy)(setup, size)
 
 
-def explain_source_remedy(where: PartitionSetup, code: int) -> str:
+def explain_source_remedy(setup: PartitionSetup, code: int) -> str:
     """Remedy for error `code` of the source cluster."""
-    return _SOURCE_REMEDIES.get(code, _build_source_check_remedy)(where, -1)
+    return _SOURCE_REMEDIES.get(code, _build_source_check_remedy)(setup, -1)
 
 
-def explain_hidden_transactions_remedy(where: PartitionSetup, code: int) -> str:
+def explain_hidden_transactions_remedy(setup: PartitionSetup, code: int) -> str:
     """Remedy for error `code` of DescribeProducers on the target."""
     if code == TOPIC_AUTHORIZATION_FAILED:
-        line = where.operator.target.allow_topic(where.remote_topic, "Describe", "Read")
+        line = setup.operator.target.allow_topic(setup.remote_topic, "Describe", "Read")
         return (
             "Allow the flow's principal READ on the mirror topic, which DescribeProducers needs; "
             f"then mm2 names the transaction. {operator_commands.format_remedy(line)}"
         )
-    line = where.operator.target.show_versions()
+    line = setup.operator.target.show_versions()
     return (
         "Brokers since 2.8 support DescribeProducers: allow it in any proxy in front of the "
         "brokers; mm2 then names the transaction. The remedy lists the supported APIs. "
@@ -70,26 +70,26 @@ def format_fencing_commands(flow: str, operator: OperatorCommands) -> str:
     return f"{format_fencing_acl_command(flow, operator)} && {operator.restart(flow)}"
 
 
-def _build_record_size_remedy(where: PartitionSetup, size: int) -> str:
+def _build_record_size_remedy(setup: PartitionSetup, size: int) -> str:
     wanted = {"max.message.bytes": str(size)}
-    line = where.operator.target.set_topic(where.remote_topic, wanted)
+    line = setup.operator.target.set_topic(setup.remote_topic, wanted)
     return (
         f"raise max.message.bytes of the mirror topic to the source's, at least to {size}. "
         f"{operator_commands.format_remedy(line)}"
     )
 
 
-def _build_batch_size_remedy(where: PartitionSetup, size: int) -> str:
+def _build_batch_size_remedy(setup: PartitionSetup, size: int) -> str:
     wanted = {"max.message.bytes": str(size), "segment.bytes": SEGMENT_BYTES_DEFAULT}
-    line = where.operator.target.set_topic(where.remote_topic, wanted)
+    line = setup.operator.target.set_topic(setup.remote_topic, wanted)
     return (
         f"raise segment.bytes of the mirror topic above the batch's {size} bytes. "
         f"{operator_commands.format_remedy(line)}"
     )
 
 
-def _build_timestamp_remedy(where: PartitionSetup, size: int) -> str:
-    target, mirror = where.operator.target, where.remote_topic
+def _build_timestamp_remedy(setup: PartitionSetup, size: int) -> str:
+    target, mirror = setup.operator.target, setup.remote_topic
     before_3_6 = target.set_topic(
         mirror, {"message.timestamp.difference.max.ms": TIMESTAMP_DIFFERENCE_MAX_MS}
     )
@@ -104,26 +104,26 @@ def _build_timestamp_remedy(where: PartitionSetup, size: int) -> str:
     )
 
 
-def _build_topic_acl_remedy(where: PartitionSetup, size: int) -> str:
-    line = where.operator.target.allow_topic(where.remote_topic, *MIRROR_TOPIC_OPERATIONS)
+def _build_topic_acl_remedy(setup: PartitionSetup, size: int) -> str:
+    line = setup.operator.target.allow_topic(setup.remote_topic, *MIRROR_TOPIC_OPERATIONS)
     remedy = operator_commands.format_remedy(line)
     return f"allow the flow's principal WRITE on the mirror topic. {remedy}"
 
 
-def _build_cluster_acl_remedy(where: PartitionSetup, size: int) -> str:
-    line = where.operator.target.allow_cluster("IdempotentWrite")
+def _build_cluster_acl_remedy(setup: PartitionSetup, size: int) -> str:
+    line = setup.operator.target.allow_cluster("IdempotentWrite")
     return f"allow the flow's principal IDEMPOTENT_WRITE. {operator_commands.format_remedy(line)}"
 
 
-def _build_transactional_id_acl_remedy(where: PartitionSetup, size: int) -> str:
+def _build_transactional_id_acl_remedy(setup: PartitionSetup, size: int) -> str:
     return (
         "allow the flow's principal WRITE and DESCRIBE on transactional ids with its prefix. "
-        f"{operator_commands.format_remedy(format_fencing_acl_command(where.flow, where.operator))}"
+        f"{operator_commands.format_remedy(format_fencing_acl_command(setup.flow, setup.operator))}"
     )
 
 
-def _build_invalid_record_remedy(where: PartitionSetup, size: int) -> str:
-    line = where.operator.target.show_settings(where.remote_topic)
+def _build_invalid_record_remedy(setup: PartitionSetup, size: int) -> str:
+    line = setup.operator.target.show_settings(setup.remote_topic)
     return (
         "see the broker's log for the cause; a compacted mirror topic, for example, rejects "
         "records without a key. The remedy shows the topic's settings. "
@@ -131,34 +131,34 @@ def _build_invalid_record_remedy(where: PartitionSetup, size: int) -> str:
     )
 
 
-def _build_codec_remedy(where: PartitionSetup, size: int) -> str:
-    line = where.operator.target.set_topic(where.remote_topic, {"compression.type": "gzip"})
+def _build_codec_remedy(setup: PartitionSetup, size: int) -> str:
+    line = setup.operator.target.set_topic(setup.remote_topic, {"compression.type": "gzip"})
     return (
         "set compression.type of the mirror topic to a codec that all its brokers accept. "
         f"{operator_commands.format_remedy(line)}"
     )
 
 
-def _build_mirror_check_remedy(where: PartitionSetup, size: int) -> str:
-    line = where.operator.target.show_topic(where.remote_topic)
+def _build_mirror_check_remedy(setup: PartitionSetup, size: int) -> str:
+    line = setup.operator.target.show_topic(setup.remote_topic)
     remedy = operator_commands.format_remedy(line)
     return f"see the mirror topic's replicas and the broker's log. {remedy}"
 
 
-def _build_read_acl_remedy(where: PartitionSetup, size: int) -> str:
-    line = where.operator.source.allow_topic(where.topic, "Describe", "Read")
+def _build_read_acl_remedy(setup: PartitionSetup, size: int) -> str:
+    line = setup.operator.source.allow_topic(setup.topic, "Describe", "Read")
     return f"allow the flow's principal READ. {operator_commands.format_remedy(line)}"
 
 
-def _build_missing_topic_remedy(where: PartitionSetup, size: int) -> str:
+def _build_missing_topic_remedy(setup: PartitionSetup, size: int) -> str:
     return (
         "create it again, or stop its replication with topics.exclude. "
-        f"{operator_commands.format_remedy(where.operator.reload())}"
+        f"{operator_commands.format_remedy(setup.operator.reload())}"
     )
 
 
-def _build_source_check_remedy(where: PartitionSetup, size: int) -> str:
-    line = where.operator.source.show_topic(where.topic)
+def _build_source_check_remedy(setup: PartitionSetup, size: int) -> str:
+    line = setup.operator.source.show_topic(setup.topic)
     remedy = operator_commands.format_remedy(line)
     return f"see the source topic's replicas and the broker's log. {remedy}"
 
@@ -230,7 +230,7 @@ def format_with_code(code: str, message: str) -> str:
 
 
 def format_reset_remedy(
-    where: PartitionSetup, *, position: str, whole_topic: bool = False, before: str = ""
+    setup: PartitionSetup, *, position: str, whole_topic: bool = False, before: str = ""
 ) -> str:
     """End of a message: reset the partition to `position`, or to a position that the operator
     prefers.
@@ -238,18 +238,18 @@ def format_reset_remedy(
     `whole_topic` resets all partitions of the topic, because all are halted. `before` is a command
     that must run first.
     """
-    partition = None if whole_topic else where.partition
-    line = where.operator.reset_topic(
-        where.flow, where.topic, position=position, partition=partition
+    partition = None if whole_topic else setup.partition
+    line = setup.operator.reset_topic(
+        setup.flow, setup.topic, position=position, partition=partition
     )
     remedy = operator_commands.format_remedy(*filter(None, (before, line)))
-    return f"{where.operator.other_positions(position)} {remedy}"
+    return f"{setup.operator.other_positions(position)} {remedy}"
 
 
-def format_skip_remedy(where: PartitionSetup, *, behind: int) -> str:
+def format_skip_remedy(setup: PartitionSetup, *, behind: int) -> str:
     """End of a message: resume at source offset `next_offset`; no other position makes sense."""
-    line = where.operator.reset_topic(
-        where.flow, where.topic, position=format_position(behind), partition=where.partition
+    line = setup.operator.reset_topic(
+        setup.flow, setup.topic, position=format_position(behind), partition=setup.partition
     )
     return operator_commands.format_remedy(line)
 
@@ -259,7 +259,7 @@ def format_position(source: int) -> str:
     return f"{offset_map_records.OFFSET_POSITION_PREFIX}{source}"
 
 
-def halt_fenced(where: PartitionSetup) -> PartitionHalt:
+def halt_fenced(setup: PartitionSetup) -> PartitionHalt:
     """Halt: another owner acquired the partition.
 
     Retried if the flow runs in a worker group: partitions would otherwise stay halted after one
@@ -268,42 +268,42 @@ def halt_fenced(where: PartitionSetup) -> PartitionHalt:
     return PartitionHalt(
         cause=HaltCause.FENCED,
         message=(
-            f"{where.mirror}: another mm2 process acquired this partition of flow {where.flow}, or "
+            f"{setup.mirror}: another mm2 process acquired this partition of flow {setup.flow}, or "
             "of a flow between clusters of the same aliases. A flow may run in one group of nodes "
             "only. Stop the other process first; the remedy then reacquires the partition here. "
-            f"{operator_commands.format_remedy(where.operator.restart(where.flow, where.topic))}"
+            f"{operator_commands.format_remedy(setup.operator.restart(setup.flow, setup.topic))}"
         ),
-        retry_after_s=FENCED_RETRY_DELAY_S if where.in_group else None,
+        retry_after_s=FENCED_RETRY_DELAY_S if setup.in_group else None,
     )
 
 
 def halt_denied(
-    where: PartitionSetup, why: str, *, code: int, retry_after_s: float
+    setup: PartitionSetup, why: str, *, code: int, retry_after_s: float
 ) -> PartitionHalt:
     """Halt: the target denies an operation that replication needs."""
     return PartitionHalt(
         cause=HaltCause.REFUSED,
-        message=f"{where.mirror}: {why}: {explain_target_remedy(where, code)}",
+        message=f"{setup.mirror}: {why}: {explain_target_remedy(setup, code)}",
         retry_after_s=retry_after_s,
     )
 
 
-def halt_reverse_flow_unknown(where: PartitionSetup, why: str, *, denied: bool) -> PartitionHalt:
+def halt_reverse_flow_unknown(setup: PartitionSetup, why: str, *, denied: bool) -> PartitionHalt:
     """Halt: the offset map of the reverse flow cannot be read, so its records cannot be told from
     others.
 
     `denied` means that an ACL is missing; otherwise the remedy shows whether the map topic has
     leaders.
     """
-    source = where.operator.source
+    source = setup.operator.source
     if denied:
-        line = source.allow_topic(where.opposite_map, "Describe", "Read")
+        line = source.allow_topic(setup.opposite_map, "Describe", "Read")
     else:
-        line = source.show_topic(where.opposite_map)
+        line = source.show_topic(setup.opposite_map)
     return PartitionHalt(
         cause=HaltCause.OPPOSITE_UNKNOWN,
         message=(
-            f"{where.name}: the reverse flow's offset map {where.opposite_map} cannot be read on "
+            f"{setup.name}: the reverse flow's offset map {setup.opposite_map} cannot be read on "
             f"the source: {why}. Without it, records that the reverse flow wrote would be "
             f"replicated back. {operator_commands.format_remedy(line)}"
         ),
@@ -311,12 +311,12 @@ def halt_reverse_flow_unknown(where: PartitionSetup, why: str, *, denied: bool) 
     )
 
 
-def halt_map_unreadable(where: PartitionSetup, found: UnreadableStateRecord) -> PartitionHalt:
+def halt_map_unreadable(setup: PartitionSetup, found: UnreadableStateRecord) -> PartitionHalt:
     """Halt: a record of the flow's offset map cannot be read, so the partition's progress is
     unknown."""
-    topic = naming.offset_map_topic(where.flow.partition("->")[0])
+    topic = naming.offset_map_topic(setup.flow.partition("->")[0])
     position = "earliest" if found.is_era else None
-    line = where.operator.skip_map_record(where.flow, found.offset, position=position)
+    line = setup.operator.skip_map_record(setup.flow, found.offset, position=position)
     again = (
         " The record starts an era. Without it the partition must be reset; with position "
         "earliest, all records are replicated again."
@@ -326,7 +326,7 @@ def halt_map_unreadable(where: PartitionSetup, found: UnreadableStateRecord) -> 
     return PartitionHalt(
         cause=HaltCause.MAP_UNREADABLE,
         message=(
-            f"{where.name}: the record at offset {found.offset} of the flow's offset map ({topic} "
+            f"{setup.name}: the record at offset {found.offset} of the flow's offset map ({topic} "
             f"on the target) cannot be read: {found.why}. If a newer release of mm2 wrote it, run "
             "that release. If another program wrote it, revoke its write access first; the remedy "
             f"then skips the record and leaves an incident.{again} "
@@ -336,47 +336,47 @@ def halt_map_unreadable(where: PartitionSetup, found: UnreadableStateRecord) -> 
     )
 
 
-def halt_era_missing(where: PartitionSetup, number: int) -> PartitionHalt:
+def halt_era_missing(setup: PartitionSetup, number: int) -> PartitionHalt:
     """Halt: records were replicated in an era whose record is missing from the offset map.
 
     Starting from scratch would silently repeat or skip records.
     """
-    topic = naming.offset_map_topic(where.flow.partition("->")[0])
+    topic = naming.offset_map_topic(setup.flow.partition("->")[0])
     return PartitionHalt(
         cause=HaltCause.MAP_UNREADABLE,
         message=(
-            f"{where.name}: the flow's offset map ({topic} on the target) has progress for the "
+            f"{setup.name}: the flow's offset map ({topic} on the target) has progress for the "
             f"partition was replicated in era {number}, but the record of that era was deleted. "
             "The remedy begins a new era and leaves an incident. "
-            f"{format_reset_remedy(where, position='earliest')}"
+            f"{format_reset_remedy(setup, position='earliest')}"
         ),
     )
 
 
-def halt_timestamps_rewritten(where: PartitionSetup, *, offset: int) -> PartitionHalt:
+def halt_timestamps_rewritten(setup: PartitionSetup, *, offset: int) -> PartitionHalt:
     """Halt: the target replaced record timestamps (`message.timestamp.type=LogAppendTime`)."""
-    target = where.operator.target
-    create_time = target.set_topic(where.remote_topic, {"message.timestamp.type": "CreateTime"})
-    remedy = format_reset_remedy(where, position=format_position(offset), before=create_time)
+    target = setup.operator.target
+    create_time = target.set_topic(setup.remote_topic, {"message.timestamp.type": "CreateTime"})
+    remedy = format_reset_remedy(setup, position=format_position(offset), before=create_time)
     return PartitionHalt(
         cause=HaltCause.TIMESTAMPS_REWRITTEN,
         message=(
-            f"{where.mirror}: the target broker replaced the timestamps of source offset {offset} "
+            f"{setup.mirror}: the target broker replaced the timestamps of source offset {offset} "
             "and later, because the topic has message.timestamp.type=LogAppendTime. The remedy "
             "replicates them again with CreateTime; the wrong records stay, unless you delete the "
-            f"mirror topic first ({target.delete_topic(where.remote_topic)}) and reset from "
+            f"mirror topic first ({target.delete_topic(setup.remote_topic)}) and reset from "
             f"earliest. {remedy}"
         ),
     )
 
 
 def halt_if_recreated(
-    where: PartitionSetup, *, on_target: bool, was: bytes, now: bytes
+    setup: PartitionSetup, *, on_target: bool, was: bytes, now: bytes
 ) -> PartitionHalt | None:
     """Halt if a topic's id differs from the replicated topic's; None if equal or unknown."""
     if offset_map_records.NO_TOPIC_ID in (was, now) or was == now:
         return None
-    side = f"mirror topic {where.remote_topic}" if on_target else f"source topic {where.topic}"
+    side = f"mirror topic {setup.remote_topic}" if on_target else f"source topic {setup.topic}"
     kept = (
         "The new mirror topic lacks all records replicated before"
         if on_target
@@ -387,7 +387,7 @@ def halt_if_recreated(
         message=(
             f"{side} was deleted and created again (topic id {format_topic_id(was)}, now "
             f"{format_topic_id(now)}). {kept}. "
-            f"{format_reset_remedy(where, position='earliest', whole_topic=True)}"
+            f"{format_reset_remedy(setup, position='earliest', whole_topic=True)}"
         ),
     )
 
@@ -398,7 +398,7 @@ def format_topic_id(found: bytes) -> str:
 
 
 def halt_mirror_unknown(
-    where: PartitionSetup,
+    setup: PartitionSetup,
     *,
     copied: int,
     leader_epoch: int,
@@ -413,43 +413,43 @@ def halt_mirror_unknown(
     return PartitionHalt(
         cause=HaltCause.RECREATED,
         message=(
-            f"{where.mirror}: the mirror topic was deleted and created again, or restored from a "
+            f"{setup.mirror}: the mirror topic was deleted and created again, or restored from a "
             f"backup: its log lacks leader epoch {leader_epoch}, in which this flow wrote up to "
             f"offset {copied}. "
-            f"{format_reset_remedy(where, position='earliest', whole_topic=True)}"
+            f"{format_reset_remedy(setup, position='earliest', whole_topic=True)}"
         ),
         retry_after_s=retry_after_s,
     )
 
 
-def halt_source_diverged(where: PartitionSetup, *, end: int, copied: int) -> PartitionHalt:
+def halt_source_diverged(setup: PartitionSetup, *, end: int, copied: int) -> PartitionHalt:
     """Halt: the source's log was truncated and rewritten below what was replicated."""
     return PartitionHalt(
         cause=HaltCause.SOURCE_TRUNCATED,
         message=(
-            f"{where.name}: the source's log was truncated to offset {end} and written again "
+            f"{setup.name}: the source's log was truncated to offset {end} and written again "
             f"(unclean leader election?), but was replicated up to offset {copied}. The mirror "
-            f"topic keeps the records that the source lost. {format_skip_remedy(where, behind=end)}"
+            f"topic keeps the records that the source lost. {format_skip_remedy(setup, behind=end)}"
         ),
     )
 
 
 def halt_source_truncated(
-    where: PartitionSetup, *, position: int, start: int, retry_after_s: float
+    setup: PartitionSetup, *, position: int, start: int, retry_after_s: float
 ) -> PartitionHalt:
     """Halt: the source's log ends before `position`, up to which it was replicated."""
     return PartitionHalt(
         cause=HaltCause.SOURCE_TRUNCATED,
         message=(
-            f"{where.name}: records below offset {position} were replicated, but the source's log "
+            f"{setup.name}: records below offset {position} were replicated, but the source's log "
             f"(from offset {start}) ends before it: the log was truncated or recreated. "
-            f"{format_reset_remedy(where, position='earliest')}"
+            f"{format_reset_remedy(setup, position='earliest')}"
         ),
-        retry_after_s=retry_after_s if where.source_is_known else None,
+        retry_after_s=retry_after_s if setup.source_is_known else None,
     )
 
 
-def halt_source_missing(where: PartitionSetup, why: str) -> PartitionHalt:
+def halt_source_missing(setup: PartitionSetup, why: str) -> PartitionHalt:
     """Halt: the source topic is missing and topics have no ids, so a new topic of the same name
     would go unnoticed."""
     return PartitionHalt(
@@ -457,46 +457,46 @@ def halt_source_missing(where: PartitionSetup, why: str) -> PartitionHalt:
         message=(
             f"{why}. Brokers before 2.8 give topics no ids, so when the topic is there again, mm2 "
             "cannot tell whether it is the same one. Create the topic first; the remedy then "
-            f"replicates it from its start. {format_reset_remedy(where, position='earliest')}"
+            f"replicates it from its start. {format_reset_remedy(setup, position='earliest')}"
         ),
     )
 
 
-def halt_source_gap(where: PartitionSetup, *, position: int, start: int) -> PartitionHalt:
+def halt_source_gap(setup: PartitionSetup, *, position: int, start: int) -> PartitionHalt:
     """Halt: source offsets [`position`, `start`) were deleted, and `on.source.gap` is `fail`."""
     return PartitionHalt(
         cause=HaltCause.SOURCE_GAP,
         message=(
-            f"{where.name}: the source deleted offsets {position} to {start - 1} before they were "
+            f"{setup.name}: the source deleted offsets {position} to {start - 1} before they were "
             f"replicated (its log starts at {start}), and on.source.gap is fail. The remedy "
-            f"skips them: these records are lost. {format_skip_remedy(where, behind=start)}"
+            f"skips them: these records are lost. {format_skip_remedy(setup, behind=start)}"
         ),
     )
 
 
 def halt_foreign_records(
-    where: PartitionSetup, found: ForeignBatch, *, copied: int, unlike: str = ""
+    setup: PartitionSetup, found: ForeignBatch, *, copied: int, unlike: str = ""
 ) -> PartitionHalt:
     """Halt: a batch on the mirror topic is not this flow's.
 
     `mismatch` says how it differs from a batch of MirrorMaker 2. Source offsets below `copied` are
     on the mirror.
     """
-    producers = where.operator.target.show_producers(where.remote_topic, partition=where.partition)
+    producers = setup.operator.target.show_producers(setup.remote_topic, partition=setup.partition)
     not_java = f" MirrorMaker 2 did not write it: {unlike}." if unlike else ""
     return PartitionHalt(
         cause=HaltCause.FOREIGN_WRITES,
         message=(
-            f"{where.mirror}: foreign records at offset {found.offset}, of producer id "
+            f"{setup.mirror}: foreign records at offset {found.offset}, of producer id "
             f"{found.producer_id}, which is not this flow's.{not_java} Find that producer "
             f"({producers}) and stop it first, or set target.topics: shared. The remedy resumes "
-            f"replication at source offset {copied}. {format_skip_remedy(where, behind=copied)}"
+            f"replication at source offset {copied}. {format_skip_remedy(setup, behind=copied)}"
         ),
     )
 
 
 def halt_ahead_of_source(
-    where: PartitionSetup, why: str, *, copied: int, retry_after_s: float
+    setup: PartitionSetup, why: str, *, copied: int, retry_after_s: float
 ) -> PartitionHalt:
     """Halt: the last records that MirrorMaker 2 copied are not, or not yet, in the source.
 
@@ -505,97 +505,97 @@ def halt_ahead_of_source(
     return PartitionHalt(
         cause=HaltCause.NOT_PAIRED,
         message=(
-            f"{where.mirror}: what MirrorMaker 2 wrote last does not match {where.name}: {why}. "
+            f"{setup.mirror}: what MirrorMaker 2 wrote last does not match {setup.name}: {why}. "
             "Look for an open transaction on the source, for other producers on the mirror topic, "
             "and for a truncated source. The remedy may write duplicates. "
-            f"{format_skip_remedy(where, behind=copied)}"
+            f"{format_skip_remedy(setup, behind=copied)}"
         ),
         retry_after_s=retry_after_s,
     )
 
 
 def halt_own_open_transaction(
-    where: PartitionSetup, found: OpenTransaction, *, retry_after_s: float
+    setup: PartitionSetup, found: OpenTransaction, *, retry_after_s: float
 ) -> PartitionHalt:
     """Halt: a transaction of this flow hangs, and only an operator can abort it."""
     return PartitionHalt(
         cause=HaltCause.HANGING,
         message=(
-            f"{where.mirror}: this flow's transaction at offset {found.start}, of producer id "
+            f"{setup.mirror}: this flow's transaction at offset {found.start}, of producer id "
             f"{found.producer_id}, is hanging: its marker was lost, or a batch came late, and its "
             "producer id has expired. read_committed consumers block there. Aborting it loses "
-            f"nothing: its records are replicated again. {_build_abort_remedy(where, found)}"
+            f"nothing: its records are replicated again. {_build_abort_remedy(setup, found)}"
         ),
         retry_after_s=retry_after_s,
     )
 
 
 def halt_foreign_open_transaction(
-    where: PartitionSetup, found: OpenTransaction, *, retry_after_s: float
+    setup: PartitionSetup, found: OpenTransaction, *, retry_after_s: float
 ) -> PartitionHalt:
     """Halt: a foreign producer has an open transaction on an exclusive mirror topic; it may still
     end."""
-    producers = where.operator.target.show_producers(where.remote_topic, partition=where.partition)
+    producers = setup.operator.target.show_producers(setup.remote_topic, partition=setup.partition)
     return PartitionHalt(
         cause=HaltCause.HANGING,
         message=(
-            f"{where.mirror}: a transaction at offset {found.start} is open, of producer id "
+            f"{setup.mirror}: a transaction at offset {found.start} is open, of producer id "
             f"{found.producer_id}, which is not this flow's. read_committed consumers wait there. "
             f"Find that producer ({producers}) and stop it; its transaction is then aborted at the "
             "timeout. If the producer is already gone, abort it now. "
-            f"{_build_abort_remedy(where, found)}"
+            f"{_build_abort_remedy(setup, found)}"
         ),
         retry_after_s=retry_after_s,
     )
 
 
 def halt_hidden_open_transaction(
-    where: PartitionSetup, why: str, *, code: int, stable: int, retry_after_s: float
+    setup: PartitionSetup, why: str, *, code: int, stable: int, retry_after_s: float
 ) -> PartitionHalt:
     """Halt: a transaction is open on the mirror, and DescribeProducers fails with `code`."""
     return PartitionHalt(
         cause=HaltCause.HANGING,
         message=(
-            f"{where.mirror}: a transaction is open at offset {stable}, where read_committed "
+            f"{setup.mirror}: a transaction is open at offset {stable}, where read_committed "
             f"consumers block; the target does not list open transactions: {why}. "
-            f"{explain_hidden_transactions_remedy(where, code)}"
+            f"{explain_hidden_transactions_remedy(setup, code)}"
         ),
         retry_after_s=retry_after_s,
     )
 
 
-def _build_abort_remedy(where: PartitionSetup, found: OpenTransaction) -> str:
-    line = where.operator.target.abort_transaction(
-        where.remote_topic, partition=where.partition, start=found.start
+def _build_abort_remedy(setup: PartitionSetup, found: OpenTransaction) -> str:
+    line = setup.operator.target.abort_transaction(
+        setup.remote_topic, partition=setup.partition, start=found.start
     )
     return operator_commands.format_remedy(line)
 
 
-def halt_mirror_unreadable(where: PartitionSetup, *, offset: int, why: str) -> PartitionHalt:
+def halt_mirror_unreadable(setup: PartitionSetup, *, offset: int, why: str) -> PartitionHalt:
     """Halt: the mirror topic cannot be read, so it cannot be compared with the source."""
     return PartitionHalt(
         cause=HaltCause.NOT_PAIRED,
         message=(
-            f"{where.mirror}: the mirror topic cannot be read at offset {offset}: {why}. It "
+            f"{setup.mirror}: the mirror topic cannot be read at offset {offset}: {why}. It "
             "cannot be compared with the source. The remedy appends all source records again. "
-            f"{format_reset_remedy(where, position='earliest')}"
+            f"{format_reset_remedy(setup, position='earliest')}"
         ),
     )
 
 
-def halt_unreadable_batch(where: PartitionSetup, obstacle: UnreadableBatch) -> PartitionHalt:
+def halt_unreadable_batch(setup: PartitionSetup, obstacle: UnreadableBatch) -> PartitionHalt:
     """Halt: the next source batch can be neither copied nor skipped.
 
     A damaged batch is retried: another read or another broker may return intact bytes.
     """
-    at = f"{describe_unreadable_batch(where, obstacle)}. "
+    at = f"{describe_unreadable_batch(setup, obstacle)}. "
     # The end of a damaged batch is unknown, and a position inside it reads the same batch again.
     past = (
-        format_skip_remedy(where, behind=obstacle.behind)
+        format_skip_remedy(setup, behind=obstacle.behind)
         if obstacle.behind >= 0
         else "The batch's end is unknown. Resuming at the log end (latest) loses all records in "
         "between; a time soon after it loses fewer. "
-        + format_reset_remedy(where, position="latest")
+        + format_reset_remedy(setup, position="latest")
     )
     if obstacle.by_transform:
         return PartitionHalt(
@@ -624,12 +624,12 @@ def halt_unreadable_batch(where: PartitionSetup, obstacle: UnreadableBatch) -> P
         cause=HaltCause.CORRUPT,
         message=(
             f"{at}The source broker's disk or the network damaged it. Move leadership to an intact "
-            f"replica (see {where.operator.source.show_topic(where.topic)}), or skip it. {past}"
+            f"replica (see {setup.operator.source.show_topic(setup.topic)}), or skip it. {past}"
         ),
         retry_after_s=DAMAGED_RETRY_DELAY_S,
     )
 
 
-def describe_unreadable_batch(where: PartitionSetup, obstacle: UnreadableBatch) -> str:
+def describe_unreadable_batch(setup: PartitionSetup, obstacle: UnreadableBatch) -> str:
     """Name the source offset of an unreadable batch and what is wrong with it."""
-    return f"{where.name} at source offset {obstacle.offset}: {obstacle.why}"
+    return f"{setup.name} at source offset {obstacle.offset}: {obstacle.why}"

@@ -70,9 +70,9 @@ def _check_without_listing(
         return None
     if stable >= _first_matched_offset(attempt) and (stable == 0 or stable > found.log_start):
         return None
-    where = attempt.where
+    setup = attempt.where
     lasting = halts.halt_hidden_open_transaction(
-        where, why, code=code, stable=stable, retry_after_s=tail_reader.SOURCE_RETRY_DELAY_S
+        setup, why, code=code, stable=stable, retry_after_s=tail_reader.SOURCE_RETRY_DELAY_S
     )
     return RetryRecovery(reason=why, lasting=lasting)
 
@@ -166,22 +166,22 @@ def react_to_open_transaction(
     No coordinator ends a transaction of one of our older producer ids. Without fencing, its
     coordinator still may, like that of a foreign one.
     """
-    where, us = attempt.where, attempt.fence
+    setup, us = attempt.where, attempt.fence
     if us.holds and found.producer_id == us.producer.id:
         return (
             tail_reader.retry_after_truncation()
         )  # our marker, which ended it, was lost in an unclean leader election
     if _is_own_transaction(attempt, found):
         stop = halts.halt_own_open_transaction(
-            where, found, retry_after_s=tail_reader.SOURCE_RETRY_DELAY_S
+            setup, found, retry_after_s=tail_reader.SOURCE_RETRY_DELAY_S
         )
         if us.holds:
             return stop
     else:
         stop = halts.halt_foreign_open_transaction(
-            where, found, retry_after_s=tail_reader.SOURCE_RETRY_DELAY_S
+            setup, found, retry_after_s=tail_reader.SOURCE_RETRY_DELAY_S
         )
-    reason = f"{where.mirror}: the transaction at offset {found.start} has not ended"
+    reason = f"{setup.mirror}: the transaction at offset {found.start} has not ended"
     return RetryRecovery(reason=reason, lasting=stop)
 
 

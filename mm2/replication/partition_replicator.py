@@ -177,7 +177,7 @@ class PartitionReplicator:
 
     def __init__(
         self,
-        where: PartitionSetup,
+        setup: PartitionSetup,
         *,
         owner: bytes,
         held: MemoryBudget,
@@ -187,21 +187,21 @@ class PartitionReplicator:
         transform: RecordTransform | None = None,
         shared: LatencyHistogram | None = None,
     ) -> None:
-        self.where = where
+        self.where = setup
         self.standing = PartitionState()
         self.paused = False
         self.counters = PartitionCounters(crossing=shared or LatencyHistogram())
         self.source = SourcePosition()
         self.map: MapWriter | None = None
-        self.mode = transactions.create_transaction_mode(where, 0.0)
+        self.mode = transactions.create_transaction_mode(setup, 0.0)
         self.outbox = PartitionSendQueue(
-            held, joining=joining, target_codec=where.target_codec, transform=transform
+            held, joining=joining, target_codec=setup.target_codec, transform=transform
         )
         self.window = InFlightBatches(held)
-        self._is_only_writer = where.target_topics is TargetTopicAccess.EXCLUSIVE
-        self.script = ScriptRunner(where)
+        self._is_only_writer = setup.target_topics is TargetTopicAccess.EXCLUSIVE
+        self.script = ScriptRunner(setup)
         self._context = RecoveryContext(
-            where=where,
+            where=setup,
             owner=owner,
             wall_ms=wall_ms,
             transform=transform,

@@ -79,9 +79,9 @@ class TransformChain:
         """Returns whether all transforms and predicates declare that they are deterministic."""
         return all(each.deterministic for each in self.steps)
 
-    def of(self, where: PartitionSetup) -> PartitionTransform:
+    def of(self, setup: PartitionSetup) -> PartitionTransform:
         """The chain for one partition's records."""
-        return PartitionTransform(self, topic=where.remote_topic, partition=where.partition)
+        return PartitionTransform(self, topic=setup.remote_topic, partition=setup.partition)
 
     def close(self) -> None:
         """Close all transforms and predicates."""

@@ -160,16 +160,16 @@ def recover_partition(context: RecoveryContext) -> Script[RecoveryOutcome]:
     return (yield from resume.match_and_resume(attempt, position))
 
 
-def check_topic_ids(where: PartitionSetup, era: Era | None) -> PartitionHalt | None:
+def check_topic_ids(setup: PartitionSetup, era: Era | None) -> PartitionHalt | None:
     """Halt if a topic id differs from the era's: the topic was recreated under the same name."""
     if era is None:
         return None
     sides = (
-        (False, era.source_topic_id, where.source_topic_id),
-        (True, era.target_topic_id, where.target_topic_id),
+        (False, era.source_topic_id, setup.source_topic_id),
+        (True, era.target_topic_id, setup.target_topic_id),
     )
     found = (
-        halts.halt_if_recreated(where, on_target=on_target, was=was, now=now)
+        halts.halt_if_recreated(setup, on_target=on_target, was=was, now=now)
         for on_target, was, now in sides
     )
     return next((stop for stop in found if stop is not None), None)
@@ -350,9 +350,9 @@ class Recovery:
         A broker with stale metadata may report the topic before ours: the block ends when ours is
         reported again.
         """
-        where = self._context.where
-        ours = where.target_topic_id if on_target else where.source_topic_id
-        stop = halts.halt_if_recreated(where, on_target=on_target, was=ours, now=topic_id)
+        setup = self._context.where
+        ours = setup.target_topic_id if on_target else setup.source_topic_id
+        stop = halts.halt_if_recreated(setup, on_target=on_target, was=ours, now=topic_id)
         others = self._state.others
         if stop is not None and on_target not in others:
             others[on_target] = stop

@@ -133,14 +133,14 @@ class OwnershipLost:
 RecoveryOutcome = PartitionAcquired | RetryRecovery | OwnershipLost | PartitionHalt
 
 
-def convert_fencing_failure(where: PartitionSetup, failure: FencingFailure) -> RecoveryOutcome:
+def convert_fencing_failure(setup: PartitionSetup, failure: FencingFailure) -> RecoveryOutcome:
     """Convert a failure to write or read the marker to an outcome."""
     match failure:
         case NewerOwner():
             return OwnershipLost(than=failure.than)
         case FencingDenied():
             return halts.halt_denied(
-                where,
+                setup,
                 failure.message,
                 code=failure.code,
                 retry_after_s=producer_fencing.DENIED_RETRY_DELAY_S,

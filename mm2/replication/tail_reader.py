@@ -313,11 +313,11 @@ def _feed_tail_batch(
 
 
 def react_to_source_read_failure(
-    where: PartitionSetup, answer: InstructionAnswer, *, offset: int
+    setup: PartitionSetup, answer: InstructionAnswer, *, offset: int
 ) -> RetryRecovery | PartitionHalt:
     """Halt or retry because the source could not be read at `offset`."""
     if isinstance(answer, InstructionRefused):
-        reaction = error_policy.react_to_fetch_error(where, code=answer.code, offset=offset)
+        reaction = error_policy.react_to_fetch_error(setup, code=answer.code, offset=offset)
         if reaction is not None and reaction.stop is not None:
             if reaction.then is ErrorAction.STOP:
                 return reaction.stop
@@ -340,13 +340,13 @@ def _halt_if_tail_ahead(
     if pairs.could_be_gone(end) or not attempt.fence.holds:
         pairs.mismatch = why
         return None
-    where = attempt.where
+    setup = attempt.where
     return PartitionHalt(
         cause=HaltCause.NOT_PAIRED,
         message=(
-            f"{where.mirror}: what this flow wrote last does not match {where.name}: {why}. The "
+            f"{setup.mirror}: what this flow wrote last does not match {setup.name}: {why}. The "
             "source was probably truncated. The remedy may write duplicates. "
-            f"{halts.format_skip_remedy(where, behind=min(pairs.position, end))}"
+            f"{halts.format_skip_remedy(setup, behind=min(pairs.position, end))}"
         ),
         retry_after_s=SOURCE_RETRY_DELAY_S,
     )

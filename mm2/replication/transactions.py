@@ -144,14 +144,14 @@ class TransactionMode:
 
 
 def create_transaction_mode(
-    where: PartitionSetup, now_s: float, *, fenced: bool = True
+    setup: PartitionSetup, now_s: float, *, fenced: bool = True
 ) -> TransactionMode:
     """Create the mode right after acquiring the partition; without a fence there are no
     transactions."""
     return TransactionMode(
-        always=fenced and where.delivery is DeliveryMode.TRANSACTIONAL,
+        always=fenced and setup.delivery is DeliveryMode.TRANSACTIONAL,
         possible=fenced,
-        renew_after_s=where.renew_after_s,
+        renew_after_s=setup.renew_after_s,
         marked_at_s=now_s,
     )
 
