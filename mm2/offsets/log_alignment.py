@@ -431,8 +431,8 @@ class _LogMatcher:
         return None if any(map(self._source.is_needed, rest)) else pairs
 
     def _has_unknown_between(self, left: _Pair, right: _Pair) -> bool:
-        """Returns whether a target item between the pairs may be from between them on the
-        source."""
+        """Returns whether a target item between the two pairs may be a copy of a source item
+        between them."""
         source = self._source
         there = {self._target.digests[at] for at in range(left.target + 1, right.target)}
         if not there:

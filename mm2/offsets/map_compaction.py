@@ -76,8 +76,10 @@ def _find_expired(known: PartitionMap, log_start: int) -> Iterator[MapSegmentKey
 def _find_expired_in_era(
     known: PartitionMap, runs: EraRuns, log_start: int
 ) -> Iterator[MapSegmentKey]:
-    """Segments before the last one whose first run begins below the log start: lookups below
-    that run are for records that are gone."""
+    """Segments before the last one whose first run begins below the log start.
+
+    Only offsets of deleted records would be looked up in them.
+    """
     needed: tuple[int, int] | None = None
     for place, (mine, end) in enumerate(zip(runs.owners, runs.ends, strict=True)):
         for index in range(len(mine)):

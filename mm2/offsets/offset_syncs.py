@@ -73,7 +73,7 @@ class OffsetSyncStore:
             self._partitions[sync.partition] = _insert_newest(old, sync)
 
     def read_through(self) -> None:
-        """Mark the topic as read to its end at start, from which on offsets are translated."""
+        """Mark the initial read of the topic as complete: offsets can be translated from now on."""
         self._ready = True
 
     @property

@@ -25,7 +25,7 @@ SEGMENT_BYTES_DEFAULT = str(2**30)
 """Kafka's default of `segment.bytes`; the maximum is barely larger (2^31 - 1)."""
 
 TOPIC_AUTHORIZATION_FAILED = 29
-"""Kafka error code; raised for a topic without the required ACL."""
+"""Kafka's error code for a missing ACL on a topic."""
 MIRROR_TOPIC_OPERATIONS = ("Describe", "Read", "Write")
 """Operations that a flow needs on a mirror topic: it writes, and reads to acquire a partition."""
 

@@ -201,8 +201,8 @@ _Phase = PartitionPhase
 
 FENCED_REASON = "fenced; reacquired once the worker group assigns the partition to this worker"
 _METADATA_GRACE_S = 10.0
-"""Metadata may be stale for this long; after a recreated topic was reported and then ours again,
-wait as long before trusting it."""
+"""Metadata may be stale for this long: after a broker reported another topic id and then ours
+again, wait as long before trusting it."""
 
 
 class Recovery:
