@@ -71,7 +71,7 @@ _LOCAL_DEFAULT_PROPERTIES = {
 _SECURE_PROPERTIES = {
     "spark.authenticate": "true",
     "spark.network.crypto.enabled": "true",
-    "spark.network.crypto.saslFallback": "false",  # otherwise an attacker can downgrade the connection
+    "spark.network.crypto.saslFallback": "false",  # prevents a downgrade
     "spark.io.encryption.enabled": "true",
 }
 UNSUPPORTED_PATH_CHARACTERS = re.compile(r"""[\s"'\\]""")
