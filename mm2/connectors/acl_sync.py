@@ -60,7 +60,7 @@ class AclSync:
             return None
         plan = acl_plan.plan_acls(self._flow, acls, self._read_target_acls(end))
         if plan.create:
-            self._create(plan, end)
+            self._create_acls(plan, end)
         return plan
 
     def _read_source_acls(self, timeout_s: float) -> list[TopicAcl] | None:
@@ -85,7 +85,7 @@ class AclSync:
         except (NoAuthorizerError, NotAuthorizedError):
             return None
 
-    def _create(self, planned: AclPlan, end: Deadline) -> None:
+    def _create_acls(self, planned: AclPlan, end: Deadline) -> None:
         refused = self._target.create(planned.create, end.left_s(self._clock.now_s()))
         for each in planned.create:
             if each not in refused:

@@ -52,11 +52,11 @@ class MirrorCheckpointConnector(SourceConnector):
     def __init__(self, make_clients: CheckpointClientsFactory = KafkaCheckpointClients) -> None:
         self._make_clients = make_clients
         self._config: MirrorCheckpointConfig | None = None
-        self._reset()
+        self._reset_state()
         self._assignments: list[list[str]] | None = None
         self._logged_exclusions: frozenset[str] = frozenset()
 
-    def _reset(self) -> None:
+    def _reset_state(self) -> None:
         """Reset the state: workers restart the same instance when it is resumed."""
         self._source: ConsumerGroups | None = None
         self._stop_requested = threading.Event()
@@ -84,7 +84,7 @@ class MirrorCheckpointConnector(SourceConnector):
         self._config = config
         if not _is_active(config):
             return
-        self._reset()
+        self._reset_state()
         context, leaving = self.context, self._stop_requested
         clients = self._make_clients(
             config,

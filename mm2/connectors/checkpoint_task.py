@@ -125,7 +125,7 @@ class CheckpointRounds:
             target=config.flow.target,
             policy=config.flow.policy,
             takes_topic=config.flow.topics.takes,
-            translate=self._translate,
+            translate=self._translate_offset,
             exactly=self._translate_by_map,
             copied=self._is_copied,
         )
@@ -223,7 +223,7 @@ class CheckpointRounds:
             self._failed_groups += len(results.failed)
             failing = plurals.format_count(self._failed_groups, "group")
             self._warnings.say(READING_GROUP_OFFSETS, f"{failure} ({failing})")
-        self._refresh()
+        self._refresh_offsets()
         checkpoints_made: list[NewCheckpoint] = []
         for group, positions in sorted(results.done.items()):
             checkpoints = self.table.group(group)
@@ -238,7 +238,7 @@ class CheckpointRounds:
                     self.table.publish(point)
         return checkpoints_made
 
-    def _refresh(self) -> None:
+    def _refresh_offsets(self) -> None:
         """Refresh syncs and map after the groups were read, so that the consumed records are likely
         covered.
         """
@@ -280,7 +280,7 @@ class CheckpointRounds:
             copied_to = -1 if newest is None else newest.upstream
         return upstream <= copied_to
 
-    def _translate(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
+    def _translate_offset(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
         assert self._syncs is not None, "call load first"
         by_map = self._translate_by_map(partition, upstream)
         if isinstance(by_map, ExactOffset):
@@ -433,7 +433,7 @@ class MirrorCheckpointTask(SourceTask):
         self._publish_round()
         now_s = self.context.clock.now_s()
         if self._rounds.under_way:
-            return self._emit(self._rounds)
+            return self._emit_checkpoints(self._rounds)
         due_s = (
             self._emit_due_s
             if self._offset_writer is None
@@ -443,10 +443,10 @@ class MirrorCheckpointTask(SourceTask):
             self.context.wait(min(due_s - now_s, POLL_INTERVAL_S))
             return None
         if not self._rounds.loaded:
-            self._load(self._rounds)
+            self._load_state(self._rounds)
             return None
         if now_s >= self._emit_due_s:
-            return self._emit(self._rounds)
+            return self._emit_checkpoints(self._rounds)
         self._sync_groups(self._rounds)
         return None
 
@@ -457,7 +457,7 @@ class MirrorCheckpointTask(SourceTask):
         late_ms = self.context.clock.wall_ms() - record.timestamp
         self._metrics.acknowledged(mm2_records.decode_checkpoint_key(record.key), max(0, late_ms))
 
-    def _load(self, rounds: CheckpointRounds) -> None:
+    def _load_state(self, rounds: CheckpointRounds) -> None:
         """Continue loading. Until it is done, no checkpoints are emitted and no groups
         are written.
         """
@@ -466,7 +466,7 @@ class MirrorCheckpointTask(SourceTask):
             retry_s = self.context.clock.now_s() + min(ROUND_RETRY_DELAY_S, self._emit_interval_s)
             self._emit_due_s = self._sync_due_s = retry_s
 
-    def _emit(self, rounds: CheckpointRounds) -> list[SourceRecord]:
+    def _emit_checkpoints(self, rounds: CheckpointRounds) -> list[SourceRecord]:
         """Emit checkpoints. Also runs at start, for changes while no task was running."""
         made = self._run_or_warn(EMITTING_CHECKPOINTS, rounds.make)
         now_s = self.context.clock.now_s()

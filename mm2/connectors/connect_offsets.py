@@ -114,15 +114,19 @@ def _require_partition(each: SourceOffset) -> Mapping[str, Any]:
 def _check_string_key(partition: Mapping[str, Any], key: str) -> None:
     value = _require_key(partition, key)
     if not isinstance(value, str):
-        raise _invalid_key_error(partition, key, value, requirement="must be a string")
+        raise _build_invalid_key_error(partition, key, value, requirement="must be a string")
 
 
 def _check_partition_number(partition: Mapping[str, Any]) -> None:
     value = _require_key(partition, PARTITION_KEY)
     if not _is_integer(value) or value > _INT_MAX:
-        raise _invalid_key_error(partition, PARTITION_KEY, value, requirement="must be an integer")
+        raise _build_invalid_key_error(
+            partition, PARTITION_KEY, value, requirement="must be an integer"
+        )
     if value < 0:
-        raise _invalid_key_error(partition, PARTITION_KEY, value, requirement="cannot be negative")
+        raise _build_invalid_key_error(
+            partition, PARTITION_KEY, value, requirement="cannot be negative"
+        )
 
 
 def _require_key(partition: Mapping[str, Any], key: str) -> Any:
@@ -134,7 +138,7 @@ def _require_key(partition: Mapping[str, Any], key: str) -> Any:
     return partition[key]
 
 
-def _invalid_key_error(
+def _build_invalid_key_error(
     partition: Mapping[str, Any], key: str, value: object, *, requirement: str
 ) -> ConnectError:
     return ConnectError(

@@ -348,18 +348,20 @@ class KafkaSourceTaskClients:
         self._task = task
 
     def admins(self) -> tuple[Admin, Admin]:
-        return self._admin(client_roles.SOURCE_ADMIN), self._admin(client_roles.TARGET_ADMIN)
+        return self._create_admin(client_roles.SOURCE_ADMIN), self._create_admin(
+            client_roles.TARGET_ADMIN
+        )
 
     def ledger(self, share: Collection[TopicPartition], java: ReadJavaProgress) -> FlowLedger:
         flow = self._config.flow
         factor = flow.replication_factor
         log = KafkaFlowLog(
-            self._access(client_roles.TARGET_PRODUCER),
+            self._parse_access(client_roles.TARGET_PRODUCER),
             source_alias=flow.source,
             client_id=self._client_properties(
                 client_roles.TARGET_PRODUCER, LEDGER_CLIENT_ID_SUFFIX
             )[client_roles.CLIENT_ID],
-            target_admin=self._admin(client_roles.TARGET_ADMIN),
+            target_admin=self._create_admin(client_roles.TARGET_ADMIN),
             clock=self._clock,
             replication_factor=None if factor < 0 else factor,
         )
@@ -370,7 +372,7 @@ class KafkaSourceTaskClients:
         topic = replication_loops.reverse_offset_map_topic(flow)
         reader = ReverseOffsetMapReader(
             topic,
-            connect_admin=lambda: self._admin(client_roles.SOURCE_ADMIN),
+            connect_admin=lambda: self._create_admin(client_roles.SOURCE_ADMIN),
             connect_tail=lambda: create_topic_reader(
                 self._config.common,
                 client_roles.SOURCE_CONSUMER,
@@ -403,7 +405,7 @@ class KafkaSourceTaskClients:
         name = self._client_properties(role, f"offset-syncs-{topic.location}-producer")[
             client_roles.CLIENT_ID
         ]
-        return KafkaRecordWriter(self._access(role), client_id=name, topic=topic.name)
+        return KafkaRecordWriter(self._parse_access(role), client_id=name, topic=topic.name)
 
     def source(self) -> ClusterAccess:
         properties = self._client_properties(client_roles.SOURCE_CONSUMER, "replication-consumer")
@@ -418,12 +420,12 @@ class KafkaSourceTaskClients:
 
     def operator(self) -> OperatorCommands:
         return operator_access.build_operator(
-            source=self._access(client_roles.SOURCE_CONSUMER),
-            target=self._access(client_roles.TARGET_PRODUCER),
+            source=self._parse_access(client_roles.SOURCE_CONSUMER),
+            target=self._parse_access(client_roles.TARGET_PRODUCER),
             connector=self._config.common.name,
         )
 
-    def _admin(self, role: ClientRole) -> KafkaAdmin:
+    def _create_admin(self, role: ClientRole) -> KafkaAdmin:
         return create_admin(
             self._config.common,
             role,
@@ -435,7 +437,7 @@ class KafkaSourceTaskClients:
     def _client_properties(self, role: ClientRole, use: str) -> dict[str, str]:
         return dict(self._config.common.client(role, use, task=self._task))
 
-    def _access(self, role: ClientRole) -> KafkaClusterAccess:
+    def _parse_access(self, role: ClientRole) -> KafkaClusterAccess:
         common = self._config.common
         alias = common.source if role.side == "source" else common.target
         properties = client_roles.resolve_properties(common.props, role)
@@ -534,16 +536,16 @@ class KafkaSourceConnectorClients:
         self._gone = gone
 
     def source_admin(self) -> Admin:
-        return self._admin(client_roles.SOURCE_ADMIN, _SOURCE_ADMIN_CLIENT_ID_SUFFIX)
+        return self._create_admin(client_roles.SOURCE_ADMIN, _SOURCE_ADMIN_CLIENT_ID_SUFFIX)
 
     def target_admin(self) -> Admin:
-        return self._admin(client_roles.TARGET_ADMIN, _TARGET_ADMIN_CLIENT_ID_SUFFIX)
+        return self._create_admin(client_roles.TARGET_ADMIN, _TARGET_ADMIN_CLIENT_ID_SUFFIX)
 
     def syncs_admin(self) -> Admin:
         topic = self._config.syncs_topic
         assert topic is not None, "the flow has no offset-syncs topic"
         role = client_roles.SOURCE_ADMIN if topic.on_source else client_roles.TARGET_ADMIN
-        return self._admin(role, f"offset-syncs-{topic.location}-admin")
+        return self._create_admin(role, f"offset-syncs-{topic.location}-admin")
 
     def source_acls(self) -> AclAdmin:
         return self._create_acl_admin(client_roles.SOURCE_ADMIN, _SOURCE_ADMIN_CLIENT_ID_SUFFIX)
@@ -594,7 +596,7 @@ class KafkaSourceConnectorClients:
     def operator(self) -> OperatorCommands:
         return describe_operator(self._config.common)
 
-    def _admin(self, role: ClientRole, use: str) -> Admin:
+    def _create_admin(self, role: ClientRole, use: str) -> Admin:
         return create_admin(self._config.common, role, use=use, clock=self._clock, gone=self._gone)
 
     def _create_acl_admin(self, role: ClientRole, use: str) -> AclAdmin:

@@ -141,7 +141,7 @@ _FLOW_LABELS = ("source", "target")
 _PARTITION_LABELS = ("topic", "partition")
 
 
-def _windowed_attributes(name: str, what: str) -> dict[str, str]:
+def _describe_windowed_attributes(name: str, what: str) -> dict[str, str]:
     return {
         name: f"{what} (ms), last value; NaN if there was none in the last 60 s.",
         f"{name}-max": f"{what} (ms), maximum of the last 60 s.",
@@ -168,10 +168,12 @@ SOURCE_METRICS = JmxMetricGroup(
     attributes={
         "record-count": "Records that the target has acknowledged.",
         "record-rate": "Records that the target has acknowledged, per second.",
-        **_windowed_attributes("record-age-ms", "Age of records when fetched from the source"),
+        **_describe_windowed_attributes(
+            "record-age-ms", "Age of records when fetched from the source"
+        ),
         "byte-count": "Bytes of compressed record batches that the target has acknowledged.",
         "byte-rate": "Bytes of compressed record batches acknowledged, per second.",
-        **_windowed_attributes(
+        **_describe_windowed_attributes(
             "replication-latency-ms", "Age of records when the target acknowledged them"
         ),
     },
@@ -183,7 +185,7 @@ so whole batches count.
 CHECKPOINT_METRICS = JmxMetricGroup(
     name="MirrorCheckpointConnector",
     tags=(*_FLOW_LABELS, "group", *_PARTITION_LABELS),
-    attributes=_windowed_attributes(
+    attributes=_describe_windowed_attributes(
         "checkpoint-latency-ms", "Time from computing a checkpoint to its acknowledgement"
     ),
 )
@@ -308,13 +310,13 @@ class SourceMetrics:
             known = self._statistics
             self._statistics = {
                 label: known.get(label) or PartitionStatistics()
-                for label in map(_partition_labels, partitions)
+                for label in map(_build_partition_labels, partitions)
             }
 
     def observe(self, where: PartitionSetup, gauge: PartitionGauge) -> None:
         """Record a gauge; call once per gauge, in order. Ignores unassigned partitions."""
         with self._lock:
-            statistics = self._statistics.get(_partition_labels(where))
+            statistics = self._statistics.get(_build_partition_labels(where))
             if statistics is not None:
                 statistics.observe(gauge, self._clock.now_s())
 
@@ -365,7 +367,7 @@ class CheckpointMetrics:
         return build_families(CHECKPOINT_METRICS, self._owner, rows)
 
 
-def _partition_labels(where: PartitionSetup) -> tuple[str, ...]:
+def _build_partition_labels(where: PartitionSetup) -> tuple[str, ...]:
     return (where.remote_topic, str(where.partition))
 
 

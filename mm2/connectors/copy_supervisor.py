@@ -326,19 +326,19 @@ class CopySupervisor:
             if self.state is TaskState.STOPPING:
                 self.state = TaskState.STOPPED
             elif now_s >= self._start_at_s:
-                self._start(now_s)
+                self._start_copy(now_s)
             return
         self._check_copy(now_s)
         self._stream.append()
         for line in self._stall_log.news(self._names, now_s):
             self._log_line(logging.WARNING, "%s", line)
         while self._acquisition_requests and around.may_take(self._acquisition_requests[0][1]):
-            self._send({"type": "may_take", "id": self._acquisition_requests.popleft()[0]})
+            self._send_message({"type": "may_take", "id": self._acquisition_requests.popleft()[0]})
         if now_s >= self._next_heartbeat_s and self._connection_lost is None:
             self._next_heartbeat_s = now_s + control_messages.HEARTBEAT_INTERVAL_S
-            self._send({"type": "beat"})
+            self._send_message({"type": "beat"})
 
-    def _start(self, now_s: float) -> None:
+    def _start_copy(self, now_s: float) -> None:
         if self._early_copy is not None and not self._early_copy.usable:
             self._end_early_copy()
         early_copy, self._early_copy = self._early_copy, None
@@ -353,11 +353,11 @@ class CopySupervisor:
         self.state = TaskState.STARTING
         since_s, self._confirmed_after_s = self._confirmed_after_s, None
         granted = since_s is not None and self._deps.may_take(since_s)
-        self._send(
+        self._send_message(
             control_messages.encode_configure(dataclasses.replace(self.settings, granted=granted))
         )
         if self._paused:
-            self._send({"type": "pause"})
+            self._send_message({"type": "pause"})
 
     def _check_copy(self, now_s: float) -> None:
         """Check whether the copy process has a slot, is alive, or has ended."""
@@ -476,14 +476,16 @@ class CopySupervisor:
         """Acknowledge newly stored stream items to the copy process."""
         through = self._stream.news()
         if through is not None:
-            self._send({"type": "recorded", "through": through})
+            self._send_message({"type": "recorded", "through": through})
 
     def _request_recovered_state(self, message: dict[str, Any]) -> None:
         channel, number = self._channel, message["id"]
 
         def answer(found: RecoveredState | None, failure: str) -> None:
             if channel is self._channel:
-                self._send(control_messages.encode_recovered_state(number, found, failure=failure))
+                self._send_message(
+                    control_messages.encode_recovered_state(number, found, failure=failure)
+                )
 
         partition = TopicPartition(message["topic"], message["partition"])
         request = RecoveredStateRequest(
@@ -491,7 +493,7 @@ class CopySupervisor:
         )
         self._deps.ledger.want(request)
 
-    def _send(self, message: dict[str, Any]) -> None:
+    def _send_message(self, message: dict[str, Any]) -> None:
         if self._channel is None:
             return
         try:
@@ -507,20 +509,20 @@ class CopySupervisor:
 
     def pause(self, *, paused: bool) -> None:
         self._paused = paused
-        self._send({"type": "pause" if paused else "resume"})
+        self._send_message({"type": "pause" if paused else "resume"})
 
     def pause_topics(self, topics: frozenset[str]) -> None:
         """Pause exactly these topics, in this and later copy processes."""
         if topics != self.settings.paused_topics:
             self.settings = dataclasses.replace(self.settings, paused_topics=topics)
-            self._send({"type": "pause_topics", "topics": sorted(topics)})
+            self._send_message({"type": "pause_topics", "topics": sorted(topics)})
 
     def throttle(self, bytes_per_s: int, topics: Mapping[str, int]) -> None:
         """Replace the throttles, in this and later copy processes; as in `ConfigureCopy`."""
         self.settings = dataclasses.replace(
             self.settings, throttle_bytes_s=bytes_per_s, topic_throttles=topics
         )
-        self._send({"type": "throttle", "bytes_per_s": bytes_per_s, "topics": dict(topics)})
+        self._send_message({"type": "throttle", "bytes_per_s": bytes_per_s, "topics": dict(topics)})
 
     def stop(self, deadline_s: float = STOP_TIMEOUT_S) -> None:
         """Ask the copy process to finish its in-flight batches and to end."""
@@ -533,7 +535,7 @@ class CopySupervisor:
         elif not self._channel.connected:
             self.abandon()
         else:
-            self._send({"type": "stop", "deadline_s": deadline_s})
+            self._send_message({"type": "stop", "deadline_s": deadline_s})
 
     def restart(self, why: str, now_s: float) -> None:
         """Kill the copy process, because its reports cannot be stored, and schedule a new one."""

@@ -81,15 +81,15 @@ class FlowLedger:
         self._log = log
         self._record_filter = _keep_all_records if share is None else _build_record_filter(share)
         self._java = java
-        self._map = self._new_map()
+        self._map = self._create_map()
         self._state_requests: list[RecoveredStateRequest] = []
 
     def open(self, timeout_s: float) -> None:
         """Raises as `FlowLog.open`."""
         self._log.open(timeout_s)
-        self._map = self._new_map()
+        self._map = self._create_map()
 
-    def _new_map(self) -> OffsetMap:
+    def _create_map(self) -> OffsetMap:
         return OffsetMap(keeps=self._record_filter)
 
     @property

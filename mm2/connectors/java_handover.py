@@ -82,7 +82,7 @@ def find_unfinished_java_runs(runs: LastTaskRuns, query: HandoverQuery) -> froze
     for number, run in runs.others.items():
         if _can_no_longer_write(run, runs.quiet, query):
             continue
-        partitions = _run_partitions(runs.given.get(number, ()), run)
+        partitions = _find_run_partitions(runs.given.get(number, ()), run)
         if any(
             owned_since_ms.get(each, -1) < run.began_ms
             for each in query.partitions
@@ -140,25 +140,27 @@ def _find_owned_since(
     """Since when (wall clock, ms) partitions have been in runs of mm2, for those that were."""
     owned_since_ms: dict[TopicPartition, int] = {}
     for number, began_ms in runs.ours.items():
-        configs = _configs_until(runs.given.get(number, ()), began_ms)
+        configs = _select_configs_until(runs.given.get(number, ()), began_ms)
         owned = _parse_all_partitions(configs[-1:]) or frozenset()
         for each in owned.intersection(partitions):
             owned_since_ms[each] = max(owned_since_ms.get(each, began_ms), began_ms)
     return owned_since_ms
 
 
-def _run_partitions(
+def _find_run_partitions(
     configs: Sequence[DatedTaskConfig], run: ForeignTaskRun
 ) -> _PartitionSet | None:
     """Partitions of the run; None if unknown.
 
     A run that overlaps an earlier one without an end includes the partitions of that one.
     """
-    run_configs = _configs_until(configs, run.began_ms)
+    run_configs = _select_configs_until(configs, run.began_ms)
     return _parse_all_partitions(run_configs if run.overlaps else run_configs[-1:])
 
 
-def _configs_until(configs: Sequence[DatedTaskConfig], at_ms: int) -> Sequence[DatedTaskConfig]:
+def _select_configs_until(
+    configs: Sequence[DatedTaskConfig], at_ms: int
+) -> Sequence[DatedTaskConfig]:
     """Configurations that the task had been given by then; the last one was in effect."""
     indexes = [at for at, each in enumerate(configs) if 0 <= each.at_ms <= at_ms]
     return configs[: indexes[-1] + 1] if indexes else ()
@@ -326,7 +328,7 @@ class JavaHandover:
         if not pending or now_s >= until_s:
             self._end_wait()
         else:
-            self._wait_for(pending, until_s, now_s)
+            self._set_wait(pending, until_s, now_s)
 
     def _build_query(self) -> HandoverQuery:
         return HandoverQuery(
@@ -335,7 +337,7 @@ class JavaHandover:
             wall_ms=self._clock.wall_ms(),
         )
 
-    def _wait_for(self, pending: frozenset[JavaRun], until_s: float, now_s: float) -> None:
+    def _set_wait(self, pending: frozenset[JavaRun], until_s: float, now_s: float) -> None:
         if (pending, until_s) != (self._pending, self._until_s):
             self._pending, self._until_s = pending, until_s
             self._reason, self._is_logged = self._describe_wait(now_s), False

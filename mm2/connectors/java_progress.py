@@ -59,7 +59,7 @@ class JavaProgressReader:
         )
         self._read_syncs()
         found = {
-            each: self._progress(each, connect_offsets.read_next_offset(offset))
+            each: self._build_progress(each, connect_offsets.read_next_offset(offset))
             for each, offset in zip(ordered, stored, strict=True)
         }
         return {name: each for name, each in found.items() if each is not None}
@@ -69,7 +69,7 @@ class JavaProgressReader:
         if tail is not None:
             tail.close()
 
-    def _progress(
+    def _build_progress(
         self, partition: TopicPartition, next_offset: int | None
     ) -> JavaMirrorProgress | None:
         syncs = self._syncs.get(partition, JavaOffsetSyncs())
@@ -94,9 +94,9 @@ class JavaProgressReader:
             self.close()
             self._syncs = {}
             raise
-        state_topic_reader.apply_records(found, self._apply)
+        state_topic_reader.apply_records(found, self._apply_offset_sync)
 
-    def _apply(self, key: bytes, value: bytes | None) -> None:
+    def _apply_offset_sync(self, key: bytes, value: bytes | None) -> None:
         """Raises `schema_fields.MalformedRecordError`."""
         name = mm2_records.decode_offset_sync_key(key)
         if name not in self._partitions:

@@ -105,7 +105,7 @@ class JavaReverseFlow:
             return frozenset()
         try:
             eras = _collect_era_reasons(
-                self._read(
+                self._read_topic(
                     replication_loops.reverse_offset_map_topic(self._flow), end, on=self._source
                 )
             )
@@ -118,15 +118,17 @@ class JavaReverseFlow:
     def _read_if_permitted(
         self, topic: str, end: Deadline, *, on: ReverseFlowCluster | None = None
     ) -> Mapping[bytes, bytes]:
-        """As `_read`, on the source by default; empty without read permission."""
+        """As `_read_topic`, on the source by default; empty without read permission."""
         try:
-            return self._read(topic, end, on=on or self._source)
+            return self._read_topic(topic, end, on=on or self._source)
         except NotAuthorizedError:
             return {}
 
-    def _read(self, topic: str, end: Deadline, *, on: ReverseFlowCluster) -> Mapping[bytes, bytes]:
+    def _read_topic(
+        self, topic: str, end: Deadline, *, on: ReverseFlowCluster
+    ) -> Mapping[bytes, bytes]:
         """Current values of a compacted topic by key; empty if the topic does not exist."""
-        described = on.asked.describe_topics([topic], self._left_s(end))
+        described = on.asked.describe_topics([topic], self._compute_remaining_s(end))
         found = described.done.get(topic)
         if found is None:
             failure = described.failed[topic]
@@ -135,7 +137,7 @@ class JavaReverseFlow:
             raise failure
         tail = on.connect_tail(topic, found.partitions)
         try:
-            records = tail.read_to_end(self._left_s(end))
+            records = tail.read_to_end(self._compute_remaining_s(end))
         finally:
             tail.close()
         newest = {each.key: each.value for each in records if each.key is not None}
@@ -156,7 +158,7 @@ class JavaReverseFlow:
                 found.add(TopicPartition(topic, number))
         return found
 
-    def _left_s(self, end: Deadline) -> float:
+    def _compute_remaining_s(self, end: Deadline) -> float:
         return end.left_s(self._clock.now_s())
 
 

@@ -259,7 +259,8 @@ class MirrorTopicWriter:
         """
         self._sync_configs = sync_configs
         until = Deadline.after(
-            min(TOPIC_RETRY_TIMEOUT_S, self._left_s(end) / 2.0), now_s=self._clock.now_s()
+            min(TOPIC_RETRY_TIMEOUT_S, self._compute_remaining_s(end) / 2.0),
+            now_s=self._clock.now_s(),
         )
         result = self._run_round(names, end)
         transient = result.passing()
@@ -270,7 +271,9 @@ class MirrorTopicWriter:
                 plurals.format_count(len(transient), "topic"),
                 first,
             )
-        while transient and self._left_s(until) and not self._pause(_TOPIC_RETRY_DELAY_S):
+        while (
+            transient and self._compute_remaining_s(until) and not self._pause(_TOPIC_RETRY_DELAY_S)
+        ):
             result = result.updated(self._run_round(transient, end))
             transient = result.passing()
         return result
@@ -281,7 +284,7 @@ class MirrorTopicWriter:
         Waits up to `METADATA_PROPAGATION_TIMEOUT_S` until a mirror has the number of `partitions`.
         Raises as `bring_about`.
         """
-        source = self._observe(self._source, partitions, end)
+        source = self._observe_topics(self._source, partitions, end)
         sizes = {self._flow.remote_topic(name): partitions[name] for name in source.done}
         mirrors = self._wait_until_visible(sizes, end)
         findings = mirror_plan.plan_mirror_topics(
@@ -301,15 +304,15 @@ class MirrorTopicWriter:
 
     def foresee(self, names: Iterable[str], end: Deadline) -> MirrorTopicPreview:
         """Plan the changes of `bring_about` without applying them. Raises as `bring_about`."""
-        source = self._observe(self._source, names, end)
+        source = self._observe_topics(self._source, names, end)
         topics = {self._flow.remote_topic(name): topic for name, topic in source.done.items()}
-        listed = self._target.list_topics(self._left_s(end))
-        existing = self._observe(self._target, topics.keys() & listed, end)
+        listed = self._target.list_topics(self._compute_remaining_s(end))
+        existing = self._observe_topics(self._target, topics.keys() & listed, end)
         # A mirror that cannot be described may exist, with an unknown number of partitions.
         describable = {
             each.name: each for mirror, each in topics.items() if mirror not in existing.failed
         }
-        plan = self._plan(describable, existing.done, end, listed=listed)
+        plan = self._build_plan(describable, existing.done, end, listed=listed)
         return MirrorTopicPreview(source=source, there=existing, planned=plan)
 
     def follow_settings(self, names: Iterable[str], end: Deadline) -> None:
@@ -320,23 +323,23 @@ class MirrorTopicWriter:
         self._sync_configs = True
         topics = {
             self._flow.remote_topic(name): topic
-            for name, topic in self._observe(self._source, names, end).done.items()
+            for name, topic in self._observe_topics(self._source, names, end).done.items()
         }
-        listed = self._target.list_topics(self._left_s(end))
-        existing = self._observe(self._target, topics.keys() & listed, end)
+        listed = self._target.list_topics(self._compute_remaining_s(end))
+        existing = self._observe_topics(self._target, topics.keys() & listed, end)
         existing_topics = {topics[mirror].name: topics[mirror] for mirror in existing.done}
-        plan = self._plan(existing_topics, existing.done, end, listed=listed)
+        plan = self._build_plan(existing_topics, existing.done, end, listed=listed)
         if not self._stopped():
             self._apply_plan(replace(plan, create=(), grow=()), end)
 
-    def _left_s(self, end: Deadline) -> float:
+    def _compute_remaining_s(self, end: Deadline) -> float:
         return end.left_s(self._clock.now_s())
 
-    def _observe(
+    def _observe_topics(
         self, side: Admin, names: Iterable[str], end: Deadline
     ) -> PerTopicResult[ObservedTopic]:
         return client_interfaces.observe_topics(
-            side, sorted(names), self._left_s(end), clock=self._clock
+            side, sorted(names), self._compute_remaining_s(end), clock=self._clock
         )
 
     def _run_round(self, names: Iterable[str], end: Deadline) -> MirrorTopicsResult:
@@ -372,7 +375,7 @@ class MirrorTopicWriter:
             blocked={each.topic: each for each in findings if is_stop_finding(each)},
         )
 
-    def _plan(
+    def _build_plan(
         self,
         source: Mapping[str, ObservedTopic],
         existing: Mapping[str, ObservedTopic],
@@ -381,7 +384,7 @@ class MirrorTopicWriter:
         listed: Collection[str],
     ) -> MirrorTopicPlan:
         defaults = self._target.broker_configs(
-            list(mirror_plan.BROKER_CONFIG_NAMES.values()), self._left_s(end)
+            list(mirror_plan.BROKER_CONFIG_NAMES.values()), self._compute_remaining_s(end)
         )
         source_snapshot = TopicsSnapshot(topics=source)
         target_snapshot = TopicsSnapshot(
@@ -421,29 +424,33 @@ class MirrorTopicWriter:
                 return each.configs.keys()
         own = naming.offset_map_topic(self._flow.source)
         sample = [own] if own in listed else sorted(listed)[:1]
-        described = self._target.topic_configs(sample, self._left_s(end)).done if sample else {}
+        described = (
+            self._target.topic_configs(sample, self._compute_remaining_s(end)).done
+            if sample
+            else {}
+        )
         return next((configs.keys() for configs in described.values()), None)
 
     def _apply_plan(self, plan: MirrorTopicPlan, end: Deadline) -> dict[str, ConnectError]:
         """Create, grow and alter mirrors; return failures by mirror topic."""
-        refused: dict[str, ConnectError] = dict(self._create(plan, end).failed)
+        refused: dict[str, ConnectError] = dict(self._create_topics(plan, end).failed)
         if plan.grow:
             growth = {each.name: each.partitions for each in plan.grow}
-            refused.update(self._target.grow_topics(growth, self._left_s(end)).failed)
+            refused.update(self._target.grow_topics(growth, self._compute_remaining_s(end)).failed)
         if plan.alter:
             changes = {
                 each.name: ConfigChange(set=each.set, delete=each.delete) for each in plan.alter
             }
-            results = self._target.alter_configs(changes, self._left_s(end))
+            results = self._target.alter_configs(changes, self._compute_remaining_s(end))
             for name, error in results.failed.items():
                 _log.warning("syncing configs of %s failed: %s", name, error)
         return refused
 
-    def _create(self, planned: MirrorTopicPlan, end: Deadline) -> PerTopicResult[None]:
+    def _create_topics(self, planned: MirrorTopicPlan, end: Deadline) -> PerTopicResult[None]:
         topics = select_topics_to_create(planned)
         if not topics:
             return PerTopicResult(done={}, failed={})
-        return self._target.create_topics(topics, self._left_s(end))
+        return self._target.create_topics(topics, self._compute_remaining_s(end))
 
     def _wait_until_visible(
         self, partitions: Mapping[str, int], end: Deadline
@@ -454,16 +461,21 @@ class MirrorTopicWriter:
         answer.
         """
         until = Deadline.after(
-            min(METADATA_PROPAGATION_TIMEOUT_S, self._left_s(end)), now_s=self._clock.now_s()
+            min(METADATA_PROPAGATION_TIMEOUT_S, self._compute_remaining_s(end)),
+            now_s=self._clock.now_s(),
         )
-        observed = self._observe(self._target, partitions, end)
+        observed = self._observe_topics(self._target, partitions, end)
         done, failed = dict(observed.done), dict(observed.failed)
         while True:
             incomplete = {name for name, each in done.items() if each.partitions < partitions[name]}
             incomplete |= {name for name, error in failed.items() if may_become_visible(error)}
-            if not incomplete or not self._left_s(until) or self._pause(_METADATA_POLL_INTERVAL_S):
+            if (
+                not incomplete
+                or not self._compute_remaining_s(until)
+                or self._pause(_METADATA_POLL_INTERVAL_S)
+            ):
                 return PerTopicResult(done=done, failed=failed)
-            observed = self._observe(self._target, incomplete, end)
+            observed = self._observe_topics(self._target, incomplete, end)
             for name in incomplete:
                 done.pop(name, None)
                 failed.pop(name, None)

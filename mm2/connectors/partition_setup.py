@@ -131,11 +131,15 @@ class PartitionSetupBuilder:
     def common(self, end: Deadline) -> FlowSetup:
         """Read the shared settings. Raises as `look`, and early if a cluster is unreachable."""
         flow = self._flow
-        source_id = self._source.cluster_id(min(FIRST_CONTACT_TIMEOUT_S, self._left_s(end)))
-        target_id = self._target.cluster_id(min(FIRST_CONTACT_TIMEOUT_S, self._left_s(end)))
+        source_id = self._source.cluster_id(
+            min(FIRST_CONTACT_TIMEOUT_S, self._compute_remaining_s(end))
+        )
+        target_id = self._target.cluster_id(
+            min(FIRST_CONTACT_TIMEOUT_S, self._compute_remaining_s(end))
+        )
         warnings = ["both aliases denote the same cluster"] if source_id == target_id else []
         names = (PRODUCER_EXPIRATION_CONFIG, TRANSACTIONAL_EXPIRATION_CONFIG)
-        configs = self._target.broker_configs(names, self._left_s(end))
+        configs = self._target.broker_configs(names, self._compute_remaining_s(end))
         if configs is None:
             remedy = operator_commands.format_remedy(
                 self._operator.target.allow_cluster("DescribeConfigs")
@@ -195,7 +199,7 @@ class PartitionSetupBuilder:
             partitions=tuple(partitions), findings=tuple(findings), warnings=common.warnings
         )
 
-    def _left_s(self, end: Deadline) -> float:
+    def _compute_remaining_s(self, end: Deadline) -> float:
         return end.left_s(self._clock.now_s())
 
     def _describe_next_check(self) -> str:
@@ -276,11 +280,11 @@ class PartitionSetupBuilder:
             opposite_map=opposite if mirror.name == topic.name else "",
             partition=number,
             transactional_id=self._flow.transactional_id(TopicPartition(topic.name, number)),
-            source_topic_id=_topic_id_bytes(topic),
-            target_topic_id=_topic_id_bytes(mirror),
+            source_topic_id=_get_topic_id_bytes(topic),
+            target_topic_id=_get_topic_id_bytes(mirror),
             target_codec=_CODEC_IDS.get(mirror.config("compression.type") or "producer"),
         )
 
 
-def _topic_id_bytes(topic: ObservedTopic) -> bytes:
+def _get_topic_id_bytes(topic: ObservedTopic) -> bytes:
     return topic.topic_id.bytes if topic.topic_id is not None else offset_map_records.NO_TOPIC_ID

@@ -64,11 +64,11 @@ class ReverseOffsetMapReader:
         Raises `RetriableError` if the topic cannot be read to its end in time, and `FatalError` if
         access is denied or a record cannot be decoded.
         """
-        if not self._ids.issuperset(producers) and self._exists(timeout_s):
-            self._read(timeout_s)
+        if not self._ids.issuperset(producers) and self._topic_exists(timeout_s):
+            self._read_map(timeout_s)
         return frozenset(self._ids.intersection(producers))
 
-    def _exists(self, timeout_s: float) -> bool:
+    def _topic_exists(self, timeout_s: float) -> bool:
         """False if the topic does not exist: the reverse flow never ran, or its topic
         was deleted.
         """
@@ -95,7 +95,7 @@ class ReverseOffsetMapReader:
         if self._has_existed and now_s - self._missing_since_s < MISSING_TOPIC_GRACE_S:
             raise RetriableError(f"{failure}; the topic existed before")
 
-    def _read(self, timeout_s: float) -> None:
+    def _read_map(self, timeout_s: float) -> None:
         if self._tail is None:
             self._tail = self._connect_tail()
         try:
@@ -167,11 +167,11 @@ class _PendingQuery(NamedTuple):
 def create_response_sender(channel: ResponseChannel, number: int) -> ProducerIdsCallback:
     """Create a callback that sends the response to the copy process's request of this number."""
 
-    def answer(theirs: frozenset[int] | None, failure: str, *, denied: bool = False) -> None:
+    def answer(theirs: frozenset[int] | None, why: str, *, denied: bool = False) -> None:
         try:
             channel.send(
                 control_messages.encode_reverse_producers(
-                    number, theirs, failure=failure, denied=denied
+                    number, theirs, failure=why, denied=denied
                 )
             )
         except ConnectError as error:

@@ -98,11 +98,11 @@ class SourceTopicWatcher:
         config, clock = self._config, self._context.clock
         clients = self._make_clients(config, clock=clock, gone=self._is_stopping)
         self._refresher = TopicRefresher(
-            config, clients, clock=clock, wait=self._wait, gone=self._is_stopping
+            config, clients, clock=clock, wait=self._wait_or_stop, gone=self._is_stopping
         )
         self._refresher.create_topics(lambda why: self._publish_status(reason=why))
         rounds = topic_refresh.build_refresh_schedule(config, now_s=clock.now_s())
-        self._run(rounds.looks, REFRESHING_TOPICS, self._run_first_refresh)
+        self._run_action(rounds.looks, REFRESHING_TOPICS, self._run_first_refresh)
         self._starting = False
         self._threads.start(
             f"topics-{config.common.name}", lambda stop: self._run_refreshes(rounds, stop)
@@ -130,15 +130,17 @@ class SourceTopicWatcher:
         while not stop.wait(rounds.pause_s(clock.now_s())):
             now_s = clock.now_s()
             if rounds.looks.is_due(now_s):
-                self._run(rounds.looks, REFRESHING_TOPICS, self._refresh_again)
+                self._run_action(rounds.looks, REFRESHING_TOPICS, self._refresh_again)
             if rounds.settings.is_due(now_s):
-                self._run(rounds.settings, SYNCING_CONFIGS, looks.follow_settings)
+                self._run_action(rounds.settings, SYNCING_CONFIGS, looks.follow_settings)
             if rounds.acls.is_due(now_s):
-                self._run(rounds.acls, SYNCING_ACLS, looks.follow_acls)
+                self._run_action(rounds.acls, SYNCING_ACLS, looks.follow_acls)
             if rounds.loads.is_due(now_s):
-                self._run(rounds.loads, BALANCING_LOAD, self._balance_load)
+                self._run_action(rounds.loads, BALANCING_LOAD, self._balance_load)
 
-    def _run(self, action: PeriodicAction, activity: str, run_action: Callable[[], None]) -> None:
+    def _run_action(
+        self, action: PeriodicAction, activity: str, run_action: Callable[[], None]
+    ) -> None:
         """Run a periodic action. Failures are logged, except while stopping.
 
         At start, errors that a retry cannot resolve are raised.
@@ -240,7 +242,7 @@ class SourceTopicWatcher:
     def _is_stopping(self) -> bool:
         return self._stop_requested.is_set() or (self._starting and self._context.wait(0.0))
 
-    def _wait(self, timeout_s: float) -> bool:
+    def _wait_or_stop(self, timeout_s: float) -> bool:
         """Wait; True to stop. At start the worker's context decides, later `stop`."""
         return (
             self._context.wait(timeout_s)

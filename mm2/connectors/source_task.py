@@ -139,8 +139,8 @@ class MirrorSourceTask(PipelineTask):
             in_group=self.context.session_timeout_s < math.inf,
             java=self._java.read,
             syncs=self._syncs,
-            may_take=self._may_take,
-            may_live=self._may_live,
+            may_take=self._may_acquire,
+            may_live=self._may_keep_running,
             waits=self._handover.reason,
             gauged=metrics.observe,
             assigned=metrics.assigned,
@@ -163,7 +163,7 @@ class MirrorSourceTask(PipelineTask):
         assert self._runner is not None, "call start first"
         self._runner.run_once(timeout_s)
         now_s = self.context.clock.now_s()
-        self._report(self._runner, offsets=now_s >= self._report_due_s)
+        self._report_progress(self._runner, offsets=now_s >= self._report_due_s)
         if now_s >= self._publish_due_s:
             self._publish_due_s = now_s + STATUS_INTERVAL_S
             self._publish_status(self._runner)
@@ -210,7 +210,7 @@ class MirrorSourceTask(PipelineTask):
             if runner is not None:
                 self._stopping_runner = runner
                 runner.stop(max(STOP_MARGIN_S, self.context.stop_timeout_s - STOP_MARGIN_S))
-                self._report(runner, offsets=True)
+                self._report_progress(runner, offsets=True)
             elif self._syncs is not None:
                 self._syncs.close(0.0)
 
@@ -222,14 +222,14 @@ class MirrorSourceTask(PipelineTask):
 
     # Requests of the copy process
 
-    def _may_take(self, asked_at_s: float) -> bool:
+    def _may_acquire(self, asked_at_s: float) -> bool:
         """True once the group has confirmed, after the request, that this worker owns the task."""
         if self.context.confirmed_at_s() > asked_at_s:
             return True
         self.context.confirm_soon()
         return False
 
-    def _may_live(self, now_s: float) -> bool:
+    def _may_keep_running(self, now_s: float) -> bool:
         """False if the group has not confirmed the task for a session timeout, because another
         worker may own it.
 
@@ -243,7 +243,7 @@ class MirrorSourceTask(PipelineTask):
 
     # Reports
 
-    def _report(self, runner: SourceTaskRunner, *, offsets: bool) -> None:
+    def _report_progress(self, runner: SourceTaskRunner, *, offsets: bool) -> None:
         """Report state and progress to the worker, if they have changed."""
         supervised = runner.copy
         if supervised is None:
@@ -253,7 +253,9 @@ class MirrorSourceTask(PipelineTask):
         if state is PipelineState.RUNNING and self._handover is not None:
             reason = reason or self._handover.beside
         if state is PipelineState.WAITING:
-            reason = f"waiting for a slot; {self._slots_missing()} more needed to run all tasks"
+            reason = (
+                f"waiting for a slot; {self._count_missing_slots()} more needed to run all tasks"
+            )
         new_offsets = self._collect_offsets(runner) if offsets else ()
         if (state, reason) == self._last_report and not offsets:
             return
@@ -303,7 +305,7 @@ class MirrorSourceTask(PipelineTask):
         left_s = 0.0 if supervised is not None else handover.left_s(self.context.clock.now_s())
         reason = f"{runner.reason} ({math.ceil(left_s)} s left)" if left_s else runner.reason
         is_waiting = supervised is not None and (supervised.state is TaskState.WAITING_FOR_SLOT)
-        missing = min(1, self._slots_missing()) if is_waiting else 0
+        missing = min(1, self._count_missing_slots()) if is_waiting else 0
         runner.report.make(
             supervised,
             reason=reason,
@@ -319,6 +321,6 @@ class MirrorSourceTask(PipelineTask):
         ):
             self._latency_publisher.put(supervised.figures.pulse)
 
-    def _slots_missing(self) -> int:
+    def _count_missing_slots(self) -> int:
         """Missing slots of all copy processes of this process."""
         return 0 if self._plane is None else self._plane.engine.slots().missing

@@ -115,7 +115,7 @@ class SourceTaskAssignments:
         elif self._last_refresh is not None:
             beginning = self._last_refresh.beginning
         else:
-            should_replicate = _previous_topic_filter(self._read_published())
+            should_replicate = _build_previous_topic_filter(self._read_published())
             beginning = assignment.find_initial_topics(
                 looked, self._parse_published(), should_replicate
             )
@@ -185,7 +185,7 @@ class SourceTaskAssignments:
         return self._last_published
 
 
-def _previous_topic_filter(configs: PublishedTaskConfigs) -> Callable[[str], bool]:
+def _build_previous_topic_filter(configs: PublishedTaskConfigs) -> Callable[[str], bool]:
     """The topic filter of the published task configurations; all topics if it cannot be evaluated.
 
     A topic mirrored from its start is preferable to one with a gap.

@@ -95,7 +95,7 @@ class TopicPoller:
         self._threads = ThreadGroup(on_unasked_end=self._handle_thread_death)
 
     def start(self) -> None:
-        self._threads.start(f"topics {self._name}", self._run)
+        self._threads.start(f"topics {self._name}", self._run_polls)
 
     def take(self) -> PartitionSetupPlan | None:
         """Return the newest result once; None if there is no new one."""
@@ -107,7 +107,7 @@ class TopicPoller:
         """Ask the thread to end. It ends after the current requests."""
         self._threads.stop_all(0.0)
 
-    def _run(self, stop: threading.Event) -> None:
+    def _run_polls(self, stop: threading.Event) -> None:
         with log_context.bind_fields(flow=self._flow.name):
             while not stop.is_set():
                 stop.wait(self._read_topics(stop))
@@ -439,7 +439,9 @@ class SourceTaskRunner:
         running = () if self.copy is None else self.copy.settings.partitions
         later = merge_running(running, plan)
         self.report.found(later.findings)
-        self._warn((*plan.warnings, *later.troubles, *(each.message for each in later.findings)))
+        self._log_new_warnings(
+            (*plan.warnings, *later.troubles, *(each.message for each in later.findings))
+        )
         if self.copy is not None and can_keep_running(running, later.partitions):
             return
         if self.copy is not None:
@@ -451,7 +453,7 @@ class SourceTaskRunner:
         else:
             self.reason = later.findings[0].message
 
-    def _warn(self, lines: Iterable[str]) -> None:
+    def _log_new_warnings(self, lines: Iterable[str]) -> None:
         """Log new warnings; those that persist are logged once."""
         found = tuple(dict.fromkeys(lines))
         for line in found:
@@ -480,7 +482,7 @@ class SourceTaskRunner:
     ) -> None:
         """Start supervising a copy process, with the current live settings."""
         around = self._deps
-        settings = self._configure(partitions)
+        settings = self._build_copy_configuration(partitions)
         supervisor_deps = CopySupervisorDeps(
             place=self._starter,
             ledger=self._ledger.ledger,
@@ -512,7 +514,7 @@ class SourceTaskRunner:
             mirrors=tuple(map(self.share.config.flow.remote_topic, topics)),
         )
 
-    def _configure(self, partitions: tuple[PartitionSetup, ...]) -> ConfigureCopy:
+    def _build_copy_configuration(self, partitions: tuple[PartitionSetup, ...]) -> ConfigureCopy:
         share, around = self.share, self._deps
         return ConfigureCopy(
             flow=share.config.flow.name,

@@ -230,7 +230,9 @@ class TopicRefresher:
         conflicts = assignment.find_mirror_name_conflicts(selected, flow.remote_topic)
         selected = selected.difference(*conflicts.values())
         topics = self._mirrors.bring_about(sorted(selected), end, sync_configs=settings)
-        plan = self._java_reverse_flow.sift(self._setups.sort(topics, common), self._left_s(end))
+        plan = self._java_reverse_flow.sift(
+            self._setups.sort(topics, common), self._compute_remaining_s(end)
+        )
         self._topics = selected
         warnings = [line for _, lines in sorted(topics.warnings.items()) for line in lines]
         return TopicRefreshResult(
@@ -263,10 +265,12 @@ class TopicRefresher:
         exist.
         """
         flow = self._config.flow
-        listed = self._source.list_topics(self._left_s(end))
+        listed = self._source.list_topics(self._compute_remaining_s(end))
         missing = {name for name in held if name not in listed}
         if missing:
-            failed = self._source.describe_topics(sorted(missing), self._left_s(end)).failed
+            failed = self._source.describe_topics(
+                sorted(missing), self._compute_remaining_s(end)
+            ).failed
             missing -= {
                 name for name, error in failed.items() if isinstance(error, TopicMissingError)
             }
@@ -275,7 +279,7 @@ class TopicRefresher:
     def _build_deadline(self) -> Deadline:
         return Deadline.after(self._config.common.admin_timeout_s, now_s=self._clock.now_s())
 
-    def _left_s(self, end: Deadline) -> float:
+    def _compute_remaining_s(self, end: Deadline) -> float:
         return end.left_s(self._clock.now_s())
 
 

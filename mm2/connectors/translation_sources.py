@@ -120,16 +120,16 @@ class OffsetMapFollower:
         try:
             found = self._tail.read_to_end(timeout_s)
             for each in found:
-                self._apply(each)
+                self._apply_record(each)
             self._raise_if_unreadable()
             if found:
                 self._clear_caches()
         except LogTruncatedError as error:
-            self._reset(f"{error}; reading it again", delay_s=0.0)
+            self._reset_map(f"{error}; reading it again", delay_s=0.0)
         except TopicMissingError:
-            self._reset("", delay_s=MAP_RETRY_DELAY_S)
+            self._reset_map("", delay_s=MAP_RETRY_DELAY_S)
         except FatalError as error:
-            self._reset(f"{error}; using only offset syncs", delay_s=MAP_RETRY_DELAY_S)
+            self._reset_map(f"{error}; using only offset syncs", delay_s=MAP_RETRY_DELAY_S)
         else:
             self._logged_reason = ""
 
@@ -141,7 +141,7 @@ class OffsetMapFollower:
         If the sync contradicts the map, the map is ignored: it may belong to a deleted topic, or
         Java has mirrored since.
         """
-        if self._contradicts(partition, newest):
+        if self._is_contradicted(partition, newest):
             return Untranslated.UNKNOWN
         return self._get_translator(partition).translate(upstream)
 
@@ -149,7 +149,7 @@ class OffsetMapFollower:
         """The next source offset to copy, as far as recorded; None if the map is ignored, see
         `translate`.
         """
-        if self._contradicts(partition, newest):
+        if self._is_contradicted(partition, newest):
             return None
         return self._map.partition(partition).copied_to
 
@@ -170,7 +170,7 @@ class OffsetMapFollower:
         self._translators.clear()
         self._confirmed_syncs.clear()
 
-    def _contradicts(self, partition: TopicPartition, newest: OffsetSync | None) -> bool:
+    def _is_contradicted(self, partition: TopicPartition, newest: OffsetSync | None) -> bool:
         if newest is not None and self._confirmed_syncs.get(partition) != newest:
             if not self._get_translator(partition).agrees(newest):
                 self._log_contradiction(partition)
@@ -187,7 +187,7 @@ class OffsetMapFollower:
                 partition,
             )
 
-    def _apply(self, record: TopicRecord) -> None:
+    def _apply_record(self, record: TopicRecord) -> None:
         if record.key is None:
             raise FatalError(f"{record.topic}: the record at offset {record.offset} has no key")
         self._map.fold(record.key, record.value, offset=record.offset)
@@ -196,7 +196,7 @@ class OffsetMapFollower:
         for each in self._map.unreadable():
             raise FatalError(each.describe(topic="the offset map", flow=self._flow))
 
-    def _reset(self, reason: str, *, delay_s: float) -> None:
+    def _reset_map(self, reason: str, *, delay_s: float) -> None:
         """Discard the map, and read it again from its start after `again_s`."""
         self.close()
         self.beginnings += bool(self._map.partitions())

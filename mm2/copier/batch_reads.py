@@ -47,7 +47,7 @@ class BatchReads:
     ) -> None:
         self._sides = (source, target)
         self._reply = reply
-        self._ask_offset = ask_offset
+        self._queue_offset_lookup = ask_offset
         self._queued: list[tuple[RecoveryCluster, PendingRequest]] = []
         self._reading: set[tuple[bool, int]] = set()
 
@@ -62,9 +62,9 @@ class BatchReads:
         for side in self._sides:
             mine = [question for other, question in waiting if other is side]
             for node_id, group in side.by_leader(mine, reply=self._reply).items():
-                self._send(side, node_id, group)
+                self._send_fetch(side, node_id, group)
 
-    def _send(self, side: RecoveryCluster, node_id: int, group: list[PendingRequest]) -> None:
+    def _send_fetch(self, side: RecoveryCluster, node_id: int, group: list[PendingRequest]) -> None:
         """Send one fetch if the leader has none in flight, and requeue the requests that do not
         fit.
         """
@@ -84,9 +84,9 @@ class BatchReads:
         now, later = group[:MAX_READ_PARTITIONS], group[MAX_READ_PARTITIONS:]
         self._queued.extend((side, question) for question in later)
         self._reading.add(leader_key)
-        self._read(side, node_id, now, version=version)
+        self._fetch_records(side, node_id, now, version=version)
 
-    def _read(
+    def _fetch_records(
         self, side: RecoveryCluster, node_id: int, group: list[PendingRequest], *, version: int
     ) -> None:
         partitions = [
@@ -145,11 +145,11 @@ class BatchReads:
         results.sort(key=_has_records)
         for each, question in results:
             if each is not None and each.error_code:
-                self._refuse(side, question, each)
+                self._reply_with_error(side, question, each)
             else:
-                self._reply(question, _build_answer(side, each))
+                self._reply(question, _build_read_answer(side, each))
 
-    def _refuse(
+    def _reply_with_error(
         self, side: RecoveryCluster, question: PendingRequest, partition: FetchResponsePartition
     ) -> None:
         """Answer with the error of the partition.
@@ -160,7 +160,8 @@ class BatchReads:
         out_of_range = partition.error_code == offset_lookups.OUT_OF_RANGE
         if side.is_target and out_of_range and partition.log_start_offset < 0:
             log_start = LogStartLookup(refused.message)
-            self._ask_offset(side, PendingRequest(question.copy, question.token, log_start))
+            lookup = PendingRequest(question.copy, question.token, log_start)
+            self._queue_offset_lookup(side, lookup)
             return
         self._reply(
             question,
@@ -199,7 +200,7 @@ def _find_fetched_partition(
     return by_name or fetched.get((side.topic_id(question.copy), number))
 
 
-def _build_answer(
+def _build_read_answer(
     side: RecoveryCluster, fetched: FetchResponsePartition | None
 ) -> InstructionAnswer:
     if fetched is None:

@@ -164,15 +164,15 @@ class TargetProbe:
         second = self._acquire_producer()
         if second is None:
             return
-        late = self._send(first, 1)
-        self._record(
+        late = self._produce_record(first, 1)
+        self._record_outcome(
             CapabilityCheck.FENCE,
             f"a write with epoch {first.epoch} of producer {first.id}, after epoch {second.epoch} "
             f"of producer {second.id} wrote, returned {_describe_answer(late)}",
             holds=isinstance(late, BrokerRefusal) and late.code in {INVALID_EPOCH, PRODUCER_FENCED},
         )
-        own = self._send(second, 0)
-        self._record(
+        own = self._produce_record(second, 0)
+        self._record_outcome(
             CapabilityCheck.SUCCESSOR,
             f"the broker returned {_describe_answer(own)}",
             holds=not isinstance(own, BrokerRefusal),
@@ -196,47 +196,49 @@ class TargetProbe:
         if refused is not None:
             self._record_refusal(CapabilityCheck.TRANSACTIONAL_ID, refused)
             return None
-        self._record(CapabilityCheck.TRANSACTIONAL_ID, holds=True)
+        self._record_outcome(CapabilityCheck.TRANSACTIONAL_ID, holds=True)
         seen = self._scratch.marker_seen(owner)
-        self._record(CapabilityCheck.MARKER, "the marker was not readable in time", holds=seen)
+        self._record_outcome(
+            CapabilityCheck.MARKER, "the marker was not readable in time", holds=seen
+        )
         return owner if seen else None
 
     def _check_writes(self, owner: ProducerIdAndEpoch) -> bool:
         expected = self._scratch.end()
-        sent = self._send(owner, 0)
+        sent = self._produce_record(owner, 0)
         if isinstance(sent, BrokerRefusal):
             self._record_refusal(CapabilityCheck.OFFSET, sent)
             return False
-        self._record(
+        self._record_outcome(
             CapabilityCheck.OFFSET, f"offset {sent} instead of {expected}", holds=sent == expected
         )
-        self._record(
+        self._record_outcome(
             CapabilityCheck.UNCHANGED,
             "the stored bytes differ from the sent ones",
             holds=self._scratch.unchanged(expected),
         )
-        again = self._send(owner, 0)
+        again = self._produce_record(owner, 0)
         stored_twice = self._scratch.end() != expected + 1
         refused = isinstance(again, BrokerRefusal) and again.code != DUPLICATE_SEQUENCE
-        self._record(
+        self._record_outcome(
             CapabilityCheck.DUPLICATE,
             "the broker stored the duplicate"
             if stored_twice
             else f"the broker returned {_describe_answer(again)}",
             holds=not stored_twice and not refused,
         )
-        gap = self._send(owner, SEQUENCE_GAP)
-        self._record(
+        gap = self._produce_record(owner, SEQUENCE_GAP)
+        self._record_outcome(
             CapabilityCheck.SEQUENCE,
             f"the broker returned {_describe_answer(gap)}",
             holds=isinstance(gap, BrokerRefusal) and gap.code == OUT_OF_ORDER,
         )
         return True
 
-    def _send(self, owner: ProducerIdAndEpoch, sequence: int) -> int | BrokerRefusal:
+    def _produce_record(self, owner: ProducerIdAndEpoch, sequence: int) -> int | BrokerRefusal:
         return _raise_if_transient(self._scratch.send(owner, sequence))
 
-    def _record(self, check: CapabilityCheck, detail: str = "", *, holds: bool) -> None:
+    def _record_outcome(self, check: CapabilityCheck, detail: str = "", *, holds: bool) -> None:
         """Record the outcome of a check; a failed check stays failed."""
         if holds:
             self.answers.setdefault(check, capabilities.CHECK_HOLDS)

@@ -78,7 +78,7 @@ class ControlClient:
         except OSError as error:
             raise self._build_connect_error(error) from error
         try:
-            messages = self._greet(connected, end)
+            messages = self._exchange_greeting(connected, end)
         except (OSError, ControlFrameError) as error:
             connected.close()
             raise self._build_connect_error(error) from error
@@ -87,7 +87,7 @@ class ControlClient:
         if self.closed_reason is None:
             self._interest = transport.READABLE
             self._selector.register(self._stream, transport.READABLE, handler=self._on_ready)
-            self._flush()
+            self._send_queued()
 
     def send(self, message: Mapping[str, object]) -> None:
         """Queue one message; messages queued between two polls share a frame.
@@ -108,7 +108,7 @@ class ControlClient:
         """
         end = Deadline.after(timeout_s, now_s=self._now.now_s())
         waiting = Poller()
-        self._flush()
+        self._send_queued()
         try:
             while self.closed_reason is None and self._has_unsent():
                 left_s = end.left_s(self._now.now_s())
@@ -117,7 +117,7 @@ class ControlClient:
                 waiting.register(self._stream, transport.WRITABLE, handler=lambda _mask: None)
                 waiting.poll(left_s)
                 waiting.unregister(self._stream)
-                self._flush()
+                self._send_queued()
         finally:
             waiting.close()
         return self.closed_reason is None
@@ -127,7 +127,7 @@ class ControlClient:
 
     def close(self) -> None:
         """Close the channel. Unsent messages are dropped and `on_closed` is not called."""
-        self._end("closed by the copy process")
+        self._close_socket("closed by the copy process")
 
     @property
     def _stream(self) -> ChannelStream:
@@ -138,7 +138,7 @@ class ControlClient:
         match self._address:
             case UnixAddress(path=path):
                 connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-                connected.settimeout(self._left_s(end))
+                connected.settimeout(self._compute_remaining_s(end))
                 try:
                     connected.connect(path)
                 except OSError:
@@ -146,26 +146,28 @@ class ControlClient:
                     raise
                 return connected
             case TlsAddress(host=host, port=port, fingerprint=fingerprint):
-                plain = socket.create_connection((host, port), timeout=self._left_s(end))
+                plain = socket.create_connection(
+                    (host, port), timeout=self._compute_remaining_s(end)
+                )
                 try:
                     control_frames.enable_keepalive(plain)
-                    plain.settimeout(self._left_s(end))
+                    plain.settimeout(self._compute_remaining_s(end))
                     return _connect_tls(plain, fingerprint)
                 except OSError:
                     plain.close()
                     raise
 
-    def _greet(self, connected: socket.socket, end: Deadline) -> list[ControlMessage]:
+    def _exchange_greeting(self, connected: socket.socket, end: Deadline) -> list[ControlMessage]:
         """Exchange hello and welcome; return the messages that arrived with the welcome."""
         decoder = ControlFrameDecoder()
         greeting = CopyHello(token=self._token, pid=os.getpid(), host=socket.gethostname())
         outbox = MessageSendQueue(limit_bytes=control_frames.MAX_GREETING_BYTES)
         outbox.put(control_frames.encode_message(control_frames.encode_hello(greeting)))
-        connected.settimeout(self._left_s(end))
+        connected.settimeout(self._compute_remaining_s(end))
         connected.sendall(outbox.take_frame() or b"")
         messages: list[ControlMessage] = []
         while not messages:
-            connected.settimeout(self._left_s(end))
+            connected.settimeout(self._compute_remaining_s(end))
             data = connected.recv(control_frames.READ_BYTES)
             if not data:
                 raise ControlFrameError("the driver closed the connection without a reply")
@@ -178,7 +180,7 @@ class ControlClient:
         )
         return messages
 
-    def _left_s(self, end: Deadline) -> float:
+    def _compute_remaining_s(self, end: Deadline) -> float:
         left_s = end.left_s(self._now.now_s())
         if not left_s:
             raise TimeoutError("timed out")
@@ -211,9 +213,9 @@ class ControlClient:
         if messages.ended:
             self._handle_closed("the driver closed the connection")
             return
-        self._flush()
+        self._send_queued()
 
-    def _flush(self) -> None:
+    def _send_queued(self) -> None:
         if self._messages is None or self.closed_reason is not None:
             return
         try:
@@ -225,10 +227,10 @@ class ControlClient:
 
     def _handle_closed(self, reason: str) -> None:
         if self.closed_reason is None:
-            self._end(reason)
+            self._close_socket(reason)
             self._on_closed(reason)
 
-    def _end(self, reason: str) -> None:
+    def _close_socket(self, reason: str) -> None:
         if self.closed_reason is None:
             self.closed_reason = reason
             if self._messages is not None:

@@ -535,8 +535,9 @@ def _decode_moment(plain: float | str, shift_s: float) -> float:
 
 def _decode_gauge(values: Sequence[Any]) -> PartitionGauge:
     fields = dict(zip(_GAUGE_FIELDS, values, strict=True))
-    for name in ("arrived", "stored"):
-        fields[name] = RecordAges._make(fields[name])
+    for name, value in fields.items():
+        if isinstance(value, list | tuple):  # JSON has no named tuples
+            fields[name] = RecordAges._make(value)
     return PartitionGauge(**fields)
 
 

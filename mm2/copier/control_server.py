@@ -124,7 +124,7 @@ class TaskChannel:
         self.peer: CopyHello | None = None
         self.closed_reason: str | None = None
         self.close_asked: str | None = None
-        self._wake = wake
+        self._request_wakeup = wake
         self._undelivered = 0
         self._paused = False
         self._lock = threading.Lock()
@@ -149,7 +149,7 @@ class TaskChannel:
                 f"{self.closed_reason}"
             )
         self.outbox.put(control_frames.encode_message(message))
-        self._wake()
+        self._request_wakeup()
 
     def receive(self, timeout_s: float) -> ControlMessage | None:
         """Return the next message, or None after `timeout_s`. Only for a channel with its own
@@ -167,7 +167,7 @@ class TaskChannel:
     def close(self, reason: str = "closed by the driver") -> None:
         """Close the connection. Unsent messages are dropped and the token becomes invalid."""
         self.close_asked = self.close_asked or reason
-        self._wake()
+        self._request_wakeup()
 
     def hand_over(self, name: str, inbox: ChannelInbox) -> None:
         """Rename the channel and redirect its messages to another inbox.
@@ -203,7 +203,7 @@ class TaskChannel:
             if resume:
                 self._paused = False
         if resume:
-            self._wake()
+            self._request_wakeup()
 
     def note_closed(self, reason: str) -> None:
         """Record why the channel was closed. Only the first reason counts."""
@@ -269,7 +269,7 @@ class ControlConnection:
             if self.stream.handshaking:
                 self.stream.handshake()
             elif not self._paused():
-                self._read()
+                self._read_messages()
         except ControlFrameError as error:
             self._report_end(str(error))
         except OSError as error:
@@ -312,7 +312,7 @@ class ControlConnection:
         if not self._ended:
             self._handler.forget(self, self._channel, reason)
 
-    def _read(self) -> None:
+    def _read_messages(self) -> None:
         messages = self._messages.read()
         if messages and self._channel is None:
             self._authenticate(messages.pop(0))
@@ -406,7 +406,7 @@ class ControlServer:
             name,
             token=token,
             inbox=inbox or ChannelInbox(),
-            wake=lambda: self._wake(token),
+            wake=lambda: self._request_wakeup(token),
         )
         self._channels[token] = channel
         return channel
@@ -426,9 +426,9 @@ class ControlServer:
             self._thread.stop.set()
         self._send_wakeup()
         self._threads.stop_all(timeout_s)
-        self._release("the driver has stopped")
+        self._close_all("the driver has stopped")
 
-    def _release(self, reason: str) -> None:
+    def _close_all(self, reason: str) -> None:
         """Close all channels and sockets, once, after the server's thread has ended."""
         if self._released:
             return
@@ -445,9 +445,9 @@ class ControlServer:
 
     def _handle_thread_death(self, end: ThreadDied) -> None:
         self._failure = f"the control server has failed: {end.error!r}"
-        self._release(self._failure)
+        self._close_all(self._failure)
 
-    def _wake(self, token: bytes) -> None:
+    def _request_wakeup(self, token: bytes) -> None:
         with self._wakeup_lock:
             silent = not self._pending_wakeups
             self._pending_wakeups.add(token)

@@ -83,7 +83,7 @@ class CopyLoop:
         self._fetcher = Fetcher(
             source,
             held=self._memory_budget,
-            carry=self._execute,
+            carry=self._execute_instructions,
             arrived=self._handle_arrived,
             now=now,
             throttles=throttle.create_limits(settings.throttle_bytes_s, settings.topic_throttles),
@@ -92,7 +92,7 @@ class CopyLoop:
         )
         self._producer = BatchProducer(
             target,
-            carry=self._execute,
+            carry=self._execute_instructions,
             now=now,
             settled=self._handle_acknowledged,
             may_send=lambda: not link.full,
@@ -165,7 +165,7 @@ class CopyLoop:
             self._find_silent_leaders(now_s)
         if now_s >= self._next_tick_s:
             self._next_tick_s = now_s + TICK_INTERVAL_S
-            self._tick(now_s)
+            self._tick_partitions(now_s)
         self._recovery.flush(now_s)
         self._producer.pump(now_s)
         self._fetcher.pump(now_s)
@@ -178,7 +178,7 @@ class CopyLoop:
         waited_s = now_s - self._poll_started_s
         self._merge_limits.waited(waited_s, now_s, slow_acks=self._producer.slow_acks)
 
-    def _tick(self, now_s: float) -> None:
+    def _tick_partitions(self, now_s: float) -> None:
         if now_s >= self._next_sweep_s:
             self._next_sweep_s = now_s + SWEEP_INTERVAL_S
             self._active.update((id(each), each) for each in self.copies)
@@ -193,8 +193,8 @@ class CopyLoop:
             instructions = copy.tick(now_s)
             acquiring += waiting and copy.standing.phase is PartitionPhase.TAKING
             if instructions:
-                self._execute(copy, instructions)
-            self._schedule(copy)
+                self._execute_instructions(copy, instructions)
+            self._schedule_partition(copy)
             self._active.pop(number, None)
             if copy.restless:
                 self._active[number] = copy
@@ -216,7 +216,7 @@ class CopyLoop:
             leader = self._target.view.leader(copy.where.remote_topic, copy.where.partition)
             self._fetcher.place(copy)
             if leader is not None:
-                self._execute(copy, copy.leader_epoch_seen(leader.epoch, now_s))
+                self._execute_instructions(copy, copy.leader_epoch_seen(leader.epoch, now_s))
                 self._producer.offer(copy)
 
     def _has_leader(self, copy: PartitionReplicator) -> bool:
@@ -267,15 +267,17 @@ class CopyLoop:
             return
         if topic.error_code:
             if topic.error_code == error_policy.UNKNOWN_TOPIC_OR_PARTITION and not on_target:
-                self._execute(copy, copy.source_refused(topic.error_code, now_s))
+                self._execute_instructions(copy, copy.source_refused(topic.error_code, now_s))
             return
         instructions = copy.topic_seen(topic.topic_id, now_s, on_target=on_target)
         if instructions or copy.standing.phase is PartitionPhase.STOPPED:
-            self._execute(copy, instructions)
+            self._execute_instructions(copy, instructions)
 
     # Instructions of the partitions, and their results
 
-    def _execute(self, copy: PartitionReplicator, instructions: Sequence[Instruction]) -> None:
+    def _execute_instructions(
+        self, copy: PartitionReplicator, instructions: Sequence[Instruction]
+    ) -> None:
         """Carry out the instructions of a partition's state machine."""
         now_s = self._clock.now_s()
         for instruction in instructions:
@@ -286,17 +288,17 @@ class CopyLoop:
                     self._link.record(items, answered=self._build_stored_handler(copy, token))
                 case _:
                     self._recovery.ask(copy, instruction, now_s)
-        self._schedule(copy)
+        self._schedule_partition(copy)
 
     def _handle_answer(self, copy: PartitionReplicator, answer: InstructionAnswer) -> None:
-        self._execute(copy, copy.script.answered(answer, self._clock.now_s()))
+        self._execute_instructions(copy, copy.script.answered(answer, self._clock.now_s()))
 
     def _build_stored_handler(self, copy: PartitionReplicator, token: int) -> DriverAnswerHandler:
         return lambda _: self._handle_stored(copy, token)
 
     def _handle_stored(self, copy: PartitionReplicator, token: int) -> None:
         copy.recorded(token)
-        self._schedule(copy)
+        self._schedule_partition(copy)
 
     def _handle_arrived(self, copy: PartitionReplicator) -> None:
         self._changed.add(id(copy))
@@ -311,7 +313,7 @@ class CopyLoop:
         if copy.restless:
             self._active[id(copy)] = copy
 
-    def _schedule(self, copy: PartitionReplicator) -> None:
+    def _schedule_partition(self, copy: PartitionReplicator) -> None:
         self._changed.add(id(copy))
         self._fetcher.place(copy)
         if copy.outbox.queued:
@@ -327,7 +329,7 @@ class CopyLoop:
             should_pause = paused or copy.where.topic in topics
             if should_pause != copy.paused:
                 copy.paused = should_pause
-                self._schedule(copy)
+                self._schedule_partition(copy)
                 self._active[id(copy)] = copy
 
     def throttle(self, bytes_per_s: int, topics: Mapping[str, int]) -> None:
@@ -339,7 +341,7 @@ class CopyLoop:
         self._closing = True
         now_s = self._clock.now_s()
         for copy in self.copies:
-            self._execute(copy, copy.close(now_s))
+            self._execute_instructions(copy, copy.close(now_s))
             self._active[id(copy)] = copy
 
     @property
@@ -381,9 +383,11 @@ class CopyLoop:
                 changed.append(gauge)
         idle_s = latency.NEVER_S if self._lagging else self._fetcher.heard_s()
         pulse = self._latencies.take(idle_s=idle_s)
-        self._link.gauges(changed, troubles=self._troubles(), pulse=pulse, now_s=now_s)
+        self._link.gauges(
+            changed, troubles=self._collect_connection_errors(), pulse=pulse, now_s=now_s
+        )
 
-    def _troubles(self) -> dict[str, str]:
+    def _collect_connection_errors(self) -> dict[str, str]:
         """Connection errors of both clusters, by alias and address."""
         sides = ((self._aliases[0], self._source), (self._aliases[1], self._target))
         return {

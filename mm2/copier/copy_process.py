@@ -89,7 +89,7 @@ class CopyProcess:
 
     def _connect_early(self) -> None:
         if self._endpoints is not None and not self._clusters:
-            self._clusters = self._connect(self._endpoints.source, self._endpoints.target)
+            self._clusters = self._connect_clusters(self._endpoints.source, self._endpoints.target)
             self._clusters[0].want_topics(self._endpoints.topics)
             self._clusters[1].want_topics(self._endpoints.mirrors)
 
@@ -103,7 +103,7 @@ class CopyProcess:
             return
         loop = self._build_loop(settings)
         self._loop = loop
-        self._pause()
+        self._apply_pause()
         reason = ""
         while not reason:
             loop.run_once()
@@ -127,7 +127,7 @@ class CopyProcess:
         ):
             for each in self._clusters:
                 each.close()
-            self._clusters = self._connect(*clusters)
+            self._clusters = self._connect_clusters(*clusters)
         return CopyLoop(
             settings,
             source=self._clusters[0],
@@ -139,7 +139,7 @@ class CopyProcess:
             chain=self._chain,
         )
 
-    def _connect(self, *sides: ClusterAccess) -> list[ClusterConnections]:
+    def _connect_clusters(self, *sides: ClusterAccess) -> list[ClusterConnections]:
         pool = BufferPool(BUFFER_POOL_BYTES)
         return [
             ClusterConnections(
@@ -184,16 +184,16 @@ class CopyProcess:
                 pass
             case "pause" | "resume" as kind:
                 self._paused = kind == "pause"
-                self._pause()
+                self._apply_pause()
             case "pause_topics":
                 self._update_settings(paused_topics=frozenset(message["topics"]))
-                self._pause()
+                self._apply_pause()
             case "throttle":
-                self._throttle(message)
+                self._apply_throttle(message)
             case "stop":
-                self._stop(message.get("deadline_s", CLOSE_TIMEOUT_S))
+                self._begin_stop(message.get("deadline_s", CLOSE_TIMEOUT_S))
 
-    def _throttle(self, message: dict[str, Any]) -> None:
+    def _apply_throttle(self, message: dict[str, Any]) -> None:
         self._update_settings(
             throttle_bytes_s=message["bytes_per_s"], topic_throttles=message["topics"]
         )
@@ -205,11 +205,11 @@ class CopyProcess:
         if self._settings is not None:
             self._settings = dataclasses.replace(self._settings, **settings)
 
-    def _pause(self) -> None:
+    def _apply_pause(self) -> None:
         if self._loop is not None and self._settings is not None:
             self._loop.pause(paused=self._paused, topics=self._settings.paused_topics)
 
-    def _stop(self, deadline_s: float) -> None:
+    def _begin_stop(self, deadline_s: float) -> None:
         self._stop_at_s = self._clock.now_s() + deadline_s
         if self._loop is not None:
             self._loop.begin_close()

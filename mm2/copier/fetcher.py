@@ -242,7 +242,7 @@ class Fetcher:
                 and self._memory_budget.free_bytes
                 and self._throttles.flow.open(now_s)
             ):
-                self._fetch(connection)
+                self._send_fetch(connection)
 
     def _move_caught_up(self, tail: _FetchConnection) -> None:
         """Move partitions that reached the end of their log to the tail connection."""
@@ -259,7 +259,7 @@ class Fetcher:
                 self._add_to_session(tail, key, self._copies[key])
             self._caught_up.discard(key)
 
-    def _fetch(self, connection: _FetchConnection) -> None:
+    def _send_fetch(self, connection: _FetchConnection) -> None:
         version = self._source.version_for(
             connection.node_id, api_versions.FETCH_KEY, *self._versions
         )
@@ -316,7 +316,7 @@ class Fetcher:
     def _handle_response(self, connection: _FetchConnection, reply: RawClientResponse) -> None:
         now_s = self._clock.now_s()
         requested_bytes, connection.asked_bytes = connection.asked_bytes, 0
-        if (response := self._decode(connection, reply, now_s)) is None:
+        if (response := self._decode_response(connection, reply, now_s)) is None:
             return
         connection.heard_s = connection.heard_s if response.error_code else now_s
         size = len(reply.body) if reply.body is not None else 0
@@ -341,7 +341,7 @@ class Fetcher:
             self._execute(copy, copy.source_refused(code, now_s))
             self.place(copy)
 
-    def _decode(
+    def _decode_response(
         self, connection: _FetchConnection, reply: RawClientResponse, now_s: float
     ) -> FetchResponse | None:
         if reply.body is not None:

@@ -91,14 +91,14 @@ class ComparedLog:
             if header.last_offset < self.at:
                 continue
             self.items.skip_to(header.base_offset, hole=True)
-            self._add(header, batch, committed=header.base_offset in committed_offsets)
+            self._add_batch(header, batch, committed=header.base_offset in committed_offsets)
             if len(self.items) > self.records_max:
                 raise LogTooLargeError(
                     f"more than {self.records_max:,} records, the maximum for the memory limit of "
                     "one partition: raise --memory-gb"
                 )
 
-    def _add(self, header: BatchHeader, batch: memoryview, *, committed: bool) -> None:
+    def _add_batch(self, header: BatchHeader, batch: memoryview, *, committed: bool) -> None:
         end = min(header.last_offset + 1, self.upto)
         is_skipped = header.is_control or header.producer_id in self.opposite
         if is_skipped or not (committed or self.optional_aborted):
@@ -162,7 +162,7 @@ class PartitionLogReader:
         self._client = questions
         self._partition = partition
         self._clock = clock
-        self._poll = turn
+        self._poll_channel = turn
 
     def start(self) -> int:
         """Return the log start offset."""
@@ -184,7 +184,7 @@ class PartitionLogReader:
                     f"{self._partition} can be read only up to offset {end}, not {offset}: a "
                     "transaction is open, or the log was truncated"
                 )
-            self._poll(_READ_RETRY_DELAY_S)
+            self._poll_channel(_READ_RETRY_DELAY_S)
 
     def read(self, into: ComparedLog) -> None:
         """Read until `into` is complete. Records that do not arrive are never skipped.
@@ -210,7 +210,7 @@ class PartitionLogReader:
                 raise FatalError(f"reading {partition} at offset {into.at}: {error}") from error
             except RetriableError as error:
                 reason = str(error)
-            self._poll(0.0 if into.at > offset else _READ_RETRY_DELAY_S)
+            self._poll_channel(0.0 if into.at > offset else _READ_RETRY_DELAY_S)
             if into.at > offset:
                 return
         raise RetriableError(f"reading {partition} at offset {offset}: {reason}")
@@ -266,7 +266,7 @@ class LogCompareProcess:
             while self._request is None:
                 if self._clock.now_s() > until_s:
                     raise DriverGoneError("the driver sent no request")
-                self._poll(_POLL_INTERVAL_S)
+                self._poll_channel(_POLL_INTERVAL_S)
             self._compare_all(self._request)
             self._channel.send({"type": "ended"})
             self._channel.drain(_DRAIN_TIMEOUT_S)
@@ -296,7 +296,7 @@ class LogCompareProcess:
                 for each in request.bounds:
                     setup = setups[each.partition]
                     transform = None if chain is None else chain.of(setup)
-                    result = self._compare(
+                    result = self._compare_partition(
                         each, setup, transform, sides=(source, target), request=request
                     )
                     for message in log_compare_messages.encode_result(result):
@@ -306,7 +306,7 @@ class LogCompareProcess:
             if chain is not None:
                 chain.close()
 
-    def _compare(
+    def _compare_partition(
         self,
         bounds: LogCompareRange,
         setup: PartitionSetup,
@@ -317,13 +317,13 @@ class LogCompareProcess:
     ) -> LogCompareResult:
         mirror = TopicPartition(setup.remote_topic, setup.partition)
         try:
-            target = self._read(
+            target = self._read_log(
                 sides[1],
                 mirror,
                 upto=bounds.target_to,
                 records_max=log_alignment.estimate_max_records(request.memory_bytes),
             )
-            source = self._read(
+            source = self._read_log(
                 sides[0],
                 bounds.partition,
                 upto=bounds.source_to,
@@ -347,7 +347,7 @@ class LogCompareProcess:
             target=len(target.items),
         )
 
-    def _read(
+    def _read_log(
         self,
         client: BlockingClient,
         partition: TopicPartition,
@@ -359,13 +359,13 @@ class LogCompareProcess:
 
         A partly read mirror must not be used, because the map would end too early.
         """
-        log = PartitionLogReader(client, partition, clock=self._clock, turn=self._poll)
+        log = PartitionLogReader(client, partition, clock=self._clock, turn=self._poll_channel)
         log.stable_to(upto)
         compared = ComparedLog(start=log.start(), upto=log.end() if upto < 0 else upto, **more)
         log.read(compared)
         return compared
 
-    def _poll(self, wait_s: float) -> None:
+    def _poll_channel(self, wait_s: float) -> None:
         self._poller.poll(wait_s)
         if self._end_reason:
             raise DriverGoneError(self._end_reason)

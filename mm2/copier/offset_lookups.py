@@ -83,12 +83,12 @@ class RecoveryCluster:
         for each in asked:
             leader = self.cluster.view.leader(self.topic(each.copy), each.copy.where.partition)
             if leader is None:
-                reply(each, self._no_leader(each.copy))
+                reply(each, self._build_no_leader_error(each.copy))
             else:
                 groups[leader.node_id].append(each)
         return groups
 
-    def _no_leader(self, copy: PartitionReplicator) -> InstructionRefused:
+    def _build_no_leader_error(self, copy: PartitionReplicator) -> InstructionRefused:
         self.cluster.refresh_metadata()
         metadata = self.cluster.view.topic(self.topic(copy))
         if metadata is not None and metadata.error_code == UNKNOWN_TOPIC_OR_PARTITION:
@@ -169,13 +169,13 @@ class OffsetLookups:
 
     def flush(self) -> None:
         if self._offsets:
-            self._send_offsets()
+            self._send_offset_lookups()
         if self._epochs:
-            self._send_epochs()
+            self._send_epoch_lookups()
         if self._producers:
-            self._send_producers()
+            self._send_producer_lookups()
 
-    def _send_offsets(self) -> None:
+    def _send_offset_lookups(self) -> None:
         """Send offset lookups; those of topics without metadata stay queued."""
         queued, self._offsets = self._offsets, []
         for side, question in queued:
@@ -209,7 +209,7 @@ class OffsetLookups:
             lane=LOOKUP_CONNECTION_NAME,
         )
 
-    def _send_epochs(self) -> None:
+    def _send_epoch_lookups(self) -> None:
         waiting, self._epochs = self._epochs, []
         for node_id, group in self._target.by_leader(waiting, reply=self._reply).items():
             self._find_epoch_ends(node_id, group)
@@ -237,7 +237,7 @@ class OffsetLookups:
             lane=LOOKUP_CONNECTION_NAME,
         )
 
-    def _send_producers(self) -> None:
+    def _send_producer_lookups(self) -> None:
         waiting, self._producers = self._producers, []
         for node_id, group in self._target.by_leader(waiting, reply=self._reply).items():
             room = 0 if node_id in self._describing else MAX_DESCRIBE_PRODUCERS_PARTITIONS

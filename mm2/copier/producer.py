@@ -116,10 +116,10 @@ class BatchProducer:
             return
         for connection in list(self._connections.values()):
             while connection.ready and connection.in_flight < MAX_IN_FLIGHT_REQUESTS:
-                if not self._send(connection, now_s):
+                if not self._send_batches(connection, now_s):
                     break
 
-    def _send(self, connection: _ProduceConnection, now_s: float) -> bool:
+    def _send_batches(self, connection: _ProduceConnection, now_s: float) -> bool:
         """Send one request; False if no batch could be sent."""
         copies: list[PartitionReplicator] = []
         size = 0
@@ -142,9 +142,11 @@ class BatchProducer:
                 or len(copies) >= MAX_REQUEST_PARTITIONS
             ):
                 break
-        return bool(copies) and self._produce(connection, copies, transactional_id, now_s=now_s)
+        return bool(copies) and self._send_produce_request(
+            connection, copies, transactional_id, now_s=now_s
+        )
 
-    def _produce(
+    def _send_produce_request(
         self,
         connection: _ProduceConnection,
         copies: list[PartitionReplicator],

@@ -59,7 +59,7 @@ class TransactionCoordinatorRequests:
 
     def __init__(self, target: ClusterConnections, *, reply: ReplyHandler) -> None:
         self._target = target
-        self._reply = reply
+        self._reply_if_awaited = reply
 
     def ask(self, question: PendingRequest) -> None:
         where = question.copy.where
@@ -73,10 +73,10 @@ class TransactionCoordinatorRequests:
     def _on_answer(self, question: PendingRequest, reply: ClientResponse) -> None:
         if isinstance(reply.failure, CoordinatorLookupRefused):
             code, text = reply.failure.error_code, str(reply.failure)
-            self._reply(question, InstructionRefused(code=code, message=text))
+            self._reply_if_awaited(question, InstructionRefused(code=code, message=text))
             return
         if reply.failure is not None:
-            self._reply(question, offset_lookups.build_unanswered(reply.failure))
+            self._reply_if_awaited(question, offset_lookups.build_unanswered(reply.failure))
             return
         transactional_id = question.copy.where.transactional_id
         code = _read_error_code(question.instruction, reply.body)
@@ -88,9 +88,9 @@ class TransactionCoordinatorRequests:
             plain = isinstance(question.instruction, InitIdempotentProducer)
             subject = "InitProducerId" if plain else f"transactional id {transactional_id}"
             text = f"{subject}: {request_errors.format_error_code(code)}"
-            self._reply(question, InstructionRefused(code=code, message=text))
+            self._reply_if_awaited(question, InstructionRefused(code=code, message=text))
         else:
-            self._reply(question, _build_answer(question.instruction, reply.body))
+            self._reply_if_awaited(question, _build_answer(question.instruction, reply.body))
 
 
 def _find_coordinator(where: PartitionSetup, instruction: Any) -> RequestTarget:
@@ -166,12 +166,14 @@ class RecoveryRequests:
         self._target = RecoveryCluster(target, is_target=True)
         self._driver = link
         self._on_answer = answered
-        self._coordinators = TransactionCoordinatorRequests(target, reply=self._reply)
-        self._offsets = OffsetLookups(source=self._source, target=self._target, reply=self._reply)
+        self._coordinators = TransactionCoordinatorRequests(target, reply=self._reply_if_awaited)
+        self._offsets = OffsetLookups(
+            source=self._source, target=self._target, reply=self._reply_if_awaited
+        )
         self._reads = BatchReads(
             source=self._source,
             target=self._target,
-            reply=self._reply,
+            reply=self._reply_if_awaited,
             ask_offset=self._offsets.ask_offset,
         )
         self._delayed: list[tuple[float, PendingRequest]] = []
@@ -232,9 +234,9 @@ class RecoveryRequests:
         return min((due_s for due_s, _ in self._delayed), default=float("inf"))
 
     def _build_reply_handler(self, question: PendingRequest) -> DriverAnswerHandler:
-        return lambda answer: self._reply(question, answer)
+        return lambda answer: self._reply_if_awaited(question, answer)
 
-    def _reply(self, question: PendingRequest, answer: InstructionAnswer) -> None:
+    def _reply_if_awaited(self, question: PendingRequest, answer: InstructionAnswer) -> None:
         if question.awaited:
             self._on_answer(question.copy, answer)
 
@@ -245,7 +247,7 @@ class RecoveryRequests:
         due = deque(each for each in self._delayed if each[0] <= now_s)
         self._delayed = [each for each in self._delayed if each[0] > now_s]
         while due:
-            self._reply(due.popleft()[1], InstructionDone())
+            self._reply_if_awaited(due.popleft()[1], InstructionDone())
             if self._clock.now_s() - now_s > MAX_COMPUTE_TIME_S:
                 break
         self._delayed = [*due, *self._delayed]

@@ -105,7 +105,7 @@ class StandbyCopies:
             if self._task_counts.get(flow, 0) != count:
                 self._task_counts[flow] = count
                 self._next_start_s = now_s + STANDBY_START_DELAY_S
-            self._update(now_s)
+            self._adjust_count(now_s)
 
     def take(self, name: str, inbox: ChannelInbox) -> StartedCopy | None:
         """Assign a standby process to a task, whose messages arrive in `inbox`; None if there is
@@ -121,7 +121,7 @@ class StandbyCopies:
                 copy.end("the standby process did not connect")
         return None
 
-    def _update(self, now_s: float) -> None:
+    def _adjust_count(self, now_s: float) -> None:
         while self._inbox.take(0.0) is not None:
             pass  # a standby process only reports its end, which `usable` shows as well
         if any(not each.usable for each in self._standby):
@@ -133,14 +133,14 @@ class StandbyCopies:
         if len(self._standby) < wanted and now_s >= self._next_start_s and self._engine.warm:
             self._next_start_s = now_s + STANDBY_START_INTERVAL_S
             with contextlib.suppress(FatalError):  # reported by the tasks that copy
-                self._standby.append(self._start())
+                self._standby.append(self._start_standby())
         if now_s >= self._next_heartbeat_s:
             self._next_heartbeat_s = now_s + STANDBY_HEARTBEAT_INTERVAL_S
             for each in self._standby:
                 with contextlib.suppress(ConnectError):
                     each.channel.send({"type": "beat"})
 
-    def _start(self) -> StartedCopy:
+    def _start_standby(self) -> StartedCopy:
         return start_copy(
             self._engine,
             self._server,

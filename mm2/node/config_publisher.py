@@ -121,7 +121,7 @@ class ConfigPublisher:
                 plan is not self._attempted or now_s >= self._retry_at_s
             ):
                 self._retry_at_s = now_s + RETRY_DELAY_S
-                self._write(plan, member, now_s)
+                self._write_connectors(plan, member, now_s)
         else:
             where = f"the node at {member.leader_url}" if member.leader_url else "another node"
             self.led_elsewhere = f"{plan.name}: {where} leads, and {_describe_remedy(differing)}"
@@ -158,7 +158,7 @@ class ConfigPublisher:
 
     # Writing
 
-    def _write(self, plan: FlowPlan, member: FleetMember, now_s: float) -> None:
+    def _write_connectors(self, plan: FlowPlan, member: FleetMember, now_s: float) -> None:
         self._attempted = plan
         requests = {name: _plan_write(plan, name, member) for name in plan.connectors}
         replies = {
@@ -181,7 +181,7 @@ class ConfigPublisher:
         ):
             return False
         self._round = None
-        results = [self._is_settled(write_round, name) for name in write_round.asked]
+        results = [self._is_request_settled(write_round, name) for name in write_round.asked]
         if all(results):
             self._written = write_round.plan
         return True
@@ -190,7 +190,7 @@ class ConfigPublisher:
         refusal = self._refusals.get(name)
         return refusal is not None and refusal.is_final and refusal.request == request
 
-    def _is_settled(self, write_round: _WriteRound, name: str) -> bool:
+    def _is_request_settled(self, write_round: _WriteRound, name: str) -> bool:
         """True if the configuration was written, or rejected for good."""
         plan, (request, future) = write_round.plan, write_round.asked[name]
         try:

@@ -89,10 +89,10 @@ class LastDrillTimes:
         stamp = (stat.st_mtime_ns, stat.st_size)
         if stamp != self._file_stamp:
             self._file_stamp = stamp
-            self._times = self._read(self._path)
+            self._times = self._read_pass_times(self._path)
         return self._times
 
-    def _read(self, path: pathlib.Path) -> Mapping[str, float]:
+    def _read_pass_times(self, path: pathlib.Path) -> Mapping[str, float]:
         try:
             flows = read_drills(path)
             return {

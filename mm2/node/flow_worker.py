@@ -143,7 +143,7 @@ class FlowWorker:
         joined = self._state is Life.WORKING and member is not None and member.assigned_offset >= 0
         if not self.plan.shown or seen is None or made is None:
             configured = serves = joined and self._publisher.settled
-            reason = self._unreachable_reason() or self._reason
+            reason = self._explain_unreachable() or self._reason
         else:
             configured = joined and seen.met and seen.current
             missing = flow_state.explain_not_serving(seen, made, self._started_tasks)
@@ -203,12 +203,12 @@ class FlowWorker:
             life=self._state,
             reason=self._reason,
             given_up=broken or self._given_up,
-            unreachable=self._unreachable_reason(),
+            unreachable=self._explain_unreachable(),
             refused="; ".join(self._describe_rejections()),
             plan=self.plan,
         )
 
-    def _unreachable_reason(self) -> str:
+    def _explain_unreachable(self) -> str:
         """Why a cluster is unreachable, and what else prevents the worker from starting."""
         reason = self._unreachable()
         return f"{reason}; {self._trouble}" if reason and self._trouble else reason
@@ -313,7 +313,7 @@ class FlowWorker:
             while not self.stop_asked.wait(POLL_INTERVAL_S) and not member.wait(
                 0.0
             ):  # check for a stop first
-                self._tick(member)
+                self._poll_member(member)
             if self.stop_asked.is_set():
                 self._state, self._reason = Life.STOPPING, "its tasks are stopping"
             else:
@@ -324,7 +324,7 @@ class FlowWorker:
             member.stop()
             self._member, self._rebalances = None, (None, self.rebalances)
 
-    def _tick(self, member: FleetMember) -> None:
+    def _poll_member(self, member: FleetMember) -> None:
         now_s = self._clock.now_s()
         if self._reason and member.herder.ready():
             self._reason = self._trouble = self._logged = ""
@@ -342,7 +342,7 @@ class FlowWorker:
         self._given_up = decision.given_up or self._explain_unconfigured(member)
         for each in decision.due:
             _log.warning("%s: restarting %s: %s", self.plan.name, each.item, each.reason)
-            self._restart(member, each.item)
+            self._restart_item(member, each.item)
         for name, reply in list(self._restart_replies.items()):
             if reply.done():
                 del self._restart_replies[name]
@@ -364,7 +364,7 @@ class FlowWorker:
             for name, reason in self._publisher.refused.items()
         ]
 
-    def _restart(self, member: FleetMember, item: WorkItem) -> None:
+    def _restart_item(self, member: FleetMember, item: WorkItem) -> None:
         request: HerderRequest = (
             RestartConnector(item) if isinstance(item, str) else RestartTask(item)
         )

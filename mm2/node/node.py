@@ -156,7 +156,7 @@ class Mm2Node:
         self._plane: DataPlane | None = None
         self.unreachable: Callable[[str], str] = lambda _: ""
         """Returns why a cluster of a flow is unreachable, "" if none is. Set before `start`."""
-        self._workers = [self._make_worker(plan) for plan in plans]
+        self._workers = [self._create_worker(plan) for plan in plans]
         self._shutdown = GracefulShutdown(self._clock)
         self._shown: dict[str, FlowStatus] = {}
         operator_access.set_config_file(settings.file)
@@ -314,7 +314,7 @@ class Mm2Node:
             {name: plan.worker_props for name, plan in plans.items()},
         )
         new_workers = {
-            name: self._make_worker(plans[name], before=workers.get(name))
+            name: self._create_worker(plans[name], before=workers.get(name))
             for name in worker_changes.begins
         }
         self._is_reloading = True
@@ -339,18 +339,18 @@ class Mm2Node:
 
     # Wiring
 
-    def _make_worker(self, plan: FlowPlan, before: FlowWorker | None = None) -> FlowWorker:
+    def _create_worker(self, plan: FlowPlan, before: FlowWorker | None = None) -> FlowWorker:
         return FlowWorker(
             plan,
             self._fleet,
             can_copy=lambda: self.engine.warm,
-            want_spares=self._want_spares,
+            want_spares=self._set_remote_tasks,
             unreachable=lambda: self.unreachable(plan.name),
             clock=self._clock,
             rebalances=0 if before is None else before.rebalances,
         )
 
-    def _want_spares(self, flow: str, count: int) -> None:
+    def _set_remote_tasks(self, flow: str, count: int) -> None:
         if self._plane is not None and not self._stopping.is_set():
             self._plane.spares.want(flow, count)
 

@@ -149,7 +149,7 @@ class RunLoop:
                     self._deps.wait(
                         CATCH_UP_POLL_INTERVAL_S if self._goal.until_caught_up else POLL_INTERVAL_S
                     )
-            self._observe(self._deps.clock.now_s())
+            self._observe_flows(self._deps.clock.now_s())
         finally:
             self._run_isolated(_TABLE_ACTION, self._deps.display.close)
             _log.info("stopping: waiting for in-flight batches to be acknowledged and recorded")
@@ -163,7 +163,7 @@ class RunLoop:
         if now_s >= self._observed_s + min(
             IDLE_POLL_INTERVAL_S if is_idle else MAX_POLL_INTERVAL_S, self._observe_interval_s
         ):
-            drawing_s = self._observe(now_s)
+            drawing_s = self._observe_flows(now_s)
             cost_s = self._deps.clock.now_s() - now_s
             self._observed_s = now_s
             self._observe_interval_s = max(
@@ -196,7 +196,7 @@ class RunLoop:
 
     # Observation
 
-    def _observe(self, now_s: float) -> float:
+    def _observe_flows(self, now_s: float) -> float:
         """Update log, metrics and display; return how many seconds the drawing took."""
         statuses = self._shown_statuses = self._seen_statuses
         ready = self._node.engine.state is EngineState.READY
@@ -214,7 +214,7 @@ class RunLoop:
             _log.log(line.level, "%s", line.text, extra=line.fields)
         frame = TableFrame(
             seen=overview,
-            notes=(*self._deps.notes, *self._engine_note()),
+            notes=(*self._deps.notes, *self._describe_engine_start()),
             progress=self._progress_now,
         )
         self._run_isolated(
@@ -224,7 +224,7 @@ class RunLoop:
         self._run_isolated(_TABLE_ACTION, lambda: self._deps.display.show(frame, now_s))
         return self._deps.clock.now_s() - before_s
 
-    def _engine_note(self) -> tuple[str, ...]:
+    def _describe_engine_start(self) -> tuple[str, ...]:
         starting = self._node.engine.state is EngineState.STARTING
         return ("starting Spark …",) if starting else ()
 

@@ -65,13 +65,13 @@ class SparkCopy:
         try:
             rows = spark.run(ticket, group=self.group, description=self.copy.description)
         except SparkJobError as error:
-            self._failed(str(error))
+            self._record_failure(str(error))
         except SparkUnavailableError:
-            self._failed(spark_errors.JVM_DIED)
+            self._record_failure(spark_errors.JVM_DIED)
         else:
             self.progress.ended(read_outcome(rows))
 
-    def _failed(self, reason: str) -> None:
+    def _record_failure(self, reason: str) -> None:
         """Record a failure; after `cancel`, every failure counts as a cancellation."""
         self.progress.ended(spark_errors.CANCELLED if self.cancelled.is_set() else reason)
 
@@ -201,7 +201,7 @@ class SparkEngine:
         return copy
 
     def slots(self) -> SlotUsage:
-        states = [copy.state for copy in self._copies()]
+        states = [copy.state for copy in self._list_copies()]
         return SlotUsage(
             total=self._total,
             used=states.count(CopyState.RUNNING),
@@ -221,7 +221,7 @@ class SparkEngine:
                 self._state = EngineState.STOPPED
         self._start_finished.set()
         self._wake_up.set()
-        for copy in self._copies():
+        for copy in self._list_copies():
             copy.cancel()
         if self._driver is not None:
             self._stop_spark(self._driver, end)
@@ -232,11 +232,11 @@ class SparkEngine:
                 self._jvm.end(_KILL_TIMEOUT_S, keep_logs=failed)
             else:
                 self._driver.release(end.left_s(self._now.now_s()), keep_logs=failed)
-        for copy in self._copies():
+        for copy in self._list_copies():
             copy.progress.ended(spark_errors.CANCELLED)
         self._threads.stop_all(_KILL_TIMEOUT_S)
 
-    def _copies(self) -> list[SparkCopy]:
+    def _list_copies(self) -> list[SparkCopy]:
         with self._lock:
             return list(self._copies_by_group.values())
 
@@ -258,7 +258,7 @@ class SparkEngine:
             connected = driver.connect(self._jvm, self._settings)
             self._total = connected.total_slots()
         except (SparkStartError, SparkUnavailableError) as error:
-            self._fail(str(error))
+            self._set_failed(str(error))
             return
         with self._lock:
             self._driver = None if self._stopping.is_set() else connected
@@ -274,21 +274,21 @@ class SparkEngine:
         self._start_thread("spark-watch", self._poll_until_stopped)
         if self._jvm.archive is not None and self._jvm.archive.wanted:
             self._start_thread("spark-archive", self._write_archive)
-        self._warm_up()
+        self._run_warm_up_copy()
 
-    def _warm_up(self) -> None:
+    def _run_warm_up_copy(self) -> None:
         """Run an empty copy, unless copies wait: the first copy of a driver takes seconds longer.
 
         Not on a cluster, whose slots are shared with other applications.
         """
-        if self._settings.local and not self._copies():
+        if self._settings.local and not self._list_copies():
             empty = CopyJob(
                 flow="warm-up", index=0, address="", token=b"", entry=executor_job.WARM_UP_ENTRY
             )
             self.start(empty).wait(WARM_UP_TIMEOUT_S)
         self._warm = True
 
-    def _fail(self, reason: str) -> None:
+    def _set_failed(self, reason: str) -> None:
         """Set the engine to FAILED and end every copy."""
         with self._lock:
             if self._state in (EngineState.FAILED, EngineState.STOPPED):
@@ -298,12 +298,12 @@ class SparkEngine:
         _log.error("Spark at %s: %s", self._settings.master, self.failure)
         if self._jvm is not None:
             self._jvm.kill()
-        for copy in self._copies():
+        for copy in self._list_copies():
             copy.progress.ended(reason)
         self._start_finished.set()
 
     def _handle_thread_death(self, end: ThreadDied) -> None:
-        self._fail(f"thread {end.name} failed: {end.error!r}")
+        self._set_failed(f"thread {end.name} failed: {end.error!r}")
 
     # One thread per copy
 
@@ -328,7 +328,7 @@ class SparkEngine:
         assert self._driver is not None
         fast_polls = 0
         while not stop.is_set() and not self._stopping.is_set():
-            waiting = any(copy.state is CopyState.WAITING_FOR_SLOT for copy in self._copies())
+            waiting = any(copy.state is CopyState.WAITING_FOR_SLOT for copy in self._list_copies())
             fast_polls = fast_polls + 1 if waiting else 0
             polls_fast = waiting and fast_polls < _MAX_FAST_POLLS
             self._wake_up.wait(WAITING_POLL_INTERVAL_S if polls_fast else RUNNING_POLL_INTERVAL_S)
@@ -337,7 +337,7 @@ class SparkEngine:
                 break
             reason = self._poll_spark(self._driver)
             if reason is not None:
-                self._fail(reason)
+                self._set_failed(reason)
                 break
         stop.set()
 
@@ -350,10 +350,10 @@ class SparkEngine:
                 return spark_errors.explain_start_failure(
                     spark.jvm.output_tail(), master=self._settings.master
                 )
-            for copy in self._copies():
+            for copy in self._list_copies():
                 if copy.state is CopyState.WAITING_FOR_SLOT or not self._settings.local:
                     copy.look(spark)
-            self._cancel(spark)
+            self._cancel_jobs(spark)
             self._total = spark.total_slots()
         except SparkUnavailableError as error:
             if not spark.alive():
@@ -379,8 +379,8 @@ class SparkEngine:
         except (SparkUnavailableError, OSError) as error:
             _log.debug("cannot write Spark's class-data archive: %s", error)
 
-    def _cancel(self, spark: SparkDriver) -> None:
-        for copy in self._copies():
+    def _cancel_jobs(self, spark: SparkDriver) -> None:
+        for copy in self._list_copies():
             if copy.cancelled.is_set():
                 spark.cancel(copy.group)
 
@@ -393,9 +393,9 @@ class SparkEngine:
         def body(stop: threading.Event) -> None:
             stop.set()
             with contextlib.suppress(SparkUnavailableError):
-                self._cancel(spark)
+                self._cancel_jobs(spark)
             # Wait for the copies' threads first: pyspark cannot stop a context that is in use.
-            for copy in self._copies():
+            for copy in self._list_copies():
                 copy.wait(end.left_s(self._now.now_s()) / 2)
             spark.stop_context()
 

@@ -113,7 +113,11 @@ class ClassArchive:
             return ""
         try:
             stat = self._path.stat()
-            if stat.st_size and self._is_ours(stat) and self._is_ours(self._folder.stat()):
+            if (
+                stat.st_size
+                and self._is_private_to_user(stat)
+                and self._is_private_to_user(self._folder.stat())
+            ):
                 return f"{SHARED_ARCHIVE_OPTION}{self._path}"
         except FileNotFoundError:
             return _RECORD_CLASSES_OPTION
@@ -148,7 +152,7 @@ class ClassArchive:
                 unfinished.unlink(missing_ok=True)
 
     @staticmethod
-    def _is_ours(found: os.stat_result) -> bool:
+    def _is_private_to_user(found: os.stat_result) -> bool:
         return found.st_uid == os.geteuid() and not found.st_mode & _WRITABLE_BY_OTHERS
 
 

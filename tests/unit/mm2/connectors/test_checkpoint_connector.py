@@ -158,7 +158,9 @@ def test_groups_are_not_looked_for_again_where_that_is_off(running):
 def test_before_groups_are_known_there_is_no_answer(running, caplog):
     running.clusters.source.failure = AWAY
     running.start()
-    with pytest.raises(RetriableError, match="points: the consumer groups of A have not been listed"):
+    with pytest.raises(
+        RetriableError, match="points: the consumer groups of A have not been listed"
+    ):
         running.connector.task_configs(1)
     assert "listing consumer groups: listing: nobody answers; retrying" in caplog.text
     running.clusters.source.commit("a", {T0: 1})

@@ -91,9 +91,7 @@ def test_a_broker_that_stays_away_is_told_with_its_newest_reason():
     found = StallLog()
     found.note_troubles({"west: broker 1": "reset"}, 0.0)
     found.note_troubles({"west: broker 1": "refused", "west: broker 2": "refused"}, 5.0)
-    assert found.news(NAMES, LONG_S) == [
-        "cannot connect to west: broker 1: refused; retrying"
-    ]
+    assert found.news(NAMES, LONG_S) == ["cannot connect to west: broker 1: refused; retrying"]
     found.note_troubles({"west: broker 2": "refused"}, 10.0)
     assert found.news(NAMES, 10.0) == ["all connections are restored"]
     found.note_troubles({}, 12.0)

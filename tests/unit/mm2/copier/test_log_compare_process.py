@@ -61,11 +61,11 @@ def compared(
     def turn(wait_s: float) -> None:
         clock.now += wait_s
 
-    cast(Any, made)._poll = turn
+    cast(Any, made)._poll_channel = turn
     bounds = LogCompareRange(partition=PLACE, target_to=target_to)
     sides = cast(Any, (source, target))
     asked = LogCompareRequest(bounds=(bounds,), memory_bytes=memory_bytes)
-    return made._compare(bounds, WHERE, None, sides=sides, request=asked)
+    return made._compare_partition(bounds, WHERE, None, sides=sides, request=asked)
 
 
 def test_both_are_read_up_to_where_it_was_told():

@@ -146,7 +146,8 @@ def test_what_is_refused_is_told_once_and_left_until_it_is_another(member, caplo
         made.look(fleets.as_member(member), now_s)
     told = [each.message for each in caplog.records if each.levelname == "ERROR"]
     assert told == [
-        f"a->b: the configuration of {name} was rejected: Invalid value x for topics" for name in CONNECTORS
+        f"a->b: the configuration of {name} was rejected: Invalid value x for topics"
+        for name in CONNECTORS
     ]
     assert made.refused == dict.fromkeys(CONNECTORS, "Invalid value x for topics")
     assert made.settled, "nothing is left to be tried"
@@ -255,7 +256,7 @@ def test_what_the_command_line_alone_sets_is_no_other_file(member, choice, words
     made = writes(plan(choice=choice))
     made.look(fleets.as_member(dataclasses.replace(member, leads=False)), 0.0)
     assert words in made.led_elsewhere
-    assert "and start it anew" in made.led_elsewhere
+    assert "and restart it" in made.led_elsewhere
 
 
 def test_files_that_differ_are_told_by_their_keys_after_a_while(member, caplog):

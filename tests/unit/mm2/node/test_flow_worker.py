@@ -326,7 +326,7 @@ def test_a_task_that_failed_is_started_again_as_often_as_the_file_says_now(reloa
     member = failing(flow)
 
     def begins() -> None:
-        if reload:
+        if reloaded:
             flow.worker.configure(plan(line))
 
     def fails() -> None:

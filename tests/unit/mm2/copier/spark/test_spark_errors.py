@@ -37,12 +37,13 @@ ABORTED = (
             ABORTED + "org.apache.spark.SparkException: \nTraceback (most recent call last):\n"
             "pyspark.errors.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has "
             "different version: 3.9 than that in driver: 3.11, PySpark cannot run\n",
-            "the executors run a different Python version: Python in worker has different version: 3.9 than "
-            "that in driver: 3.11, PySpark cannot run",
+            "the executors run a different Python version: Python in worker has different version: "
+            "3.9 than that in driver: 3.11, PySpark cannot run",
         ),
         (
             ABORTED + 'java.io.IOException: Cannot run program "/x/python": error=2, No such file',
-            "the executor has no program /x/python: set spark.python to an interpreter that is installed on every node",
+            "the executor has no program /x/python: set spark.python to an interpreter that is "
+            "installed on every node",
         ),
         (
             ABORTED + "ExecutorLostFailure (executor 1 exited caused by one of the running tasks) "
