@@ -79,7 +79,9 @@ class AclSync:
         return acls
 
     def _read_target_acls(self, end: Deadline) -> list[TopicAcl] | None:
-        """None if they cannot be read; ACLs are added without comparison then."""
+        """Read the target's ACLs; None without permission, so that ACLs are added without
+        comparison.
+        """
         try:
             return self._target.of_topics(end.left_s(self._clock.now_s()))
         except (NoAuthorizerError, NotAuthorizedError):

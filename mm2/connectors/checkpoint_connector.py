@@ -76,8 +76,9 @@ class MirrorCheckpointConnector(SourceConnector):
         return mirror_connector_config.validate_checkpoint(props)
 
     def start(self, props: Mapping[str, str]) -> None:
-        """Raises `ConfigError`, and `FatalError` if a cluster refuses the topic or
-        denies access.
+        """Create the checkpoints topic, scan the groups and start the scan thread.
+
+        Raises `ConfigError`, and `FatalError` if a cluster refuses the topic or denies access.
         """
         super().start(props)
         config = mirror_connector_config.parse_checkpoint(props)

@@ -378,7 +378,7 @@ class MirrorCheckpointTask(SourceTask):
         return java_classes.KAFKA_VERSION
 
     def start(self, props: Mapping[str, str]) -> None:
-        """Raises `ConfigError`. Sends no request to a cluster."""
+        """Parse the configuration; no request is sent yet. Raises `ConfigError`."""
         config = mirror_connector_config.parse_checkpoint(props)
         groups = assignment.parse_groups(props)
         number = assignment.parse_task_index(props)

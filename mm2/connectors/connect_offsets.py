@@ -85,7 +85,9 @@ def check_source_offsets(offsets: Sequence[SourceOffset]) -> None:
 
 
 def check_checkpoint_offsets(offsets: Sequence[SourceOffset]) -> None:
-    """As `check_source_offsets`. The offset is never read and must be 0."""
+    """Validate altered offsets of MirrorCheckpointConnector, which must be 0. Raises
+    `ConnectError`.
+    """
     for each in offsets:
         if each.offset is not None:
             partition = _require_partition(each)
@@ -96,7 +98,9 @@ def check_checkpoint_offsets(offsets: Sequence[SourceOffset]) -> None:
 
 
 def check_heartbeat_offsets(offsets: Sequence[SourceOffset]) -> None:
-    """As `check_checkpoint_offsets`."""
+    """Validate altered offsets of MirrorHeartbeatConnector, which must be 0. Raises
+    `ConnectError`.
+    """
     for each in offsets:
         if each.offset is not None:
             partition = _require_partition(each)

@@ -92,7 +92,7 @@ def create_acl_admin(
     clock: Clock,
     gone: Callable[[], bool],
 ) -> KafkaAclAdmin:
-    """As `create_admin`, for ACLs."""
+    """Create an ACL client for the cluster of `role`; parameters as in `create_admin`."""
     access, client_id = _build_access(common, role, use=use, task=None)
     return KafkaAclAdmin(access, client_id=client_id, clock=clock, gone=gone)
 
@@ -135,7 +135,9 @@ def create_consumer_groups(
     task: int | str | None = None,
     gone: Callable[[], bool],
 ) -> KafkaGroups:
-    """As `create_admin`, for consumer groups."""
+    """Create a consumer group client for the cluster of `role`; parameters as in
+    `create_admin`.
+    """
     access, client_id = _build_access(common, role, use=use, task=task)
     return KafkaGroups(access, client_id=client_id, clock=clock, gone=gone)
 
@@ -148,7 +150,7 @@ def create_log_offsets(
     clock: Clock,
     task: int | str | None = None,
 ) -> KafkaLogOffsets:
-    """As `create_admin`, for the end offsets of partitions."""
+    """Create a client for the end offsets of partitions; parameters as in `create_admin`."""
     access, client_id = _build_access(common, role, use=use, task=task)
     return KafkaLogOffsets(access, client_id=client_id, clock=clock)
 
@@ -163,7 +165,9 @@ def create_topic_reader(
     topic: str,
     partitions: int = 1,
 ) -> TopicReader:
-    """As `create_admin`, for reading a topic with this number of partitions."""
+    """Create a reader of a topic with this number of partitions; parameters as in
+    `create_admin`.
+    """
     access, client_id = _build_access(common, role, use=use, task=task)
     return TopicReader(
         access, client_id=client_id, topics=[topic], partitions=partitions, clock=clock
@@ -210,7 +214,7 @@ class CheckpointClients(Protocol):
 
 
 class KafkaCheckpointClients:
-    """`CheckpointClients` with Java's client ids. Raises `FatalError` for unsupported settings."""
+    """Creates clients with Java's client ids. Raises `FatalError` for unsupported settings."""
 
     def __init__(
         self,
@@ -332,7 +336,7 @@ class SourceTaskClients(Protocol):
 
 
 class KafkaSourceTaskClients:
-    """`SourceTaskClients` with Java's client ids where Java has the client. Raises `FatalError` for
+    """Creates clients with Java's client ids where Java has the client. Raises `FatalError` for
     unsupported settings.
     """
 
@@ -519,9 +523,7 @@ class SourceConnectorClients(Protocol):
 
 
 class KafkaSourceConnectorClients:
-    """`SourceConnectorClients` with Java's client ids. Raises `FatalError` for unsupported
-    settings.
-    """
+    """Creates clients with Java's client ids. Raises `FatalError` for unsupported settings."""
 
     def __init__(
         self,

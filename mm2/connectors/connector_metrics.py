@@ -119,12 +119,12 @@ class PartitionStatistics:
 
     @property
     def lag_records(self) -> int | None:
-        """None until both offsets are known."""
+        """Number of records not copied yet; None until both offsets are known."""
         copied_to, source_end, _ = self._lag_inputs
         return None if copied_to < 0 or source_end < 0 else max(0, source_end - copied_to)
 
     def lag_s(self, wall_ms: int) -> float | None:
-        """Never negative; None while unknown."""
+        """Age of the oldest record not copied yet, never negative; None while unknown."""
         oldest_ms = self._lag_inputs[2]
         if oldest_ms >= 0:
             age_ms = latency.compute_age_ms(oldest_ms, wall_ms)

@@ -43,7 +43,7 @@ class TaskCopyProgress:
     def __init__(
         self, partitions: Sequence[PartitionSetup], *, before: TaskCopyProgress | None = None
     ) -> None:
-        """`before`: progress of the previous assignment; counters of common partitions
+        """`before` is the progress of the previous assignment; counters of common partitions
         continue.
         """
         self.life: int = next(_LIFE_NUMBERS) if before is None else before.life
@@ -81,6 +81,7 @@ class TaskCopyProgress:
             self._previous_latency = self.pulse
 
     def totals(self, index: int) -> CopyTotals:
+        """Totals of one partition, over all copy processes."""
         previous, gauge = self._previous_totals.get(index, NO_TOTALS), self.gauges.get(index)
         if gauge is None:
             return previous
@@ -93,7 +94,7 @@ class TaskCopyProgress:
         )
 
     def all_totals(self) -> dict[str, CopyTotals]:
-        """`totals` of all partitions, by partition name."""
+        """Totals of all partitions, by partition name."""
         return {name: self.totals(index) for index, name in enumerate(self._names)}
 
 

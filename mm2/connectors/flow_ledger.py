@@ -77,7 +77,7 @@ class FlowLedger:
         share: Collection[TopicPartition] | None = None,
         java: ReadJavaProgress = lambda _: {},
     ) -> None:
-        """`share`: partitions to keep in memory; None for all."""
+        """`share` are the partitions to keep in memory; None for all."""
         self._log = log
         self._record_filter = _keep_all_records if share is None else _build_record_filter(share)
         self._java = java
@@ -85,7 +85,7 @@ class FlowLedger:
         self._state_requests: list[RecoveredStateRequest] = []
 
     def open(self, timeout_s: float) -> None:
-        """Raises as `FlowLog.open`."""
+        """Open the log, and start with an empty map. Raises as `FlowLog.open`."""
         self._log.open(timeout_s)
         self._map = self._create_map()
 
@@ -106,6 +106,7 @@ class FlowLedger:
         self._log.append(topic, item.key, item.value, on_recorded=on_recorded)
 
     def want(self, wanted: RecoveredStateRequest) -> None:
+        """Queue a request, which `work` answers."""
         self._state_requests.append(wanted)
 
     def work(self, timeout_s: float) -> None:

@@ -45,7 +45,7 @@ class MirrorHeartbeatTask(SourceTask):
         return java_classes.KAFKA_VERSION
 
     def start(self, props: Mapping[str, str]) -> None:
-        """Raises `ConfigError`."""
+        """Parse the configuration and schedule the first heartbeat. Raises `ConfigError`."""
         config = mirror_connector_config.parse_heartbeat(props)
         if config.interval_s is None:
             raise ConfigError("this connector emits no heartbeats, so it cannot have tasks")
@@ -111,8 +111,9 @@ class MirrorHeartbeatConnector(SourceConnector):
         return mirror_connector_config.validate_heartbeat(props)
 
     def start(self, props: Mapping[str, str]) -> None:
-        """Raises `ConfigError`, and `FatalError` if the target refuses the topic or
-        denies access.
+        """Create the heartbeats topic.
+
+        Raises `ConfigError`, and `FatalError` if the target refuses the topic or denies access.
         """
         super().start(props)
         config = mirror_connector_config.parse_heartbeat(props)

@@ -97,7 +97,9 @@ class JavaProgressReader:
         state_topic_reader.apply_records(found, self._apply_offset_sync)
 
     def _apply_offset_sync(self, key: bytes, value: bytes | None) -> None:
-        """Raises `schema_fields.MalformedRecordError`."""
+        """Apply a record of the offset-syncs topic. Raises
+        `schema_fields.MalformedRecordError`.
+        """
         name = mm2_records.decode_offset_sync_key(key)
         if name not in self._partitions:
             return

@@ -118,7 +118,7 @@ class JavaReverseFlow:
     def _read_if_permitted(
         self, topic: str, end: Deadline, *, on: ReverseFlowCluster | None = None
     ) -> Mapping[bytes, bytes]:
-        """As `_read_topic`, on the source by default; empty without read permission."""
+        """Read a compacted topic, on the source by default; empty without read permission."""
         try:
             return self._read_topic(topic, end, on=on or self._source)
         except NotAuthorizedError:

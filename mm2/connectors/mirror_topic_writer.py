@@ -173,7 +173,7 @@ def may_become_visible(error: ConnectError) -> bool:
 def _to_failure_problem(
     message: str, partitions: int, error: ConnectError, *, passing: bool, grant_command: str
 ) -> MirrorTopicProblem:
-    """`right` is the command that grants the missing permission."""
+    """Build the problem of a failed request. `grant_command` grants the missing permission."""
     is_denied = isinstance(error, NotAuthorizedError)
     return MirrorTopicProblem(
         cause=TOPIC_REFUSED_CAUSE,

@@ -86,7 +86,9 @@ class ReverseOffsetMapReader:
         return False
 
     def _confirm_missing(self, failure: ConnectError, names: Collection[str]) -> None:
-        """Raises `RetriableError` if the broker may just not know the topic yet."""
+        """Confirm that the topic is missing. Raises `RetriableError` if the broker may just not
+        know it yet.
+        """
         if not names or self._topic in names:
             raise RetriableError(f"{failure}; the broker may have just started")
         now_s = self._clock.now_s()

@@ -119,7 +119,9 @@ class SourceTopicWatcher:
             self._refresher = None
 
     def task_configs(self, props: Mapping[str, str], tasks_max: int) -> list[dict[str, str]]:
-        """Raises `RetriableError` before the first refresh has finished."""
+        """Build the task configurations. Raises `RetriableError` before the first refresh has
+        finished.
+        """
         return self._assignments.task_configs(props, tasks_max)
 
     # Runs on the refresh thread
@@ -290,7 +292,10 @@ class MirrorSourceConnector(SourceConnector):
         return MirrorSourceTask
 
     def start(self, props: Mapping[str, str]) -> None:
-        """Raises `ConfigError`, and `FatalError` if a cluster denies access or refuses a topic."""
+        """Start the refresh thread.
+
+        Raises `ConfigError`, and `FatalError` if a cluster denies access or refuses a topic.
+        """
         super().start(props)
         config = mirror_connector_config.parse_source(props)
         if not config.common.enabled:
@@ -306,7 +311,9 @@ class MirrorSourceConnector(SourceConnector):
             watch.stop()
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """Raises `RetriableError` before the first refresh has finished."""
+        """Build the task configurations. Raises `RetriableError` before the first refresh has
+        finished.
+        """
         watch = self._watcher
         return [] if watch is None else watch.task_configs(self.props, max_tasks)
 

@@ -82,8 +82,9 @@ class MirrorSourceTask(PipelineTask):
         return java_classes.KAFKA_VERSION
 
     def start(self, props: Mapping[str, str]) -> None:
-        """Raises `ConfigError`, and `FatalError` if the data plane cannot be opened. Sends no
-        request to a cluster.
+        """Acquire the data plane and begin to read the topics on a thread.
+
+        Raises `ConfigError`, and `FatalError` if the data plane cannot be opened.
         """
         task_config = mirror_connector_config.parse_source_task(props)
         self._props = dict(props)

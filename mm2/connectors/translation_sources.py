@@ -63,7 +63,7 @@ class OffsetSyncsFollower:
             )
 
     def translate(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
-        """As `TranslateOffset`."""
+        """Translate an upstream offset by offset syncs; see `TranslateOffset`."""
         return self._table.translate(partition, upstream)
 
     def newest(self, partition: TopicPartition) -> OffsetSync | None:
@@ -136,10 +136,10 @@ class OffsetMapFollower:
     def translate(
         self, partition: TopicPartition, upstream: int, *, newest: OffsetSync | None
     ) -> TranslatedOffset:
-        """As `TranslateOffset`. `newest` is the partition's newest offset sync.
+        """Translate an upstream offset by the offset map; see `TranslateOffset`.
 
-        If the sync contradicts the map, the map is ignored: it may belong to a deleted topic, or
-        Java has mirrored since.
+        `newest` is the partition's newest offset sync. If the sync contradicts the map, the map is
+        ignored: it may belong to a deleted topic, or Java has mirrored since.
         """
         if self._is_contradicted(partition, newest):
             return Untranslated.UNKNOWN

@@ -32,7 +32,7 @@ PROBE_RECORD_VALUE = b"mm2 probe: test record of the producer checks, safe to de
 
 
 class BrokerScratchPartition:
-    """`ScratchPartition` on a real cluster, written with one transactional id."""
+    """A scratch partition on a real cluster, written with one transactional id."""
 
     def __init__(
         self,

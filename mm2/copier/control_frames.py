@@ -202,7 +202,7 @@ def encode_refusal(reason: str) -> ControlMessage:
 
 
 def check_greeting_reply(message: ControlMessage) -> None:
-    """Raises `ControlFrameError` unless the driver replied welcome in a known version."""
+    """Check that the driver accepted the hello. Raises `ControlFrameError` if it did not."""
     if message["type"] == "refused":
         raise ControlFrameError(f"the driver refused this copy: {message.get('reason')}")
     if message["type"] != "welcome":

@@ -121,6 +121,7 @@ class ConfigureCopy:
 
 
 def encode_configure(settings: ConfigureCopy) -> JsonMessage:
+    """Encode the configuration of a copy process."""
     return {
         "type": "configure",
         "flow": settings.flow,
@@ -231,7 +232,10 @@ def encode_recovered_state_request(
 def encode_recovered_state(
     number: int, found: RecoveredState | None, *, failure: str = ""
 ) -> JsonMessage:
-    """`found` is None if the offset map could not be read; `failure` says why."""
+    """Encode the recovered state of a partition.
+
+    `found` is None if the offset map could not be read; `failure` says why.
+    """
     return {
         "type": "facts",
         "id": number,
@@ -276,8 +280,10 @@ def encode_reverse_producers_request(number: int, producers: Sequence[int]) -> J
 def encode_reverse_producers(
     number: int, theirs: Collection[int] | None, *, failure: str = "", denied: bool = False
 ) -> JsonMessage:
-    """`theirs` is None if the reverse flow's map could not be read; `failure` says why, and
-    `denied` is True if an ACL is missing.
+    """Encode which of the requested producer ids belong to the reverse flow.
+
+    `theirs` is None if the reverse flow's map could not be read; `failure` says why, and `denied`
+    is True if an ACL is missing.
     """
     return {
         "type": "opposite",

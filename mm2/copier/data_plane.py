@@ -109,7 +109,7 @@ class DataPlane:
         return self._opened.failure
 
     def release(self) -> None:
-        """Idempotent."""
+        """Give up this user's share of the data plane. Idempotent."""
         release, self._release = self._release, None
         if release is not None:
             release()

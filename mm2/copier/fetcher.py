@@ -186,7 +186,10 @@ class Fetcher:
         )
 
     def _assign_connection(self, key: PartitionKey, connection: _FetchConnection | None) -> None:
-        """Invariant: `_backlogs` counts the partitions of each topic on backlog connections."""
+        """Assign a partition to a connection, or to none.
+
+        Invariant: `_backlogs` counts the partitions of each topic on backlog connections.
+        """
         if (
             previous := self._connection_of.pop(key, None)
         ) is not None and previous.name == BACKLOG_CONNECTION:

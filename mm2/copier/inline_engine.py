@@ -58,7 +58,7 @@ class InlineCopy:
 
 
 class InlineEngine:
-    """`CopyEngine` that runs copies on threads of this process."""
+    """Copy engine that runs copies on threads of this process."""
 
     def __init__(self, *, now: Clock, slots: int = INLINE_SLOTS) -> None:
         self._now = now

@@ -259,7 +259,7 @@ class LogCompareProcess:
         self._end_reason = ""
 
     def run(self) -> None:
-        """Raises `DriverConnectError` and `DriverGoneError`."""
+        """Compare all requested partitions. Raises `DriverConnectError` and `DriverGoneError`."""
         self._channel.connect(CONNECT_TIMEOUT_S)
         try:
             until_s = self._clock.now_s() + CONFIGURE_TIMEOUT_S

@@ -158,7 +158,7 @@ class RecoveryRequests:
         now: Clock,
         granted: bool = False,
     ) -> None:
-        """`granted` as in `ConfigureCopy`."""
+        """`granted`: the first acquisition of each partition needs no request to the driver."""
         self._granted = granted
         self._clock = now
         self._granted_copies: set[int] = set()

@@ -120,7 +120,7 @@ _log = logging.getLogger(__name__)
 
 
 class SparkEngine:
-    """`CopyEngine` on Spark. One instance per process at a time.
+    """Copy engine on Spark. One instance per process at a time.
 
     After `archive_after_s`, the JVM's loaded classes are written to a class-data archive
     (`ClassArchive`).

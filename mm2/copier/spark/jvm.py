@@ -70,7 +70,10 @@ def format_properties_file(properties: dict[str, str]) -> str:
 
 
 def _escape_property(text: str, *, blank: bool) -> str:
-    """`blank`: escape every blank (a key ends at a blank); otherwise only leading ones."""
+    """Escape a key or value of a Java properties file.
+
+    `blank`: escape every blank (a key ends at a blank); otherwise only leading ones.
+    """
     escaped = (
         text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
     )
