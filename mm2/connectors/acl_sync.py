@@ -18,16 +18,15 @@ from mm2.topics.acl_plan import AclPlan, TopicAcl
 from mm2.topics.flow_config import Flow
 
 READING_ACLS = "reading ACLs"
-WRITING_ACLS = "copying ACLs"
+WRITING_ACLS = "creating ACLs"
 
 _LOG = logging.getLogger(__name__)
-_FLOWS_WITHOUT_AUTHORIZER: set[str] = set()
-"""Clusters without an authorizer: that is logged once by this process, however often connectors
-are started again."""
+_CLUSTERS_WITHOUT_AUTHORIZER: set[str] = set()
+"""Clusters without an authorizer. Logged once per process, even if connectors are restarted."""
 
 
 class AclSync:
-    """Talks to both clusters; one thread at a time."""
+    """Plans and creates the ACLs of a flow's mirror topics. Not thread-safe."""
 
     def __init__(
         self,
@@ -43,69 +42,74 @@ class AclSync:
         self._target = target
         self._clock = now
         self._operator = operator
-        self._complaints = RateLimitedWarnings(_LOG, clock=now)
+        self._warnings = RateLimitedWarnings(_LOG, clock=now)
 
     def close(self) -> None:
         self._source.close()
         self._target.close()
 
     def sync(self, timeout_s: float) -> AclPlan | None:
-        """What was to be created; None: the source's ACLs cannot be read. What is refused is told.
+        """Create missing ACLs; return the plan, or None if the source's ACLs cannot be read.
 
-        Raises `RetriableError` where a cluster does not answer, and `AuthenticationError`.
+        Authorization errors are logged. Raises `RetriableError` if a cluster does not respond, and
+        `AuthenticationError`.
         """
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
-        found = self._of_source(timeout_s)
-        if found is None:
+        acls = self._read_source_acls(timeout_s)
+        if acls is None:
             return None
-        planned = acl_plan.plan_acls(self._flow, found, self._of_target(end))
-        if planned.create:
-            self._create(planned, end)
-        return planned
+        plan = acl_plan.plan_acls(self._flow, acls, self._read_target_acls(end))
+        if plan.create:
+            self._create_acls(plan, end)
+        return plan
 
-    def _of_source(self, timeout_s: float) -> list[TopicAcl] | None:
+    def _read_source_acls(self, timeout_s: float) -> list[TopicAcl] | None:
         try:
-            found = self._source.of_topics(timeout_s)
+            acls = self._source.of_topics(timeout_s)
         except NoAuthorizerError:
-            self._tell_without(self._flow.source)
+            self._log_missing_authorizer(self._flow.source)
             return None
         except NotAuthorizedError as error:
-            right = self._operator.source.allow_cluster("Describe")
-            self._complaints.say(READING_ACLS, f"{error}. {operator_commands.format_remedy(right)}")
+            grant_command = self._operator.source.allow_cluster("Describe")
+            self._warnings.say(
+                READING_ACLS, f"{error}. {operator_commands.format_remedy(grant_command)}"
+            )
             return None
-        self._complaints.over(READING_ACLS)
-        return found
+        self._warnings.over(READING_ACLS)
+        return acls
 
-    def _of_target(self, end: Deadline) -> list[TopicAcl] | None:
-        """None: they are not shown, which keeps nobody from adding to them."""
+    def _read_target_acls(self, end: Deadline) -> list[TopicAcl] | None:
+        """Read the target's ACLs; None without permission, so that ACLs are added without
+        comparison.
+        """
         try:
             return self._target.of_topics(end.left_s(self._clock.now_s()))
         except (NoAuthorizerError, NotAuthorizedError):
             return None
 
-    def _create(self, planned: AclPlan, end: Deadline) -> None:
+    def _create_acls(self, planned: AclPlan, end: Deadline) -> None:
         refused = self._target.create(planned.create, end.left_s(self._clock.now_s()))
         for each in planned.create:
             if each not in refused:
-                _LOG.info("ACL of a mirror topic: %s", each)
+                _LOG.info("created ACL of a mirror topic: %s", each)
         if not refused:
-            self._complaints.over(WRITING_ACLS)
+            self._warnings.over(WRITING_ACLS)
             return
         first = refused[min(refused)]
         if isinstance(first, NoAuthorizerError):
-            self._tell_without(self._flow.target)
+            self._log_missing_authorizer(self._flow.target)
             return
         more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
-        right = self._operator.target.allow_cluster("Alter", "Describe")
-        lacking = isinstance(first, NotAuthorizedError)
-        told = f". {operator_commands.format_remedy(right)}" if lacking else ""
-        self._complaints.say(WRITING_ACLS, f"{first}{more}{told}")
+        grant_command = self._operator.target.allow_cluster("Alter", "Describe")
+        is_denied = isinstance(first, NotAuthorizedError)
+        remedy = f". {operator_commands.format_remedy(grant_command)}" if is_denied else ""
+        self._warnings.say(WRITING_ACLS, f"{first}{more}{remedy}")
 
-    def _tell_without(self, cluster: str) -> None:
-        if cluster not in _FLOWS_WITHOUT_AUTHORIZER:
-            _FLOWS_WITHOUT_AUTHORIZER.add(cluster)
+    def _log_missing_authorizer(self, cluster: str) -> None:
+        if cluster not in _CLUSTERS_WITHOUT_AUTHORIZER:
+            _CLUSTERS_WITHOUT_AUTHORIZER.add(cluster)
             _LOG.info(
-                "%s has no authorizer: no ACLs are copied (sync.topic.acls.enabled=false would not "
-                "ask)",
+                "ACL sync skipped: %s has no authorizer (set sync.topic.acls.enabled=false to "
+                "silence this)",
                 cluster,
             )

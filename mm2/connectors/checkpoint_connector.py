@@ -37,34 +37,34 @@ from mm2.offsets.group_selection import GroupSelectionChange, SelectedGroups
 from mm2.topics import assignment
 
 GROUP_SCAN_RETRY_DELAY_S = 10.0
-"""What failed is tried again after this time, or sooner if the interval is shorter."""
+"""Delay after a failed scan; the refresh interval if that is shorter."""
 CLOSE_TIMEOUT_S = 5.0
 MAX_GROUPS_PER_SCAN = 250
-FINDING_GROUPS = "looking for groups"
+FINDING_GROUPS = "listing consumer groups"
 _LOG = logging.getLogger(__name__)
 
 
 class MirrorCheckpointConnector(SourceConnector):
-    """Java's of the same name. A thread of its own looks for groups that come and go."""
+    """MirrorMaker 2's checkpoint connector. A thread scans for new and deleted groups."""
 
     default_converter = connector_checks.BYTE_ARRAY_CONVERTER
 
     def __init__(self, make_clients: CheckpointClientsFactory = KafkaCheckpointClients) -> None:
         self._make_clients = make_clients
         self._config: MirrorCheckpointConfig | None = None
-        self._begin_anew()
-        self._shares: list[list[str]] | None = None
-        self._told: frozenset[str] = frozenset()
+        self._reset_state()
+        self._assignments: list[list[str]] | None = None
+        self._logged_exclusions: frozenset[str] = frozenset()
 
-    def _begin_anew(self) -> None:
-        """Workers start the same instance again when it is resumed."""
+    def _reset_state(self) -> None:
+        """Reset the state: workers restart the same instance when it is resumed."""
         self._source: ConsumerGroups | None = None
-        self._leaving = threading.Event()
+        self._stop_requested = threading.Event()
         self._starting = True
-        self._threads = ThreadGroup(on_unasked_end=self._ended)
-        self._known: frozenset[str] | None = None
-        self._seen: ReportedPositions = {}
-        self._topics: dict[str, frozenset[str]] = {}
+        self._threads = ThreadGroup(on_unasked_end=self._handle_thread_death)
+        self._groups: frozenset[str] | None = None
+        self._last_positions: ReportedPositions = {}
+        self._topics_by_group: dict[str, frozenset[str]] = {}
 
     def version(self) -> str:
         return java_classes.KAFKA_VERSION
@@ -76,33 +76,36 @@ class MirrorCheckpointConnector(SourceConnector):
         return mirror_connector_config.validate_checkpoint(props)
 
     def start(self, props: Mapping[str, str]) -> None:
-        """Raises `ConfigError`, and `FatalError` where a cluster refuses the topic, or us."""
+        """Create the checkpoints topic, scan the groups and start the scan thread.
+
+        Raises `ConfigError`, and `FatalError` if a cluster refuses the topic or denies access.
+        """
         super().start(props)
         config = mirror_connector_config.parse_checkpoint(props)
         self._config = config
         if not _is_active(config):
             return
-        self._begin_anew()
-        context, leaving = self.context, self._leaving
+        self._reset_state()
+        context, leaving = self.context, self._stop_requested
         clients = self._make_clients(
             config,
             clock=context.clock,
             gone=lambda: leaving.is_set() or (self._starting and context.wait(0.0)),
         )
-        self._complaints = RateLimitedWarnings(_LOG, clock=context.clock)
+        self._warnings = RateLimitedWarnings(_LOG, clock=context.clock)
         self._create_topic(config, clients)
         self._source = clients.source_groups()
         try:
-            self._look(config, self._source)
+            self._scan_groups(config, self._source)
         except errors.RetriableError as error:
-            self._complaints.say(FINDING_GROUPS, f"{error}; it is tried again")
+            self._warnings.say(FINDING_GROUPS, f"{error}; retrying")
         self._starting = False
-        self._threads.start(f"groups-{config.common.name}", self._watch)
+        self._threads.start(f"groups-{config.common.name}", self._run_scans)
 
     def stop(self) -> None:
-        self._leaving.set()
+        self._stop_requested.set()
         for name in self._threads.stop_all(CLOSE_TIMEOUT_S):
-            _LOG.error("thread %s did not stop in time and is left to itself", name)
+            _LOG.error("thread %s did not stop in time", name)
             return
         if self._source is not None:
             self._source.close()
@@ -112,25 +115,27 @@ class MirrorCheckpointConnector(SourceConnector):
         return MirrorCheckpointTask
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """Groups stay with their tasks where they can. Raises `RetriableError` before the groups
-        of the source are known."""
-        assert self._config is not None, "it was not started"
+        """Assign groups to tasks; groups stay with their tasks if possible.
+
+        Raises `RetriableError` before the first scan of the source's groups has finished.
+        """
+        assert self._config is not None, "call start first"
         if not _is_active(self._config):
             return []
-        known = self._known
+        known = self._groups
         if known is None:
             raise RetriableError(
-                f"connector {self._config.common.name}: the groups of {self._config.common.source} "
-                "are not known yet"
+                f"connector {self._config.common.name}: the consumer groups of "
+                f"{self._config.common.source} have not been listed yet"
             )
-        if self._shares is None:
-            self._shares = group_selection.assign_groups(known, max_tasks)
+        if self._assignments is None:
+            self._assignments = group_selection.assign_groups(known, max_tasks)
         else:
-            self._shares = group_selection.reassign_groups(known, self._shares, max_tasks)
-        return assignment.build_group_task_configs(self.props, self._shares)
+            self._assignments = group_selection.reassign_groups(known, self._assignments, max_tasks)
+        return assignment.build_group_task_configs(self.props, self._assignments)
 
     def alter_offsets(self, props: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
-        """Nobody reads them: it is enough that they are of the right form."""
+        """The task never reads these offsets, so only their format is checked."""
         connect_offsets.check_checkpoint_offsets(offsets)
         return True
 
@@ -148,26 +153,26 @@ class MirrorCheckpointConnector(SourceConnector):
         finally:
             admin.close()
 
-    def _watch(self, stop: threading.Event) -> None:
-        """The thread's body: look again, as often as `refresh.groups.interval.seconds` says."""
+    def _run_scans(self, stop: threading.Event) -> None:
+        """Body of the thread: scan again after every `refresh.groups.interval.seconds`."""
         config, source = self._config, self._source
         assert config is not None
         assert source is not None
-        while not stop.wait(self._pause_s(config)):
+        while not stop.wait(self._compute_scan_delay_s(config)):
             try:
-                changed = self._look(config, source)
+                changed = self._scan_groups(config, source)
             except ConnectError as error:
                 if not stop.is_set():
-                    self._complaints.say(FINDING_GROUPS, f"{error}; those known are followed on")
+                    self._warnings.say(FINDING_GROUPS, f"{error}; keeping the known groups")
                 continue
-            self._complaints.over(FINDING_GROUPS)
+            self._warnings.over(FINDING_GROUPS)
             if changed and not stop.is_set():
                 self.context.request_task_reconfiguration()
 
-    def _pause_s(self, config: MirrorCheckpointConfig) -> float | None:
-        """None: there is nothing to look for any more."""
+    def _compute_scan_delay_s(self, config: MirrorCheckpointConfig) -> float | None:
+        """Seconds until the next scan; None for no further scan."""
         interval_s = config.refresh_groups_interval_s
-        if self._known is not None:
+        if self._groups is not None:
             return interval_s
         return (
             GROUP_SCAN_RETRY_DELAY_S
@@ -175,61 +180,66 @@ class MirrorCheckpointConnector(SourceConnector):
             else min(GROUP_SCAN_RETRY_DELAY_S, interval_s)
         )
 
-    def _look(self, config: MirrorCheckpointConfig, source: ConsumerGroups) -> bool:
-        """Whether tasks have to be told of groups. Raises `ConnectError`."""
+    def _scan_groups(self, config: MirrorCheckpointConfig, source: ConsumerGroups) -> bool:
+        """Scan the groups; return True if tasks must be reconfigured. Raises `ConnectError`."""
         clock = self.context.clock
         end = Deadline.after(config.common.admin_timeout_s, now_s=clock.now_s())
         listed = source.list_groups(config.common.admin_timeout_s)
         filtered = group_selection.filter_candidates(config.flow, listed)
         names = filtered.taken
         failed: dict[str, ConnectError] = {}
-        for some in consumer_groups.split_into_chunks(names, MAX_GROUPS_PER_SCAN):
-            read = source.news(some, end.left_s(clock.now_s()), seen=self._seen)
+        for chunk in consumer_groups.split_into_chunks(names, MAX_GROUPS_PER_SCAN):
+            read = source.news(chunk, end.left_s(clock.now_s()), seen=self._last_positions)
             failed |= read.failed
             for group, positions in read.done.items():
-                self._topics[group] = frozenset(
+                self._topics_by_group[group] = frozenset(
                     place.topic for place, at in positions.items() if at is not None
                 )
-        for group in self._topics.keys() - set(names):
-            del self._topics[group]
-            self._seen.pop(group, None)
-        topics = {group: None if group in failed else self._topics[group] for group in names}
-        known = self._known
-        found = group_selection.select_groups(config.flow, topics, known=known or ())
-        change = group_selection.compare_selection(known or (), found)
-        self._tell(found, change, failed, filtered.unmatched)
-        self._known = found.groups
+        for group in self._topics_by_group.keys() - set(names):
+            del self._topics_by_group[group]
+            self._last_positions.pop(group, None)
+        topics = {
+            group: None if group in failed else self._topics_by_group[group] for group in names
+        }
+        known = self._groups
+        selected = group_selection.select_groups(config.flow, topics, known=known or ())
+        change = group_selection.compare_selection(known or (), selected)
+        self._log_changes(selected, change, failed, filtered.unmatched)
+        self._groups = selected.groups
         return known is None or bool(change)
 
-    def _tell(
+    def _log_changes(
         self,
-        found: SelectedGroups,
+        selected: SelectedGroups,
         change: GroupSelectionChange,
         failed: Mapping[str, ConnectError],
         unmatched: Mapping[str, str],
     ) -> None:
-        left_out = found.unread | found.unwritable | unmatched.keys()
-        for group in sorted(left_out - self._told):
+        left_out = selected.unread | selected.unwritable | unmatched.keys()
+        for group in sorted(left_out - self._logged_exclusions):
             if group in unmatched:
-                _LOG.warning("group %.80s is not followed: %s", group, unmatched[group])
+                _LOG.warning("group %.80s is not replicated: %s", group, unmatched[group])
             elif group in failed:
-                _LOG.warning("group %s cannot be followed: %s", group, failed[group])
+                _LOG.warning("group %s cannot be replicated: %s", group, failed[group])
             else:
-                _LOG.warning("group %s is not followed: a list cannot hold such a name", group)
-        self._told = left_out
+                _LOG.warning(
+                    "group %s is not replicated: a configuration list cannot contain its name",
+                    group,
+                )
+        self._logged_exclusions = left_out
         if change:
             _LOG.info(
-                "%s followed: %d new, %d gone",
-                plurals.format_count(len(found.groups), "group", "are"),
+                "%s replicated: %d new, %d removed",
+                plurals.format_count(len(selected.groups), "group", "are"),
                 len(change.new),
                 len(change.gone),
             )
 
-    def _ended(self, end: ThreadDied) -> None:
-        """The thread broke down: groups that come would not be followed."""
+    def _handle_thread_death(self, end: ThreadDied) -> None:
+        """Fail the connector when its thread dies, because new groups would not be replicated."""
         error = end.error
         self.context.raise_error(
-            error if isinstance(error, Exception) else FatalError(f"{end.name} has ended")
+            error if isinstance(error, Exception) else FatalError(f"thread {end.name} ended")
         )
 
 

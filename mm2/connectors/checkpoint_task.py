@@ -1,14 +1,14 @@
 """MirrorCheckpointTask: emits checkpoints of its groups and optionally syncs group offsets.
 
-At start the task reads the published checkpoints (`CheckpointStore`), then the offset syncs. If
-the published checkpoints could be read, all syncs are used; otherwise only syncs written since
-the start (KAFKA-15905). Offsets of records that mm2 replicated are translated exactly by the
-offset map, those of Java by offset syncs.
+At start the task reads the published checkpoints (`CheckpointTable`), then the offset syncs. If the
+published checkpoints could be read, all syncs are used; otherwise only syncs written since the
+start (KAFKA-15905). Offsets of records that mm2 replicated are translated exactly by the offset
+map, those of Java by offset syncs.
 
-The checkpoints topic is read on in every round, and outdated checkpoints of other writers
-(Java, a task that has not ended yet) are replaced. Rounds process groups in batches and skip
-groups whose offsets have not changed. Unlike Java's task, this one retries whatever it cannot
-read, and reports why no checkpoints are emitted.
+New records of the checkpoints topic are read in every round, and outdated checkpoints of other
+writers (Java, a task that has not ended yet) are replaced. Rounds process groups in batches and
+skip groups whose offsets have not changed. Unlike Java's task, this one retries failed reads, and
+reports why no checkpoints are emitted.
 """
 
 from __future__ import annotations
@@ -62,29 +62,33 @@ from mm2.offsets.translation import ExactOffset, TranslatedOffset
 from mm2.topics import assignment
 
 TOPIC_READ_TIMEOUT_S = 2.0
-"""Of one reading of a topic; the next goes on where it ended."""
+"""Limit of one read; the next read continues where it ended."""
 TOPIC_VISIBILITY_TIMEOUT_S = 30.0
-"""So long a new checkpoints topic may take to be seen everywhere."""
+"""A new checkpoints topic may be missing in the metadata of some brokers for this long."""
 MAX_GROUPS_PER_STEP = 250
 MAX_CHECKPOINTS_PER_STEP = 2_000
 MAX_OFFSETS_AGE_S = 1.0
-"""So old what is known of offsets may be, within a round."""
+"""Within a round, offset syncs and the offset map are refreshed after this time."""
 READING_OFFSET_SYNCS = "reading offset syncs"
-READING_OFFSET_MAP = "reading the map of offsets"
-READING_GROUP_OFFSETS = "reading the offsets of groups"
+READING_OFFSET_MAP = "reading the offset map"
+READING_GROUP_OFFSETS = "reading group offsets"
 READING_CHECKPOINTS = "reading checkpoints"
 _LOG = logging.getLogger(__name__)
 
 
 class NewCheckpoint(NamedTuple):
-    """A new checkpoint; `first` of its group's partition, as far as is known."""
+    """A checkpoint to emit."""
 
     point: Checkpoint
     first: bool
+    """True if the partition of the group had no checkpoint before."""
 
 
 class CheckpointRounds:
-    """One thread's, but for `find`. Asks of nobody before `load`."""
+    """Computes new checkpoints in rounds over all groups.
+
+    Not thread-safe except for `find`. Sends no request before `load`.
+    """
 
     def __init__(
         self,
@@ -95,55 +99,62 @@ class CheckpointRounds:
         clock: Clock,
     ) -> None:
         self.table = CheckpointTable(takes_group=groups.__contains__)
-        self._changing = threading.Lock()
+        self._table_lock = threading.Lock()
         self._config = config
         self._groups = groups
         self._clients = clients
         self._clock = clock
-        self._complaints = RateLimitedWarnings(_LOG, clock=clock)
-        self._missing_until_s = clock.now_s() + TOPIC_VISIBILITY_TIMEOUT_S
+        self._warnings = RateLimitedWarnings(_LOG, clock=clock)
+        self._visible_until_s = clock.now_s() + TOPIC_VISIBILITY_TIMEOUT_S
         self._published: TopicTail | None = None
-        self._known: bool | None = None
+        self._has_history: bool | None = None
         self._syncs: OffsetSyncsFollower | None = None
         self._source = clients.source_groups()
-        self._seen: ReportedPositions = {}
-        self._left: list[Sequence[str]] = []
-        self._made: list[NewCheckpoint] = []
-        self._failed = 0
-        self._unread: set[str] = set()
-        self._beginnings = 0
-        self._fresh_until_s = clock.now_s()
+        self._last_positions: ReportedPositions = {}
+        self._remaining_chunks: list[Sequence[str]] = []
+        self._unsent: list[NewCheckpoint] = []
+        self._failed_groups = 0
+        self._failed_reads: set[str] = set()
+        self._map_resets = 0
+        self._refresh_due_s = clock.now_s()
         self._map = OffsetMapFollower(
             clients.offset_map, config.flow.topics.takes, flow=config.flow.name, clock=clock
         )
-        self._making = CheckpointRules(
+        self._rules = CheckpointRules(
             source=config.flow.source,
             target=config.flow.target,
             policy=config.flow.policy,
             takes_topic=config.flow.topics.takes,
-            translate=self._translate,
-            exactly=self._by_map,
-            copied=self._copied,
+            translate=self._translate_offset,
+            exactly=self._translate_by_map,
+            copied=self._is_copied,
         )
 
     @property
     def loaded(self) -> bool:
-        return self._known is not None and self._syncs is not None and self._syncs.ready
+        """True once published checkpoints and offset syncs were read."""
+        return self._has_history is not None and self._syncs is not None and self._syncs.ready
 
     def load(self) -> bool:
-        """Read on; True as soon as `loaded`. Raises `ConnectError`, where asking again may help."""
-        if self._known is None:
-            self._known = self._load_published()
-            if self._known is None:
+        """Continue loading; return True once `loaded`. Raises `ConnectError` if a retry
+        may help.
+        """
+        if self._has_history is None:
+            self._has_history = self._load_published()
+            if self._has_history is None:
                 return False
         if self._syncs is None:
-            self._syncs = OffsetSyncsFollower(self._clients.offset_syncs, keep_history=self._known)
+            self._syncs = OffsetSyncsFollower(
+                self._clients.offset_syncs, keep_history=self._has_history
+            )
         self._syncs.refresh(TOPIC_READ_TIMEOUT_S)
         return self._syncs.ready
 
     def find(self, text: str, most: int) -> GroupSearchResult:
-        """What stands of groups with `text` in their name. Any thread may ask."""
-        with self._changing:
+        """Groups whose name contains `text`, with their checkpoints, `most` at most.
+        Thread-safe.
+        """
+        with self._table_lock:
             table = self.table
             names = table.groups()
             matching = [name for name in names if text in name]
@@ -155,114 +166,123 @@ class CheckpointRounds:
 
     @property
     def under_way(self) -> bool:
-        """Does a round go on where the last call ended?"""
-        return bool(self._left or self._made)
+        """True if the current round is not finished."""
+        return bool(self._remaining_chunks or self._unsent)
 
     @property
     def complete(self) -> bool:
-        """Is it through with a round in which all groups could be read, and what they are compared
-        with?"""
-        return not self.under_way and not self._failed and not self._unread
+        """True if the last round is finished and all groups and offsets could be read."""
+        return not self.under_way and not self._failed_groups and not self._failed_reads
 
     def make(self) -> list[NewCheckpoint]:
-        """Some of a round's new checkpoints, which stand from now on; a new round begins unless one
-        is `under_way`.
+        """Return some new checkpoints of the round, and record them as published.
 
-        Raises `ConnectError`, which ends the round, where the source does not answer at all;
-        troubles with single groups, or with new syncs, are told.
+        Starts a round unless one is `under_way`. Raises `ConnectError`, which ends the round, if
+        the source does not respond; failures of single groups or of reading syncs are logged.
         """
         if not self.under_way:
-            self._begin()
+            self._begin_round()
         try:
-            while self._left and not self._made:
-                self._made = self._look(self._left.pop())
+            while self._remaining_chunks and not self._unsent:
+                self._unsent = self._process_groups(self._remaining_chunks.pop())
         except ConnectError:
-            self._left.clear()
+            self._remaining_chunks.clear()
             raise
-        if not self._left and not self._failed:
-            self._complaints.over(READING_GROUP_OFFSETS)
-        given, self._made = (
-            self._made[:MAX_CHECKPOINTS_PER_STEP],
-            self._made[MAX_CHECKPOINTS_PER_STEP:],
+        if not self._remaining_chunks and not self._failed_groups:
+            self._warnings.over(READING_GROUP_OFFSETS)
+        checkpoints, self._unsent = (
+            self._unsent[:MAX_CHECKPOINTS_PER_STEP],
+            self._unsent[MAX_CHECKPOINTS_PER_STEP:],
         )
-        return given
+        return checkpoints
 
-    def _begin(self) -> None:
-        """What others published comes before what groups have: else a group that another task saw
-        later would seem to have gone back. Raises `LogTruncatedError`: it is to be loaded anew."""
+    def _begin_round(self) -> None:
+        """Start a round: first read what others published, then the groups.
+
+        In the other order, a checkpoint that another task published later would make a group seem
+        to go backwards. Raises `LogTruncatedError` if the state must be loaded again.
+        """
         try:
             if self._published is not None:
-                self._trying(READING_CHECKPOINTS, self._read_published)
+                self._refresh_or_warn(READING_CHECKPOINTS, self._read_published)
         except LogTruncatedError:
             self._forget_published()
-            self._known = None
+            self._has_history = None
             raise
-        self._left = consumer_groups.split_into_chunks(sorted(self._groups), MAX_GROUPS_PER_STEP)[
-            ::-1
-        ]
-        self._failed = 0
+        self._remaining_chunks = consumer_groups.split_into_chunks(
+            sorted(self._groups), MAX_GROUPS_PER_STEP
+        )[::-1]
+        self._failed_groups = 0
 
-    def _look(self, names: Sequence[str]) -> list[NewCheckpoint]:
-        found = self._source.news(names, self._config.common.admin_timeout_s, seen=self._seen)
-        failure = found.first_failure()
+    def _process_groups(self, names: Sequence[str]) -> list[NewCheckpoint]:
+        results = self._source.news(
+            names, self._config.common.admin_timeout_s, seen=self._last_positions
+        )
+        failure = results.first_failure()
         if failure is not None:
-            self._failed += len(found.failed)
-            failing = plurals.format_count(self._failed, "group")
-            self._complaints.say(READING_GROUP_OFFSETS, f"{failure} ({failing})")
-        self._refresh()
-        made: list[NewCheckpoint] = []
-        for group, positions in sorted(found.done.items()):
-            standing = self.table.group(group)
-            look = self._making.look(group, positions, standing)
-            if not look.final:
-                self._seen.pop(group, None)
-            made += [NewCheckpoint(point, point.partition not in standing) for point in look.news]
-            with self._changing:
-                for point in look.news:
+            self._failed_groups += len(results.failed)
+            failing = plurals.format_count(self._failed_groups, "group")
+            self._warnings.say(READING_GROUP_OFFSETS, f"{failure} ({failing})")
+        self._refresh_offsets()
+        checkpoints_made: list[NewCheckpoint] = []
+        for group, positions in sorted(results.done.items()):
+            checkpoints = self.table.group(group)
+            outcome = self._rules.look(group, positions, checkpoints)
+            if not outcome.final:
+                self._last_positions.pop(group, None)
+            checkpoints_made += [
+                NewCheckpoint(point, point.partition not in checkpoints) for point in outcome.news
+            ]
+            with self._table_lock:
+                for point in outcome.news:
                     self.table.publish(point)
-        return made
+        return checkpoints_made
 
-    def _refresh(self) -> None:
-        """Groups were asked before: what they have read was mostly copied, and noted, since."""
+    def _refresh_offsets(self) -> None:
+        """Refresh syncs and map after the groups were read, so that the consumed records are likely
+        covered.
+        """
         syncs = self._syncs
-        assert syncs is not None, "it was not loaded"
-        if self._clock.now_s() < self._fresh_until_s:
+        assert syncs is not None, "call load first"
+        if self._clock.now_s() < self._refresh_due_s:
             return
-        self._trying(READING_OFFSET_SYNCS, lambda: syncs.refresh(TOPIC_READ_TIMEOUT_S))
-        self._trying(READING_OFFSET_MAP, lambda: self._map.refresh(TOPIC_READ_TIMEOUT_S))
-        self._fresh_until_s = self._clock.now_s() + MAX_OFFSETS_AGE_S
-        if self._map.beginnings != self._beginnings:
-            self._beginnings = self._map.beginnings
-            self._seen.clear()
+        self._refresh_or_warn(READING_OFFSET_SYNCS, lambda: syncs.refresh(TOPIC_READ_TIMEOUT_S))
+        self._refresh_or_warn(READING_OFFSET_MAP, lambda: self._map.refresh(TOPIC_READ_TIMEOUT_S))
+        self._refresh_due_s = self._clock.now_s() + MAX_OFFSETS_AGE_S
+        if self._map.beginnings != self._map_resets:
+            self._map_resets = self._map.beginnings
+            self._last_positions.clear()
 
-    def _trying(self, doing: str, refresh: Callable[[], None]) -> None:
+    def _refresh_or_warn(self, doing: str, refresh: Callable[[], None]) -> None:
         try:
             refresh()
         except LogTruncatedError:
             raise
-        except ConnectError as error:  # what is known is no less true
-            self._unread.add(doing)
-            self._complaints.say(doing, error)
+        except ConnectError as error:  # the state read before stays valid
+            self._failed_reads.add(doing)
+            self._warnings.say(doing, error)
         else:
-            self._unread.discard(doing)
-            self._complaints.over(doing)
+            self._failed_reads.discard(doing)
+            self._warnings.over(doing)
 
-    def _by_map(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
-        assert self._syncs is not None, "it was not loaded"
+    def _translate_by_map(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
+        assert self._syncs is not None, "call load first"
         return self._map.translate(partition, upstream, newest=self._syncs.newest(partition))
 
-    def _copied(self, partition: TopicPartition, upstream: int) -> bool:
-        """By the map, or where there is none (or Java has gone on since) by offset syncs."""
-        assert self._syncs is not None, "it was not loaded"
+    def _is_copied(self, partition: TopicPartition, upstream: int) -> bool:
+        """True if the target has the record, according to the offset map, or to offset syncs if
+        there is no map or Java continued after it.
+        """
+        assert self._syncs is not None, "call load first"
         newest = self._syncs.newest(partition)
         copied_to = self._map.copied_to(partition, newest=newest)
         if copied_to is None:
             copied_to = -1 if newest is None else newest.upstream
         return upstream <= copied_to
 
-    def _translate(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
-        assert self._syncs is not None, "it was not loaded"
-        by_map = self._by_map(partition, upstream)
+    def _translate_offset(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
+        assert self._syncs is not None, "call load first"
+        by_map = self._translate_by_map(partition, upstream)
         if isinstance(by_map, ExactOffset):
             return by_map
         return translation.choose_closest(by_map, self._syncs.translate(partition, upstream))
@@ -275,7 +295,7 @@ class CheckpointRounds:
             self._syncs.close()
 
     def _load_published(self) -> bool | None:
-        """Are all known that were published? None: not yet."""
+        """Read the published checkpoints; False if that is impossible, None if unfinished."""
         if self._published is None:
             self._published = self._clients.checkpoints()
         try:
@@ -285,12 +305,12 @@ class CheckpointRounds:
             self._forget_published()
             return None
         except FatalError as error:
-            missing = isinstance(error, TopicMissingError)
-            if missing and self._clock.now_s() < self._missing_until_s:
+            is_missing = isinstance(error, TopicMissingError)
+            if is_missing and self._clock.now_s() < self._visible_until_s:
                 return None
             _LOG.warning(
-                "what was published before is not known (%s); groups behind what is mirrored from "
-                "now on get no checkpoint until they catch up",
+                "published checkpoints cannot be read (%s); groups that lag behind the records "
+                "mirrored from now on get no checkpoint until they catch up",
                 error,
             )
             self._forget_published()
@@ -302,19 +322,19 @@ class CheckpointRounds:
     def _read_published(self) -> None:
         assert self._published is not None
         state_topic_reader.apply_records(
-            self._published.read_to_end(TOPIC_READ_TIMEOUT_S), self._stands
+            self._published.read_to_end(TOPIC_READ_TIMEOUT_S), self._apply_published
         )
 
-    def _stands(self, key: bytes, value: bytes | None) -> None:
-        """Also what we have published ourselves comes by."""
-        with self._changing:
+    def _apply_published(self, key: bytes, value: bytes | None) -> None:
+        """Apply a record of the checkpoints topic, which may be one that this task wrote."""
+        with self._table_lock:
             changed = self.table.apply(key, value)
         if changed is not None:
-            self._seen.pop(changed, None)
+            self._last_positions.pop(changed, None)
 
     def _forget_published(self) -> None:
         self._close_published()
-        self._seen.clear()
+        self._last_positions.clear()
         self.table = CheckpointTable(takes_group=self._groups.__contains__)
 
     def _close_published(self) -> None:
@@ -324,12 +344,12 @@ class CheckpointRounds:
 
 
 POLL_INTERVAL_S = 1.0
-"""No poll waits longer, whatever the intervals: only between polls can the task be paused."""
+"""Maximum duration of a poll, because tasks are only paused between polls."""
 ROUND_RETRY_DELAY_S = 5.0
-"""What could not be done is tried again after this time, or sooner if the interval is shorter."""
-LOADING_STATE = "reading what was synced and published"
-EMITTING_CHECKPOINTS = "making checkpoints"
-WRITING_GROUP_OFFSETS = "writing offsets of groups"
+"""Delay after a failed round; the emit interval if that is shorter."""
+LOADING_STATE = "loading offset syncs and checkpoints"
+EMITTING_CHECKPOINTS = "emitting checkpoints"
+WRITING_GROUP_OFFSETS = "writing group offsets"
 _T = TypeVar("_T")
 _CHECKPOINTS_PARTITION = 0
 _CONNECT_OFFSET = {connect_offsets.OFFSET_KEY: 0}
@@ -338,17 +358,19 @@ _UNKNOWN_TASK_INDEX = -1
 
 
 class MirrorCheckpointTask(SourceTask):
-    """Java's of the same name. Its records' Connect offsets say nothing, and are never read."""
+    """MirrorMaker 2's checkpoint task. The Connect offsets of its records are constant and never
+    read.
+    """
 
     def __init__(self, make_clients: CheckpointClientsFactory = KafkaCheckpointClients) -> None:
         self._make_clients = make_clients
         self._topic = ""
         self._rounds: CheckpointRounds | None = None
-        self._sync: GroupOffsetWriter | None = None
-        self._place: SnapshotPublisher[CheckpointGroupsSnapshot] | None = None
+        self._offset_writer: GroupOffsetWriter | None = None
+        self._publisher: SnapshotPublisher[CheckpointGroupsSnapshot] | None = None
         self._acknowledged = AcknowledgedRounds()
-        self._stored: deque[None] = deque()
-        """One for each record that was stored and is not counted yet; any thread adds to it."""
+        self._stored_records: deque[None] = deque()
+        """One entry per stored record that is not counted yet. Any thread may append."""
         self._emit_interval_s = self._sync_interval_s = math.inf
         self._emit_due_s = self._sync_due_s = 0.0
 
@@ -356,14 +378,14 @@ class MirrorCheckpointTask(SourceTask):
         return java_classes.KAFKA_VERSION
 
     def start(self, props: Mapping[str, str]) -> None:
-        """Raises `ConfigError`. Nothing is asked of the clusters yet."""
+        """Parse the configuration; no request is sent yet. Raises `ConfigError`."""
         config = mirror_connector_config.parse_checkpoint(props)
         groups = assignment.parse_groups(props)
         number = assignment.parse_task_index(props)
         if config.emit_interval_s is None:
-            raise ConfigError("the task of a connector that writes no checkpoints")
+            raise ConfigError("this connector emits no checkpoints, so it cannot have tasks")
         context = self.context
-        self._complaints = RateLimitedWarnings(_LOG, clock=context.clock)
+        self._warnings = RateLimitedWarnings(_LOG, clock=context.clock)
         self._metrics = CheckpointMetrics(
             connector_metrics.build_metrics_owner(context.task_id, config.common),
             clock=context.clock,
@@ -377,20 +399,20 @@ class MirrorCheckpointTask(SourceTask):
         )
         self._topic = config.checkpoints_topic
         self._rounds = CheckpointRounds(config, groups, clients, clock=context.clock)
-        self._place = status_registry.REGISTRY.groups(
+        self._publisher = status_registry.REGISTRY.groups(
             config.flow.name, _UNKNOWN_TASK_INDEX if number is None else number
         )
-        self._shown = CheckpointGroupsSnapshot(
+        self._snapshot = CheckpointGroupsSnapshot(
             round_s=None,
             since_s=context.clock.now_s(),
             writes=config.sync_groups_interval_s is not None,
             find=self._rounds.find,
         )
-        self._place.put(self._shown)
+        self._publisher.put(self._snapshot)
         self._emit_interval_s = config.emit_interval_s
         if config.sync_groups_interval_s is not None:
             self._sync_interval_s = config.sync_groups_interval_s
-            self._sync = GroupOffsetWriter(
+            self._offset_writer = GroupOffsetWriter(
                 clients.target_groups(),
                 clients.target_admin(),
                 clients.target_logs(),
@@ -399,108 +421,121 @@ class MirrorCheckpointTask(SourceTask):
         self._emit_due_s = self._sync_due_s = context.clock.now_s()
 
     def stop(self) -> None:
-        if self._place is not None:
-            self._place.leave()
-        for each in (self._rounds, self._sync):
+        if self._publisher is not None:
+            self._publisher.leave()
+        for each in (self._rounds, self._offset_writer):
             if each is not None:
                 each.close()
-        self._rounds = self._sync = None
+        self._rounds = self._offset_writer = None
 
     def poll(self) -> Sequence[SourceRecord] | None:
-        assert self._rounds is not None, "it was not started"
-        self._show_round()
+        assert self._rounds is not None, "call start first"
+        self._publish_round()
         now_s = self.context.clock.now_s()
         if self._rounds.under_way:
-            return self._emit(self._rounds)
-        due_s = self._emit_due_s if self._sync is None else min(self._emit_due_s, self._sync_due_s)
+            return self._emit_checkpoints(self._rounds)
+        due_s = (
+            self._emit_due_s
+            if self._offset_writer is None
+            else min(self._emit_due_s, self._sync_due_s)
+        )
         if now_s < due_s:
             self.context.wait(min(due_s - now_s, POLL_INTERVAL_S))
             return None
         if not self._rounds.loaded:
-            self._load(self._rounds)
+            self._load_state(self._rounds)
             return None
         if now_s >= self._emit_due_s:
-            return self._emit(self._rounds)
+            return self._emit_checkpoints(self._rounds)
         self._sync_groups(self._rounds)
         return None
 
     def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
-        self._stored.append(None)
+        self._stored_records.append(None)
         if metadata is None or record.timestamp is None:
             return
         late_ms = self.context.clock.wall_ms() - record.timestamp
         self._metrics.acknowledged(mm2_records.decode_checkpoint_key(record.key), max(0, late_ms))
 
-    def _load(self, rounds: CheckpointRounds) -> None:
-        """As long as it is not done neither are checkpoints made nor groups written."""
-        done = self._tried(LOADING_STATE, rounds.load)
+    def _load_state(self, rounds: CheckpointRounds) -> None:
+        """Continue loading. Until it is done, no checkpoints are emitted and no groups
+        are written.
+        """
+        done = self._run_or_warn(LOADING_STATE, rounds.load)
         if not done:
-            again_s = self.context.clock.now_s() + min(ROUND_RETRY_DELAY_S, self._emit_interval_s)
-            self._emit_due_s = self._sync_due_s = again_s
+            retry_s = self.context.clock.now_s() + min(ROUND_RETRY_DELAY_S, self._emit_interval_s)
+            self._emit_due_s = self._sync_due_s = retry_s
 
-    def _emit(self, rounds: CheckpointRounds) -> list[SourceRecord]:
-        """Once at start, too: what changed while no task ran."""
-        made = self._tried(EMITTING_CHECKPOINTS, rounds.make)
+    def _emit_checkpoints(self, rounds: CheckpointRounds) -> list[SourceRecord]:
+        """Emit checkpoints. Also runs at start, for changes while no task was running."""
+        made = self._run_or_warn(EMITTING_CHECKPOINTS, rounds.make)
         now_s = self.context.clock.now_s()
-        pause_s = self._emit_interval_s
-        self._emit_due_s = now_s + (min(ROUND_RETRY_DELAY_S, pause_s) if made is None else pause_s)
+        interval_s = self._emit_interval_s
+        self._emit_due_s = now_s + (
+            min(ROUND_RETRY_DELAY_S, interval_s) if made is None else interval_s
+        )
         at_ms = self.context.clock.wall_ms()
         self._acknowledged.send(len(made or ()))
         if made is not None and rounds.complete:
             groups = len(rounds.table.groups())
             self._acknowledged.end(CheckpointRound(at_s=now_s, groups=groups))
-            self._show_round()
+            self._publish_round()
         return [_build_checkpoint_record(each, self._topic, at_ms=at_ms) for each in made or ()]
 
     def _sync_groups(self, rounds: CheckpointRounds) -> None:
-        sync = self._sync
+        sync = self._offset_writer
         assert sync is not None
-        found = self._tried(WRITING_GROUP_OFFSETS, lambda: sync.run(rounds.table))
-        if found is not None and found.written:
-            groups = plurals.format_count(found.written, "group")
-            _LOG.debug("wrote offsets of %s on the target", groups)
-        if found is not None and not found.refused:
+        result = self._run_or_warn(WRITING_GROUP_OFFSETS, lambda: sync.run(rounds.table))
+        if result is not None and result.written:
+            groups = plurals.format_count(result.written, "group")
+            _LOG.debug("wrote the offsets of %s to the target", groups)
+        if result is not None and not result.refused:
             written_s = self.context.clock.now_s()
-            self._show(dataclasses.replace(self._shown, written_s=written_s))
+            self._publish_snapshot(dataclasses.replace(self._snapshot, written_s=written_s))
         self._sync_due_s = self.context.clock.now_s() + self._sync_interval_s
 
-    def _show_round(self) -> None:
-        """The last one of which the target has all checkpoints."""
-        while self._stored:
-            self._stored.popleft()
+    def _publish_round(self) -> None:
+        """Publish the last round whose checkpoints were all acknowledged by the target."""
+        while self._stored_records:
+            self._stored_records.popleft()
             self._acknowledged.acknowledge(1)
-        found = self._acknowledged.take()
-        if found is not None:
+        round_done = self._acknowledged.take()
+        if round_done is not None:
             clock = self.context.clock
-            self._show(
+            self._publish_snapshot(
                 dataclasses.replace(
-                    self._shown,
-                    round_s=found.at_s,
-                    round_ms=clock.wall_ms() - round((clock.now_s() - found.at_s) * 1000),
-                    groups=found.groups,
+                    self._snapshot,
+                    round_s=round_done.at_s,
+                    round_ms=clock.wall_ms() - round((clock.now_s() - round_done.at_s) * 1000),
+                    groups=round_done.groups,
                 )
             )
 
-    def _show(self, shown: CheckpointGroupsSnapshot) -> None:
-        """Everybody who looks at the board."""
-        if self._place is not None:
-            self._shown = shown
-            self._place.put(shown)
+    def _publish_snapshot(self, shown: CheckpointGroupsSnapshot) -> None:
+        """Publish the snapshot in the status registry."""
+        if self._publisher is not None:
+            self._snapshot = shown
+            self._publisher.put(shown)
 
-    def _tried(self, doing: str, ask: Callable[[], _T]) -> _T | None:
-        """None when it failed, which is told unless the task is being stopped."""
+    def _run_or_warn(self, doing: str, action: Callable[[], _T]) -> _T | None:
+        """Run an action; on failure log a warning, unless the task is stopping, and
+        return None.
+        """
         try:
-            found = ask()
+            result = action()
         except ConnectError as error:
             if not self.context.wait(0.0):
-                self._complaints.say(doing, f"{error}; it is tried again")
+                self._warnings.say(doing, f"{error}; retrying")
             return None
-        self._complaints.over(doing)
-        return found
+        self._warnings.over(doing)
+        return result
 
 
 def _build_checkpoint_record(made: NewCheckpoint, topic: str, *, at_ms: int) -> SourceRecord:
-    """Its Connect offset never changes: it is stored once, with the first record."""
+    """Build the record of a checkpoint.
+
+    Its Connect offset is constant, so it is only stored with the first record of a partition.
+    """
     point = made.point
     key, value = mm2_records.encode_checkpoint(point)
     place = connect_offsets.build_checkpoint_partition(point.group, point.partition)

@@ -1,8 +1,8 @@
 """Connect source offsets of the three mirror connectors: format, and validation of REST changes.
 
-Keys of an offset topic are compared byte by byte, so maps keep the order in which Java's hash
-maps write them. Alterations are validated like Java's `MirrorUtils`; removing an offset is
-always allowed, so invalid entries can be cleaned up.
+Keys of an offsets topic are compared byte by byte, so maps keep the order in which Java's hash maps
+write them. Alterations are validated like in Java's `MirrorUtils`; removing an offset is always
+allowed, so that invalid entries can be cleaned up.
 """
 
 from __future__ import annotations
@@ -22,26 +22,28 @@ _INT_MAX = 2**31 - 1
 
 
 def build_source_partition(cluster: str, partition: TopicPartition) -> dict[str, Any]:
-    """Of MirrorSourceConnector: `cluster` is the source's alias, the topic is named as there."""
+    """Source partition of MirrorSourceConnector: the source's alias, and the topic name on the
+    source.
+    """
     return {CLUSTER_KEY: cluster, PARTITION_KEY: partition.partition, TOPIC_KEY: partition.topic}
 
 
 def build_checkpoint_partition(group: str, partition: TopicPartition) -> dict[str, Any]:
-    """Of MirrorCheckpointConnector: the topic is named as on the target."""
+    """Source partition of MirrorCheckpointConnector, with the topic name on the target."""
     return {PARTITION_KEY: partition.partition, TOPIC_KEY: partition.topic, GROUP_KEY: group}
 
 
 def read_next_offset(stored: Mapping[str, Any] | None) -> int | None:
-    """Where to go on: behind the last mirrored record. None: it was never mirrored.
+    """Return the next offset to mirror; None if nothing was mirrored.
 
     Java stores the last offset that the target has acknowledged.
     """
-    found = None if stored is None else stored.get(OFFSET_KEY)
-    return found + 1 if isinstance(found, int) and found >= 0 else None
+    offset = None if stored is None else stored.get(OFFSET_KEY)
+    return offset + 1 if isinstance(offset, int) and offset >= 0 else None
 
 
 def build_source_offset(position: int) -> dict[str, int]:
-    """What Java stores when `position` is the next record to mirror; it has to be above 0."""
+    """Build the offset that Java stores when `position` (above 0) is the next record to mirror."""
     assert position > 0, position
     return {OFFSET_KEY: position - 1}
 
@@ -49,10 +51,12 @@ def build_source_offset(position: int) -> dict[str, int]:
 def find_start_positions(
     offsets: Sequence[SourceOffset], *, cluster: str, start: str
 ) -> dict[TopicPartition, str]:
-    """Where partitions of `cluster` begin anew when their source offsets are altered to these: the
-    positions of an operator's request (`NewEraRequest`). `start` is for those that are removed, the
-    flow's own. What is no partition's is left out; for others see `check_source_offsets`."""
-    found: dict[TopicPartition, str] = {}
+    """Convert altered source offsets to start positions of a new era (`NewEraRequest`).
+
+    Removed offsets start at the flow's `start` position. Entries of other clusters and invalid ones
+    are omitted; `check_source_offsets` rejects invalid ones.
+    """
+    positions: dict[TopicPartition, str] = {}
     for each in offsets:
         partition = each.partition or {}
         topic, number = partition.get(TOPIC_KEY), partition.get(PARTITION_KEY)
@@ -65,12 +69,12 @@ def find_start_positions(
             position = (
                 start if after is None else f"{offset_map_records.OFFSET_POSITION_PREFIX}{after}"
             )
-            found[TopicPartition(topic, number)] = position
-    return found
+            positions[TopicPartition(topic, number)] = position
+    return positions
 
 
 def check_source_offsets(offsets: Sequence[SourceOffset]) -> None:
-    """For `alter_offsets`. Raises `ConnectError`, which has Java's words."""
+    """Validate offsets for `alter_offsets`. Raises `ConnectError` with Java's messages."""
     for each in offsets:
         if each.offset is not None:
             partition = _require_partition(each)
@@ -81,7 +85,9 @@ def check_source_offsets(offsets: Sequence[SourceOffset]) -> None:
 
 
 def check_checkpoint_offsets(offsets: Sequence[SourceOffset]) -> None:
-    """As `check_source_offsets`; the offset, which nobody reads, has to be 0."""
+    """Validate altered offsets of MirrorCheckpointConnector, which must be 0. Raises
+    `ConnectError`.
+    """
     for each in offsets:
         if each.offset is not None:
             partition = _require_partition(each)
@@ -92,7 +98,9 @@ def check_checkpoint_offsets(offsets: Sequence[SourceOffset]) -> None:
 
 
 def check_heartbeat_offsets(offsets: Sequence[SourceOffset]) -> None:
-    """As `check_checkpoint_offsets`."""
+    """Validate altered offsets of MirrorHeartbeatConnector, which must be 0. Raises
+    `ConnectError`.
+    """
     for each in offsets:
         if each.offset is not None:
             partition = _require_partition(each)
@@ -110,15 +118,19 @@ def _require_partition(each: SourceOffset) -> Mapping[str, Any]:
 def _check_string_key(partition: Mapping[str, Any], key: str) -> None:
     value = _require_key(partition, key)
     if not isinstance(value, str):
-        raise _invalid_key_error(partition, key, value, why="must be a string")
+        raise _build_invalid_key_error(partition, key, value, requirement="must be a string")
 
 
 def _check_partition_number(partition: Mapping[str, Any]) -> None:
     value = _require_key(partition, PARTITION_KEY)
     if not _is_integer(value) or value > _INT_MAX:
-        raise _invalid_key_error(partition, PARTITION_KEY, value, why="must be an integer")
+        raise _build_invalid_key_error(
+            partition, PARTITION_KEY, value, requirement="must be an integer"
+        )
     if value < 0:
-        raise _invalid_key_error(partition, PARTITION_KEY, value, why="cannot be negative")
+        raise _build_invalid_key_error(
+            partition, PARTITION_KEY, value, requirement="cannot be negative"
+        )
 
 
 def _require_key(partition: Mapping[str, Any], key: str) -> Any:
@@ -130,30 +142,33 @@ def _require_key(partition: Mapping[str, Any], key: str) -> Any:
     return partition[key]
 
 
-def _invalid_key_error(
-    partition: Mapping[str, Any], key: str, value: object, *, why: str
+def _build_invalid_key_error(
+    partition: Mapping[str, Any], key: str, value: object, *, requirement: str
 ) -> ConnectError:
     return ConnectError(
         f"Source partition {_format_java_map(partition)} has an invalid value "
         f"{_format_java_value(value)} for the "
-        f"'{key}' key, which {why}"
+        f"'{key}' key, which {requirement}"
     )
 
 
 def _check_offset(each: SourceOffset, *, only_zero: bool) -> None:
     assert each.offset is not None
     assert each.partition is not None
-    told = f"Source offset {_format_java_map(each.offset)} for source partition {_format_java_map(each.partition)}"
+    partition = _format_java_map(each.partition)
+    subject = f"Source offset {_format_java_map(each.offset)} for source partition {partition}"
     if OFFSET_KEY not in each.offset:
-        raise ConnectError(f"{told} is missing the '{OFFSET_KEY}' key, which is required")
+        raise ConnectError(f"{subject} is missing the '{OFFSET_KEY}' key, which is required")
     value = each.offset[OFFSET_KEY]
-    wrong = f"{told} has an invalid value {_format_java_value(value)} for the '{OFFSET_KEY}' key"
+    message = (
+        f"{subject} has an invalid value {_format_java_value(value)} for the '{OFFSET_KEY}' key"
+    )
     if not _is_integer(value):
-        raise ConnectError(f"{wrong}, which must be an integer")
+        raise ConnectError(f"{message}, which must be an integer")
     if only_zero and value != 0:
-        raise ConnectError(f"{wrong}; the only accepted value is 0")
+        raise ConnectError(f"{message}; the only accepted value is 0")
     if value < 0:
-        raise ConnectError(f"{wrong}, which cannot be negative")
+        raise ConnectError(f"{message}, which cannot be negative")
 
 
 def _is_integer(value: object) -> bool:
@@ -161,7 +176,7 @@ def _is_integer(value: object) -> bool:
 
 
 def _format_java_map(value: Mapping[str, Any]) -> str:
-    """As Java prints a map."""
+    """Format a map like Java's `Map.toString`."""
     return "{" + ", ".join(f"{key}={_format_java_value(each)}" for key, each in value.items()) + "}"
 
 

@@ -1,8 +1,8 @@
 """Kafka clients of the connectors and their tasks, built from connector configurations.
 
-Client ids are Java's where Java has the same client. Copy processes produce with the
-connector's target client properties and `producer.override.*`; the worker's own producer, which
-Java's source tasks write with, is not used for records.
+Client ids are Java's if Java has the same client. Copy processes produce with the connector's
+target client properties and `producer.override.*`; the worker's own producer, which Java's source
+tasks use, writes no records here.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from mm2.topics.replication_loops import OffsetSyncsLocation
 
 
 class AdminFactory(Protocol):
-    """`create_admin`; tests have their own."""
+    """Signature of `create_admin`, replaced in tests."""
 
     def __call__(
         self,
@@ -73,11 +73,12 @@ def create_admin(
     task: int | str | None = None,
     gone: Callable[[], bool] = lambda: False,
 ) -> KafkaAdmin:
-    """Administers the cluster of `role`; `use` is the end of its `client.id` in Java, `task` the
-    number of whose it is. Once `gone`, its calls end soon.
+    """Create an admin client for the cluster of `role`.
 
-    Nothing is asked of the cluster yet. Relative paths of certificates are below the working
-    directory. Raises `FatalError` that names every setting that cannot be honoured.
+    `use` is the suffix of its `client.id` in Java, `task` the task number in it. Once `gone`
+    returns True, calls end early. No request is sent yet. Relative paths of certificates are
+    resolved against the working directory. Raises `FatalError` with all settings that are not
+    supported.
     """
     access, client_id = _build_access(common, role, use=use, task=task)
     return KafkaAdmin(access, client_id=client_id, clock=clock, gone=gone)
@@ -91,7 +92,7 @@ def create_acl_admin(
     clock: Clock,
     gone: Callable[[], bool],
 ) -> KafkaAclAdmin:
-    """As `create_admin`, of ACLs."""
+    """Create an ACL client for the cluster of `role`; parameters as in `create_admin`."""
     access, client_id = _build_access(common, role, use=use, task=None)
     return KafkaAclAdmin(access, client_id=client_id, clock=clock, gone=gone)
 
@@ -104,7 +105,9 @@ def create_flow_log_topics(
     replication_factor: int | None,
     clock: Clock,
 ) -> FlowLogTopics:
-    """Makes and checks a flow's own topics through `cluster`, which is that of `role`."""
+    """Creates and validates a flow's internal topics on the cluster of `role`, through
+    `cluster`.
+    """
     access, _ = _build_access(common, role, use="", task=None)
     return FlowLogTopics(
         target=cluster,
@@ -117,7 +120,7 @@ def create_flow_log_topics(
 
 
 def describe_operator(common: MirrorConnectorConfig) -> OperatorCommands:
-    """Who reads the source and who administers the target, for telling people what to type."""
+    """Principals and clusters for the commands in error messages."""
     source, _ = _build_access(common, client_roles.SOURCE_CONSUMER, use="", task=None)
     target, _ = _build_access(common, client_roles.TARGET_ADMIN, use="", task=None)
     return operator_access.build_operator(source=source, target=target, connector=common.name)
@@ -132,7 +135,9 @@ def create_consumer_groups(
     task: int | str | None = None,
     gone: Callable[[], bool],
 ) -> KafkaGroups:
-    """As `create_admin`, of consumer groups."""
+    """Create a consumer group client for the cluster of `role`; parameters as in
+    `create_admin`.
+    """
     access, client_id = _build_access(common, role, use=use, task=task)
     return KafkaGroups(access, client_id=client_id, clock=clock, gone=gone)
 
@@ -145,7 +150,7 @@ def create_log_offsets(
     clock: Clock,
     task: int | str | None = None,
 ) -> KafkaLogOffsets:
-    """As `create_admin`, of where partitions end."""
+    """Create a client for the end offsets of partitions; parameters as in `create_admin`."""
     access, client_id = _build_access(common, role, use=use, task=task)
     return KafkaLogOffsets(access, client_id=client_id, clock=clock)
 
@@ -160,7 +165,9 @@ def create_topic_reader(
     topic: str,
     partitions: int = 1,
 ) -> TopicReader:
-    """As `create_admin`; reads a topic of so many partitions."""
+    """Create a reader of a topic with this number of partitions; parameters as in
+    `create_admin`.
+    """
     access, client_id = _build_access(common, role, use=use, task=task)
     return TopicReader(
         access, client_id=client_id, topics=[topic], partitions=partitions, clock=clock
@@ -170,13 +177,12 @@ def create_topic_reader(
 def _build_access(
     common: MirrorConnectorConfig, role: ClientRole, *, use: str, task: int | str | None
 ) -> tuple[KafkaClusterAccess, str]:
-    """With the `client.id`."""
+    """Return the cluster access and the `client.id`."""
     properties = dict(common.client(role, use, task=task))
     if not properties.get(client_keys.BOOTSTRAP_SERVERS, "").strip():
         raise ConfigError(
             f"connector {common.name}: {role.cluster_prefix}{client_keys.BOOTSTRAP_SERVERS} is "
-            "missing; "
-            "name one broker at least, as host:port"
+            "missing; set it to at least one broker, as host:port"
         )
     alias = common.source if role.side == "source" else common.target
     access = cluster_access.parse_cluster_access(
@@ -186,7 +192,9 @@ def _build_access(
 
 
 class CheckpointClients(Protocol):
-    """Makes them, each anew; whoever asks for one closes it."""
+    """Creates the clients of the checkpoint connector and its tasks. The caller closes
+    each client.
+    """
 
     def source_groups(self) -> ConsumerGroups: ...
 
@@ -197,16 +205,16 @@ class CheckpointClients(Protocol):
     def target_logs(self) -> LogOffsets: ...
 
     def offset_syncs(self) -> TopicTail:
-        """From the topic's beginning, on whichever cluster it is."""
+        """Reader of the offset-syncs topic from its start, on the cluster that holds it."""
 
     def checkpoints(self) -> TopicTail: ...
 
     def offset_map(self) -> TopicTail:
-        """Ours, on the target; there is none where only Java mirrors."""
+        """Reader of mm2's offset map on the target; the topic is missing if only Java mirrors."""
 
 
 class KafkaCheckpointClients:
-    """With Java's client ids. Raises `FatalError` for settings that cannot be honoured."""
+    """Creates clients with Java's client ids. Raises `FatalError` for unsupported settings."""
 
     def __init__(
         self,
@@ -216,17 +224,17 @@ class KafkaCheckpointClients:
         gone: Callable[[], bool],
         task: int | str | None = None,
     ) -> None:
-        """Once `gone`, nobody waits for answers about groups. `task`: see `connector_clients`."""
+        """Once `gone` returns True, group requests end early. `task` as in `create_admin`."""
         self._config = config
         self._clock = clock
         self._gone = gone
         self._task = task
 
     def source_groups(self) -> ConsumerGroups:
-        return self._groups(client_roles.SOURCE_ADMIN)
+        return self._create_groups(client_roles.SOURCE_ADMIN)
 
     def target_groups(self) -> ConsumerGroups:
-        return self._groups(client_roles.TARGET_ADMIN)
+        return self._create_groups(client_roles.TARGET_ADMIN)
 
     def target_admin(self) -> Admin:
         return create_admin(
@@ -249,17 +257,21 @@ class KafkaCheckpointClients:
     def offset_syncs(self) -> TopicTail:
         topic = self._config.syncs_topic
         role = client_roles.SOURCE_CONSUMER if topic.on_source else client_roles.TARGET_CONSUMER
-        return self._tail(role, topic.name, use=f"offset-syncs-{topic.location}-consumer")
+        return self._create_tail(role, topic.name, use=f"offset-syncs-{topic.location}-consumer")
 
     def checkpoints(self) -> TopicTail:
         topic = self._config.checkpoints_topic
-        return self._tail(client_roles.TARGET_CONSUMER, topic, use="checkpoints-target-consumer")
+        return self._create_tail(
+            client_roles.TARGET_CONSUMER, topic, use="checkpoints-target-consumer"
+        )
 
     def offset_map(self) -> TopicTail:
         topic = naming.offset_map_topic(self._config.common.source)
-        return self._tail(client_roles.TARGET_CONSUMER, topic, use="offset-map-target-consumer")
+        return self._create_tail(
+            client_roles.TARGET_CONSUMER, topic, use="offset-map-target-consumer"
+        )
 
-    def _groups(self, role: ClientRole) -> ConsumerGroups:
+    def _create_groups(self, role: ClientRole) -> ConsumerGroups:
         return create_consumer_groups(
             self._config.common,
             role,
@@ -269,7 +281,7 @@ class KafkaCheckpointClients:
             gone=self._gone,
         )
 
-    def _tail(self, role: ClientRole, topic: str, *, use: str) -> TopicTail:
+    def _create_tail(self, role: ClientRole, topic: str, *, use: str) -> TopicTail:
         return create_topic_reader(
             self._config.common,
             role,
@@ -281,7 +293,7 @@ class KafkaCheckpointClients:
 
 
 class CheckpointClientsFactory(Protocol):
-    """`KafkaCheckpointClients`; tests have their own."""
+    """Signature of `KafkaCheckpointClients`, replaced in tests."""
 
     def __call__(
         self,
@@ -298,25 +310,25 @@ REVERSE_FLOW_CLIENT_ID_SUFFIX = "mm2-opposite"
 
 
 class SourceTaskClients(Protocol):
-    """Makes them, each anew; whoever asks for one closes it."""
+    """Creates the clients of a source task. The caller closes each client."""
 
     def admins(self) -> tuple[Admin, Admin]:
-        """The source's and the target's."""
+        """Admin clients of source and target."""
 
     def ledger(self, share: Collection[TopicPartition], java: ReadJavaProgress) -> FlowLedger:
-        """The flow's own topics on the target; not open yet."""
+        """The flow's offset map and incidents on the target; not open yet."""
 
     def opposite(self) -> ReverseProducerIds:
-        """Of the flow that leads back, whose map is on the source."""
+        """Producer ids of the reverse flow, whose offset map is on the source."""
 
     def syncs(self) -> TopicTail:
-        """The offset-syncs topic, from its beginning. Not for a flow without."""
+        """Reader of the offset-syncs topic, from its start. The flow must have one."""
 
     def sync_writer(self) -> RecordWriter:
-        """To that topic."""
+        """Writer to the offset-syncs topic."""
 
     def source(self) -> ClusterAccess:
-        """How the copies reach it."""
+        """How the copy process connects to the source."""
 
     def target(self) -> ClusterAccess: ...
 
@@ -324,8 +336,9 @@ class SourceTaskClients(Protocol):
 
 
 class KafkaSourceTaskClients:
-    """With Java's client ids, where Java has such a client. Raises `FatalError` for settings that
-    cannot be honoured."""
+    """Creates clients with Java's client ids where Java has the client. Raises `FatalError` for
+    unsupported settings.
+    """
 
     def __init__(
         self,
@@ -339,18 +352,20 @@ class KafkaSourceTaskClients:
         self._task = task
 
     def admins(self) -> tuple[Admin, Admin]:
-        return self._admin(client_roles.SOURCE_ADMIN), self._admin(client_roles.TARGET_ADMIN)
+        return self._create_admin(client_roles.SOURCE_ADMIN), self._create_admin(
+            client_roles.TARGET_ADMIN
+        )
 
     def ledger(self, share: Collection[TopicPartition], java: ReadJavaProgress) -> FlowLedger:
         flow = self._config.flow
         factor = flow.replication_factor
         log = KafkaFlowLog(
-            self._access(client_roles.TARGET_PRODUCER),
+            self._parse_access(client_roles.TARGET_PRODUCER),
             source_alias=flow.source,
-            client_id=self._named(client_roles.TARGET_PRODUCER, LEDGER_CLIENT_ID_SUFFIX)[
-                client_roles.CLIENT_ID
-            ],
-            target_admin=self._admin(client_roles.TARGET_ADMIN),
+            client_id=self._client_properties(
+                client_roles.TARGET_PRODUCER, LEDGER_CLIENT_ID_SUFFIX
+            )[client_roles.CLIENT_ID],
+            target_admin=self._create_admin(client_roles.TARGET_ADMIN),
             clock=self._clock,
             replication_factor=None if factor < 0 else factor,
         )
@@ -359,9 +374,9 @@ class KafkaSourceTaskClients:
     def opposite(self) -> ReverseProducerIds:
         flow = self._config.flow
         topic = replication_loops.reverse_offset_map_topic(flow)
-        found = ReverseOffsetMapReader(
+        reader = ReverseOffsetMapReader(
             topic,
-            connect_admin=lambda: self._admin(client_roles.SOURCE_ADMIN),
+            connect_admin=lambda: self._create_admin(client_roles.SOURCE_ADMIN),
             connect_tail=lambda: create_topic_reader(
                 self._config.common,
                 client_roles.SOURCE_CONSUMER,
@@ -373,11 +388,11 @@ class KafkaSourceTaskClients:
             clock=self._clock,
             flow=f"{flow.target}->{flow.source}",
         )
-        return ReverseProducerIds(found, name=f"{flow.name}-{self._task}")
+        return ReverseProducerIds(reader, name=f"{flow.name}-{self._task}")
 
     def syncs(self) -> TopicTail:
         topic = self._config.syncs_topic
-        assert topic is not None, "the flow writes no offset syncs"
+        assert topic is not None, "the flow has no offset-syncs topic"
         return create_topic_reader(
             self._config.common,
             client_roles.SOURCE_CONSUMER if topic.on_source else client_roles.TARGET_CONSUMER,
@@ -389,17 +404,19 @@ class KafkaSourceTaskClients:
 
     def sync_writer(self) -> RecordWriter:
         topic = self._config.syncs_topic
-        assert topic is not None, "the flow writes no offset syncs"
+        assert topic is not None, "the flow has no offset-syncs topic"
         role = client_roles.SOURCE_PRODUCER if topic.on_source else client_roles.TARGET_PRODUCER
-        name = self._named(role, f"offset-syncs-{topic.location}-producer")[client_roles.CLIENT_ID]
-        return KafkaRecordWriter(self._access(role), client_id=name, topic=topic.name)
+        name = self._client_properties(role, f"offset-syncs-{topic.location}-producer")[
+            client_roles.CLIENT_ID
+        ]
+        return KafkaRecordWriter(self._parse_access(role), client_id=name, topic=topic.name)
 
     def source(self) -> ClusterAccess:
-        properties = self._named(client_roles.SOURCE_CONSUMER, "replication-consumer")
+        properties = self._client_properties(client_roles.SOURCE_CONSUMER, "replication-consumer")
         return _build_copy_access(properties, self._config.flow.source)
 
     def target(self) -> ClusterAccess:
-        """As Java's worker names the producer of a task's records."""
+        """The producer's client id is that of a task's producer in Java."""
         properties = client_roles.resolve_task_producer(self._config.common.props)
         name = f"connector-producer-{self._config.common.name}-{self._task}"
         properties.setdefault(client_roles.CLIENT_ID, name)
@@ -407,12 +424,12 @@ class KafkaSourceTaskClients:
 
     def operator(self) -> OperatorCommands:
         return operator_access.build_operator(
-            source=self._access(client_roles.SOURCE_CONSUMER),
-            target=self._access(client_roles.TARGET_PRODUCER),
+            source=self._parse_access(client_roles.SOURCE_CONSUMER),
+            target=self._parse_access(client_roles.TARGET_PRODUCER),
             connector=self._config.common.name,
         )
 
-    def _admin(self, role: ClientRole) -> KafkaAdmin:
+    def _create_admin(self, role: ClientRole) -> KafkaAdmin:
         return create_admin(
             self._config.common,
             role,
@@ -421,10 +438,10 @@ class KafkaSourceTaskClients:
             task=self._task,
         )
 
-    def _named(self, role: ClientRole, use: str) -> dict[str, str]:
+    def _client_properties(self, role: ClientRole, use: str) -> dict[str, str]:
         return dict(self._config.common.client(role, use, task=self._task))
 
-    def _access(self, role: ClientRole) -> KafkaClusterAccess:
+    def _parse_access(self, role: ClientRole) -> KafkaClusterAccess:
         common = self._config.common
         alias = common.source if role.side == "source" else common.target
         properties = client_roles.resolve_properties(common.props, role)
@@ -434,16 +451,16 @@ class KafkaSourceTaskClients:
 
 
 def _build_copy_access(properties: dict[str, str], alias: str) -> ClusterAccess:
-    """Raises `ConfigError` for values that shape no connection."""
+    """Access of a copy process. Raises `ConfigError` for invalid client properties."""
     access = cluster_access.parse_cluster_access(
         properties, files=key_stores.create_store_files(Path()), name=alias
     )
-    taken = {
+    copy_properties = {
         name: text
         for name, text in properties.items()
         if name in client_properties.COPY_CLIENT_PROPERTIES
     }
-    for name, text in taken.items():
+    for name, text in copy_properties.items():
         kind = client_keys.SUPPORTED_PROPERTIES[name]
         try:
             kind.parse((text,))
@@ -456,12 +473,12 @@ def _build_copy_access(properties: dict[str, str], alias: str) -> ClusterAccess:
         bootstrap=access.bootstrap,
         security=access.security.to_dict(),
         client_id=properties[client_roles.CLIENT_ID],
-        properties=taken,
+        properties=copy_properties,
     )
 
 
 class SourceTaskClientsFactory(Protocol):
-    """`KafkaSourceTaskClients`; tests have their own."""
+    """Signature of `KafkaSourceTaskClients`, replaced in tests."""
 
     def __call__(
         self,
@@ -478,33 +495,35 @@ _REVERSE_FLOW_CHECK_CLIENT_ID_SUFFIX = "mm2-way-back"
 
 
 class SourceConnectorClients(Protocol):
-    """Makes them, each anew; whoever asks for one closes it."""
+    """Creates the clients of the source connector. The caller closes each client."""
 
     def source_admin(self) -> Admin: ...
 
     def target_admin(self) -> Admin: ...
 
     def syncs_admin(self) -> Admin:
-        """Of the cluster that the offset-syncs topic is on. Not for a flow without."""
+        """Admin client of the cluster with the offset-syncs topic. The flow must have one."""
 
     def source_acls(self) -> AclAdmin: ...
 
     def target_acls(self) -> AclAdmin: ...
 
     def log_topics(self, target: Admin) -> FlowLogTopics:
-        """Makes the flow's own topics through `target`."""
+        """Creates the flow's internal topics through `target`."""
 
     def ledger(self, share: Collection[TopicPartition]) -> FlowLedger:
-        """What the flow knows of these partitions; not open yet."""
+        """The flow's offset map and incidents of these partitions; not open yet."""
 
     def way_back(self, *, source: Admin, target: Admin) -> JavaReverseFlow:
-        """Asks through these, and readers of its own."""
+        """Detects a reverse flow of Java's MirrorMaker 2, using these admin clients and new
+        readers.
+        """
 
     def operator(self) -> OperatorCommands: ...
 
 
 class KafkaSourceConnectorClients:
-    """With Java's client ids. Raises `FatalError` for settings that cannot be honoured."""
+    """Creates clients with Java's client ids. Raises `FatalError` for unsupported settings."""
 
     def __init__(
         self,
@@ -513,28 +532,28 @@ class KafkaSourceConnectorClients:
         clock: Clock,
         gone: Callable[[], bool],
     ) -> None:
-        """Once `gone`, nobody waits for answers."""
+        """Once `gone` returns True, requests end early."""
         self._config = config
         self._clock = clock
         self._gone = gone
 
     def source_admin(self) -> Admin:
-        return self._admin(client_roles.SOURCE_ADMIN, _SOURCE_ADMIN_CLIENT_ID_SUFFIX)
+        return self._create_admin(client_roles.SOURCE_ADMIN, _SOURCE_ADMIN_CLIENT_ID_SUFFIX)
 
     def target_admin(self) -> Admin:
-        return self._admin(client_roles.TARGET_ADMIN, _TARGET_ADMIN_CLIENT_ID_SUFFIX)
+        return self._create_admin(client_roles.TARGET_ADMIN, _TARGET_ADMIN_CLIENT_ID_SUFFIX)
 
     def syncs_admin(self) -> Admin:
         topic = self._config.syncs_topic
-        assert topic is not None, "the flow writes no offset syncs"
+        assert topic is not None, "the flow has no offset-syncs topic"
         role = client_roles.SOURCE_ADMIN if topic.on_source else client_roles.TARGET_ADMIN
-        return self._admin(role, f"offset-syncs-{topic.location}-admin")
+        return self._create_admin(role, f"offset-syncs-{topic.location}-admin")
 
     def source_acls(self) -> AclAdmin:
-        return self._acls(client_roles.SOURCE_ADMIN, _SOURCE_ADMIN_CLIENT_ID_SUFFIX)
+        return self._create_acl_admin(client_roles.SOURCE_ADMIN, _SOURCE_ADMIN_CLIENT_ID_SUFFIX)
 
     def target_acls(self) -> AclAdmin:
-        return self._acls(client_roles.TARGET_ADMIN, _TARGET_ADMIN_CLIENT_ID_SUFFIX)
+        return self._create_acl_admin(client_roles.TARGET_ADMIN, _TARGET_ADMIN_CLIENT_ID_SUFFIX)
 
     def log_topics(self, target: Admin) -> FlowLogTopics:
         factor = self._config.flow.replication_factor
@@ -552,18 +571,18 @@ class KafkaSourceConnectorClients:
 
     def way_back(self, *, source: Admin, target: Admin) -> JavaReverseFlow:
         topic = self._config.syncs_topic
-        own = None
+        own_syncs = None
         if topic is not None:
-            own = OffsetSyncsLocation(on_source=topic.on_source, topic=topic.name)
+            own_syncs = OffsetSyncsLocation(on_source=topic.on_source, topic=topic.name)
         return JavaReverseFlow(
             self._config.flow,
-            source=self._looked_at(source, client_roles.SOURCE_CONSUMER),
-            target=self._looked_at(target, client_roles.TARGET_CONSUMER),
-            syncs=own,
+            source=self._build_reverse_flow_cluster(source, client_roles.SOURCE_CONSUMER),
+            target=self._build_reverse_flow_cluster(target, client_roles.TARGET_CONSUMER),
+            syncs=own_syncs,
             clock=self._clock,
         )
 
-    def _looked_at(self, asked: Admin, role: ClientRole) -> ReverseFlowCluster:
+    def _build_reverse_flow_cluster(self, asked: Admin, role: ClientRole) -> ReverseFlowCluster:
         def connect_tail(topic: str, partitions: int) -> TopicTail:
             return create_topic_reader(
                 self._config.common,
@@ -579,17 +598,17 @@ class KafkaSourceConnectorClients:
     def operator(self) -> OperatorCommands:
         return describe_operator(self._config.common)
 
-    def _admin(self, role: ClientRole, use: str) -> Admin:
+    def _create_admin(self, role: ClientRole, use: str) -> Admin:
         return create_admin(self._config.common, role, use=use, clock=self._clock, gone=self._gone)
 
-    def _acls(self, role: ClientRole, use: str) -> AclAdmin:
+    def _create_acl_admin(self, role: ClientRole, use: str) -> AclAdmin:
         return create_acl_admin(
             self._config.common, role, use=use, clock=self._clock, gone=self._gone
         )
 
 
 class SourceConnectorClientsFactory(Protocol):
-    """`KafkaSourceConnectorClients`; tests have their own."""
+    """Signature of `KafkaSourceConnectorClients`, replaced in tests."""
 
     def __call__(
         self,

@@ -1,20 +1,19 @@
 """MirrorMaker 2's metrics of source and checkpoint tasks, named after Java's JMX attributes.
 
 Java exposes them as `kafka.connect.mirror:type=MirrorSourceConnector,source=...,target=...`
-("legacy") and as `kafka.connect:type=plugins,connector=...,task=...,source=...` ("new",
-KIP-1280); `metric.names.formats` selects one or both. Here they are
+("legacy") and as `kafka.connect:type=plugins,connector=...,task=...,source=...` ("new", KIP-1280);
+`metric.names.formats` selects one or both. Here they are called
 
-    kafka_connect_mirror_mirrorsourceconnector_record_count{source="...",target="...",...}
-    kafka_connect_plugins_record_count{connector="...",task="...",source="...",...}
+- kafka_connect_mirror_mirrorsourceconnector_record_count{source="...",target="...",...}
+- kafka_connect_plugins_record_count{connector="...",task="...",source="...",...}
 
-which is how Strimzi's reporter and its JMX exporter rules name Java's metrics. `topic` is the
-topic on the target. Sources: MirrorSourceLegacyMetrics, MirrorSourceMetrics,
-MirrorCheckpointLegacyMetrics, MirrorCheckpointMetrics of Kafka 4.3. Metrics that Java lacks
-(`mm2_partition_lag_records`, `mm2_partition_lag_seconds`, `mm2_partition_stopped`) are shown in
-either format.
+like in Strimzi's reporter and its JMX exporter rules. `topic` is the topic on the target. Sources:
+MirrorSourceLegacyMetrics, MirrorSourceMetrics, MirrorCheckpointLegacyMetrics,
+MirrorCheckpointMetrics of Kafka 4.3. Metrics that Java lacks (`mm2_partition_lag_records`,
+`mm2_partition_lag_seconds`, `mm2_partition_stopped`) are exposed in either format.
 
 Samples cover two windows of 30 s, as in Java. Unlike Java's, a value without `-max`, `-min` or
-`-avg` becomes NaN when nothing was observed in that time, so an old value does not look like a
+`-avg` becomes NaN when nothing was observed in that time, so that an old value does not look like a
 current lag. The task's thread records; any thread reads.
 """
 
@@ -42,19 +41,21 @@ _SAMPLING = SampleWindows()
 
 @dataclass(slots=True)
 class WindowedTimes:
-    """Milliseconds of one kind; of many at once the youngest counts as the last."""
+    """Times of one kind, in milliseconds. Of a batch of records, the youngest counts as the last
+    value.
+    """
 
     _newest_ms: float = math.nan
     _sampled: WindowedStat = field(default_factory=lambda: WindowedStat(_SAMPLING))
 
-    def observe(self, found: RecordAges, now_s: float) -> None:
-        if found:
-            self._newest_ms = found.min_ms
+    def observe(self, ages: RecordAges, now_s: float) -> None:
+        if ages:
+            self._newest_ms = ages.min_ms
             self._sampled.observe_many(
-                found.records,
-                found.sum_ms,
-                least=found.min_ms,
-                most=found.max_ms,
+                ages.records,
+                ages.sum_ms,
+                least=ages.min_ms,
+                most=ages.max_ms,
                 now_s=now_s,
             )
 
@@ -69,44 +70,44 @@ class WindowedTimes:
 
 
 def compute_checkpoint_attributes(latencies: WindowedTimes, now_s: float) -> dict[str, float]:
-    """The attributes of `mirror_metrics.CHECKPOINT`."""
+    """The attributes of `CHECKPOINT_METRICS`."""
     return latencies.numbers("checkpoint-latency-ms", now_s)
 
 
 @dataclass(slots=True)
 class PartitionStatistics:
-    """Of one source partition, over all copies that the task had of it.
+    """Metrics of one source partition, over all copy processes of the task.
 
-    Invariant: `_records`, `_bytes` are what the newest copy has told of itself. Every copy's first
-    gauge comes before it has copied anything, so one that counts fewer is of another copy.
+    Invariant: `_records` and `_bytes` are the counters of the newest copy process. Its first gauge
+    precedes its first copied record, so a smaller counter comes from a new copy process.
     """
 
-    _counted: WindowedStat = field(default_factory=lambda: WindowedStat(_SAMPLING))
-    _sized: WindowedStat = field(default_factory=lambda: WindowedStat(_SAMPLING))
+    _record_stats: WindowedStat = field(default_factory=lambda: WindowedStat(_SAMPLING))
+    _byte_stats: WindowedStat = field(default_factory=lambda: WindowedStat(_SAMPLING))
     _ages: WindowedTimes = field(default_factory=WindowedTimes)
     _latencies: WindowedTimes = field(default_factory=WindowedTimes)
     _records: int = 0
     _bytes: int = 0
-    _behind: tuple[int, int, int] = (-1, -1, -1)
+    _lag_inputs: tuple[int, int, int] = (-1, -1, -1)
     stopped_by: str = ""
-    """Why it is not copied until somebody acts; "" where that is not so."""
+    """Halt reason of the partition; "" if it is not halted."""
 
     def observe(self, gauge: PartitionGauge, now_s: float) -> None:
-        """Each gauge of the partition once, in their order."""
+        """Record a gauge; call once per gauge, in order."""
         if gauge.records < self._records:
             self._records = self._bytes = 0
         if gauge.records > self._records:
-            self._counted.observe(gauge.records - self._records, now_s)
-            self._sized.observe(gauge.bytes - self._bytes, now_s)
+            self._record_stats.observe(gauge.records - self._records, now_s)
+            self._byte_stats.observe(gauge.bytes - self._bytes, now_s)
         self._records, self._bytes = gauge.records, gauge.bytes
         self._ages.observe(gauge.arrived, now_s)
         self._latencies.observe(gauge.stored, now_s)
-        self._behind = (gauge.copied_to, gauge.source_end, gauge.oldest_ms)
+        self._lag_inputs = (gauge.copied_to, gauge.source_end, gauge.oldest_ms)
         self.stopped_by = gauge.cause if gauge.phase == PartitionPhase.STOPPED.value else ""
 
     def numbers(self, now_s: float) -> dict[str, float]:
-        """The attributes of `mirror_metrics.SOURCE`."""
-        counted, sized = self._counted.figures(now_s), self._sized.figures(now_s)
+        """The attributes of `SOURCE_METRICS`."""
+        counted, sized = self._record_stats.figures(now_s), self._byte_stats.figures(now_s)
         return {
             "record-count": counted.total,
             "record-rate": counted.rate,
@@ -118,13 +119,13 @@ class PartitionStatistics:
 
     @property
     def lag_records(self) -> int | None:
-        """None as long as the copy has not seen both ends."""
-        copied_to, source_end, _ = self._behind
+        """Number of records not copied yet; None until both offsets are known."""
+        copied_to, source_end, _ = self._lag_inputs
         return None if copied_to < 0 or source_end < 0 else max(0, source_end - copied_to)
 
     def lag_s(self, wall_ms: int) -> float | None:
-        """Never negative; None while unknown."""
-        oldest_ms = self._behind[2]
+        """Age of the oldest record not copied yet, never negative; None while unknown."""
+        oldest_ms = self._lag_inputs[2]
         if oldest_ms >= 0:
             age_ms = latency.compute_age_ms(oldest_ms, wall_ms)
             return None if age_ms is None else age_ms / 1000.0
@@ -140,22 +141,25 @@ _FLOW_LABELS = ("source", "target")
 _PARTITION_LABELS = ("topic", "partition")
 
 
-def _windowed_attributes(name: str, what: str) -> dict[str, str]:
+def _describe_windowed_attributes(name: str, what: str) -> dict[str, str]:
     return {
-        name: f"{what} (ms), of the last one; NaN where there was none lately.",
-        f"{name}-max": f"{what} (ms), at most, lately.",
-        f"{name}-min": f"{what} (ms), at least, lately.",
-        f"{name}-avg": f"{what} (ms), on average, lately.",
+        name: f"{what} (ms), last value; NaN if there was none in the last 60 s.",
+        f"{name}-max": f"{what} (ms), maximum of the last 60 s.",
+        f"{name}-min": f"{what} (ms), minimum of the last 60 s.",
+        f"{name}-avg": f"{what} (ms), average of the last 60 s.",
     }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JmxMetricGroup:
-    """Java's `type`, the names of its tags in Java's order, and what each attribute means."""
+    """A group of Java's metrics."""
 
     name: str
+    """Java's `type`."""
     tags: tuple[str, ...]
+    """Names of the tags, in Java's order."""
     attributes: Mapping[str, str]
+    """Help text of each attribute."""
 
 
 SOURCE_METRICS = JmxMetricGroup(
@@ -163,38 +167,41 @@ SOURCE_METRICS = JmxMetricGroup(
     tags=(*_FLOW_LABELS, *_PARTITION_LABELS),
     attributes={
         "record-count": "Records that the target has acknowledged.",
-        "record-rate": "Records that the target has acknowledged, a second.",
-        **_windowed_attributes("record-age-ms", "Age of records when they came from the source"),
-        "byte-count": "Bytes of record batches, as compressed, that the target has acknowledged.",
-        "byte-rate": "Bytes of record batches, as compressed, acknowledged a second.",
-        **_windowed_attributes(
+        "record-rate": "Records that the target has acknowledged, per second.",
+        **_describe_windowed_attributes(
+            "record-age-ms", "Age of records when fetched from the source"
+        ),
+        "byte-count": "Bytes of compressed record batches that the target has acknowledged.",
+        "byte-rate": "Bytes of compressed record batches acknowledged, per second.",
+        **_describe_windowed_attributes(
             "replication-latency-ms", "Age of records when the target acknowledged them"
         ),
     },
 )
-"""Java counts the bytes of uncompressed values when they are polled; ours stay as they came, so
-here it is whole batches."""
+"""Java counts the bytes of uncompressed values when they are polled. Here batches stay compressed,
+so whole batches count.
+"""
 
 CHECKPOINT_METRICS = JmxMetricGroup(
     name="MirrorCheckpointConnector",
     tags=(*_FLOW_LABELS, "group", *_PARTITION_LABELS),
-    attributes=_windowed_attributes(
-        "checkpoint-latency-ms", "Time from making a checkpoint until the target acknowledged it"
+    attributes=_describe_windowed_attributes(
+        "checkpoint-latency-ms", "Time from computing a checkpoint to its acknowledgement"
     ),
 )
 
 LAG_RECORDS = Metric(
     name="mm2_partition_lag_records",
     kind=MetricKind.GAUGE,
-    help="Source last stable offset minus next offset to copy, where both are known; an upper "
-    "bound where the log has gaps.",
+    help="Source last stable offset minus next offset to copy, if both are known; an upper "
+    "bound if the log has gaps.",
     unit="records",
     labels=SOURCE_METRICS.tags,
 )
 LAG_SECONDS = Metric(
     name="mm2_partition_lag_seconds",
     kind=MetricKind.GAUGE,
-    help="Age of the oldest record that is not copied yet, 0 when there is none.",
+    help="Age of the oldest record that is not copied yet, 0 if there is none.",
     unit="seconds",
     labels=SOURCE_METRICS.tags,
 )
@@ -203,27 +210,28 @@ LAG_SECONDS = Metric(
 PARTITION_STOPPED = Metric(
     name="mm2_partition_stopped",
     kind=MetricKind.GAUGE,
-    help="1 where a partition is not copied until somebody acts; the label says why.",
+    help="1 if a partition is halted until an operator acts; the label states the cause.",
     labels=(*SOURCE_METRICS.tags, "cause"),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsOwner:
-    """The task that measures: of which flow, and how its metrics are to be named (`formats`)."""
+    """The task and flow that metrics belong to."""
 
     task: ConnectorTaskId
     source: str
     target: str
     formats: tuple[str, ...]
+    """Values of `metric.names.formats`."""
 
 
 AttributeValues = Mapping[tuple[str, ...], Mapping[str, float]]
-"""What each attribute is, by the values of the group's tags behind source and target."""
+"""Values of the attributes, by the group's tags after source and target."""
 
 
 def declare_metrics(group: JmxMetricGroup, form: str) -> dict[str, Metric]:
-    """By attribute, as `form` names them."""
+    """Metrics of a group by attribute, named in the format `form`."""
     assert form in (LEGACY_FORMAT, NEW_FORMAT), form
     prefix = f"{_LEGACY_PREFIX}_{group.name.lower()}" if form == LEGACY_FORMAT else _NEW_PREFIX
     return {
@@ -247,40 +255,41 @@ _DECLARED_METRICS = {
 def build_families(
     group: JmxMetricGroup, owner: MetricsOwner, rows: AttributeValues
 ) -> list[MetricFamily]:
-    """In every format that is wanted, one after the other."""
-    found = []
+    """Build the metric families in every configured format."""
+    families = []
     for form in owner.formats:
-        whose = _owner_labels(owner, form)
-        named = [((*whose, *about), numbers) for about, numbers in rows.items()]
+        owner_labels = _build_owner_labels(owner, form)
+        rows_with_labels = [((*owner_labels, *about), numbers) for about, numbers in rows.items()]
         for attribute, metric in _DECLARED_METRICS[group.name, form].items():
-            series = {labels: numbers[attribute] for labels, numbers in named}
-            found.append(MetricFamily(metric=metric, series=series))
-    return found
+            series = {labels: numbers[attribute] for labels, numbers in rows_with_labels}
+            families.append(MetricFamily(metric=metric, series=series))
+    return families
 
 
 def build_own_family(
     metric: Metric, owner: MetricsOwner, found: Mapping[tuple[str, ...], float]
 ) -> MetricFamily:
-    """`found`: by the labels behind source and target."""
+    """Build a family of a metric that Java lacks. `found` is keyed by the labels after source and
+    target.
+    """
     series = {(owner.source, owner.target, *about): value for about, value in found.items()}
     return MetricFamily(metric=metric, series=series)
 
 
-def _owner_labels(owner: MetricsOwner, form: str) -> tuple[str, ...]:
+def _build_owner_labels(owner: MetricsOwner, form: str) -> tuple[str, ...]:
     flow = (owner.source, owner.target)
     return flow if form == LEGACY_FORMAT else (owner.task.connector, str(owner.task.task), *flow)
 
 
 def build_metrics_owner(task: ConnectorTaskId, config: MirrorConnectorConfig) -> MetricsOwner:
-    """Whose metrics they are, as their labels say."""
+    """Build the owner of a task's metrics from the connector configuration."""
     return MetricsOwner(
         task=task, source=config.source, target=config.target, formats=config.metric_formats
     )
 
 
 class SourceMetrics:
-    """Of a source task, by mirror partition: shown from the start, and as long as it is the
-    task's."""
+    """Metrics of a source task by mirror partition, exposed while the partition is assigned."""
 
     def __init__(
         self,
@@ -289,74 +298,76 @@ class SourceMetrics:
         *,
         clock: Clock,
     ) -> None:
-        self._about = about
+        self._owner = about
         self._clock = clock
         self._lock = threading.Lock()
-        self._figures: dict[tuple[str, ...], PartitionStatistics] = {}
+        self._statistics: dict[tuple[str, ...], PartitionStatistics] = {}
         self.assigned(partitions)
 
     def assigned(self, partitions: Iterable[PartitionSetup]) -> None:
-        """These and no others are the task's; those that were go on as they are."""
+        """Replace the assigned partitions; metrics of partitions that stay are kept."""
         with self._lock:
-            known = self._figures
-            self._figures = {
+            known = self._statistics
+            self._statistics = {
                 label: known.get(label) or PartitionStatistics()
-                for label in map(_partition_labels, partitions)
+                for label in map(_build_partition_labels, partitions)
             }
 
     def observe(self, where: PartitionSetup, gauge: PartitionGauge) -> None:
-        """Every gauge that a copy sends, once, in their order; of others nothing is kept."""
+        """Record a gauge; call once per gauge, in order. Ignores unassigned partitions."""
         with self._lock:
-            figures = self._figures.get(_partition_labels(where))
-            if figures is not None:
-                figures.observe(gauge, self._clock.now_s())
+            statistics = self._statistics.get(_build_partition_labels(where))
+            if statistics is not None:
+                statistics.observe(gauge, self._clock.now_s())
 
     def families(self) -> list[MetricFamily]:
-        """As of now; any thread."""
+        """Current metric families. Thread-safe."""
         with self._lock:
             now_s, wall_ms = self._clock.now_s(), self._clock.wall_ms()
-            every = self._figures.items()
+            every = self._statistics.items()
             rows = {label: each.numbers(now_s) for label, each in every}
             records = {label: each.lag_records for label, each in every}
             seconds = {label: each.lag_s(wall_ms) for label, each in every}
             stopped = {(*label, each.stopped_by): 1.0 for label, each in every if each.stopped_by}
         return [
-            *build_families(SOURCE_METRICS, self._about, rows),
-            build_own_family(LAG_RECORDS, self._about, _drop_unknown_values(records)),
-            build_own_family(LAG_SECONDS, self._about, _drop_unknown_values(seconds)),
-            build_own_family(PARTITION_STOPPED, self._about, stopped),
+            *build_families(SOURCE_METRICS, self._owner, rows),
+            build_own_family(LAG_RECORDS, self._owner, _drop_unknown_values(records)),
+            build_own_family(LAG_SECONDS, self._owner, _drop_unknown_values(seconds)),
+            build_own_family(PARTITION_STOPPED, self._owner, stopped),
         ]
 
 
 class CheckpointMetrics:
-    """Of a checkpoint task, by group and mirror partition: shown from its first checkpoint on."""
+    """Metrics of a checkpoint task by group and mirror partition, exposed from the first checkpoint
+    on.
+    """
 
     def __init__(self, about: MetricsOwner, *, clock: Clock) -> None:
-        self._about = about
+        self._owner = about
         self._clock = clock
         self._lock = threading.Lock()
         self._latencies: dict[tuple[str, ...], WindowedTimes] = {}
 
     def acknowledged(self, what: CheckpointKey, latency_ms: int) -> None:
-        """The target has a checkpoint, so long after it was made; any thread."""
+        """Record the latency of an acknowledged checkpoint. Thread-safe."""
         label = (what.group, what.partition.topic, str(what.partition.partition))
-        one = RecordAges(1, latency_ms, latency_ms, latency_ms)
+        ages = RecordAges(1, latency_ms, latency_ms, latency_ms)
         with self._lock:
-            found = self._latencies.setdefault(label, WindowedTimes())
-            found.observe(one, self._clock.now_s())
+            times = self._latencies.setdefault(label, WindowedTimes())
+            times.observe(ages, self._clock.now_s())
 
     def families(self) -> list[MetricFamily]:
-        """As of now; any thread."""
+        """Current metric families. Thread-safe."""
         with self._lock:
             now_s = self._clock.now_s()
             rows = {
                 label: compute_checkpoint_attributes(each, now_s)
                 for label, each in self._latencies.items()
             }
-        return build_families(CHECKPOINT_METRICS, self._about, rows)
+        return build_families(CHECKPOINT_METRICS, self._owner, rows)
 
 
-def _partition_labels(where: PartitionSetup) -> tuple[str, ...]:
+def _build_partition_labels(where: PartitionSetup) -> tuple[str, ...]:
     return (where.remote_topic, str(where.partition))
 
 

@@ -1,7 +1,7 @@
-"""Records an operator's request that partitions start again at another position.
+"""Records an operator's request that partitions restart at another position.
 
-The request is a record in the offset map. The copy that next acquires the partition carries it
-out by beginning a new era: a generation of the mirror.
+The request is a record in the offset map. The copy process that next acquires the partition carries
+it out by beginning a new era: a generation of the mirror.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ def record_era_requests(
     now: Clock,
     new_id: Callable[[], str],
 ) -> OffsetMap:
-    """Each of these begins anew at its position (`NewEraRequest`); the map as it is then.
+    """Request a new era at these positions (`NewEraRequest`); return the updated offset map.
 
-    `ledger` is open, `new_id` makes ids of requests. Raises `RetriableError`, also where somebody
-    else asks for something else at the same time, and `FatalError` as the ledger.
+    `ledger` must be open; `new_id` creates request ids. Raises `RetriableError`, also if a
+    different request is recorded at the same time, and `FatalError` as the ledger.
     """
-    wanted = {
+    requests = {
         name: NewEraRequest(request=new_id(), position=position)
         for name, position in positions.items()
     }
-    _append_requests(wanted, ledger, now)
-    known = ledger.catch_up()
-    for name, request in wanted.items():
-        found = known.partition(name).request
-        if found is None or found.request != request.request:
-            position = "another position" if found is None else found.position
+    _append_requests(requests, ledger, now)
+    offset_map = ledger.catch_up()
+    for name, request in requests.items():
+        recorded = offset_map.partition(name).request
+        if recorded is None or recorded.request != request.request:
+            position = "another position" if recorded is None else recorded.position
             raise RetriableError(
-                f"not recorded: somebody else reset {name} to {position} at the same time"
+                f"not recorded: another operator reset {name} to {position} at the same time"
             )
-    return known
+    return offset_map
 
 
 def _append_requests(
-    wanted: Mapping[TopicPartition, NewEraRequest],
+    requests: Mapping[TopicPartition, NewEraRequest],
     ledger: FlowLedger,
     now: Clock,
 ) -> None:
     stored: list[TopicPartition] = []
     failures: list[ConnectError] = []
 
-    def recorder(name: TopicPartition) -> Callable[[ConnectError | None], None]:
+    def build_recorded_handler(name: TopicPartition) -> Callable[[ConnectError | None], None]:
         def recorded(error: ConnectError | None) -> None:
             if error is None:
                 stored.append(name)
@@ -69,26 +69,26 @@ def _append_requests(
 
     end = Deadline.after(RECORD_TIMEOUT_S, now_s=now.now_s())
 
-    def work() -> None:
+    def poll_ledger() -> None:
         ledger.work(0.1)
         if failures:
             raise failures[0]
         if end.passed(now.now_s()):
-            all_of_them = plurals.format_count(len(wanted), "partition")
+            total = plurals.format_count(len(requests), "partition")
             raise RetriableError(
-                f"not recorded: only the requests of {len(stored)} of {all_of_them} were "
-                f"acknowledged within {RECORD_TIMEOUT_S:g} s; asking again does no harm"
+                f"not recorded: only the requests for {len(stored)} of {total} were "
+                f"acknowledged within {RECORD_TIMEOUT_S:g} s; it is safe to repeat the command"
             )
 
-    for name, request in wanted.items():
+    for name, request in requests.items():
         key = NewEraRequestKey(topic=name.topic, partition=name.partition)
         item = FlowLogItem(
             key=offset_map_records.encode_key(key), value=offset_map_records.encode_value(request)
         )
-        while not _try_append(ledger, item, recorder(name)):
-            work()
-    while len(stored) < len(wanted):
-        work()
+        while not _try_append(ledger, item, build_recorded_handler(name)):
+            poll_ledger()
+    while len(stored) < len(requests):
+        poll_ledger()
 
 
 def _try_append(ledger: FlowLedger, item: FlowLogItem, on_recorded: OnRecorded) -> bool:

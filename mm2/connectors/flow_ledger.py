@@ -1,7 +1,7 @@
-"""A flow's own durable records: its offset map and incident topics, opened, read and appended.
+"""A flow's durable state: its offset map and incident topics, opened, read and appended.
 
-One thread owns a ledger. It keeps the order of each copy's stream, and holds in memory only
-what the task's own partitions need. `TaskLedger` opens the ledger again after a failure.
+One thread owns a ledger. It keeps the order of each copy process's stream, and holds in memory only
+what the task's partitions need. `TaskLedger` reopens the ledger after a failure.
 """
 
 from __future__ import annotations
@@ -35,32 +35,40 @@ from mm2.replication import recovery_instructions
 from mm2.replication.recovery_instructions import FlowLogItem, JavaMirrorProgress, RecoveredState
 
 LEDGER_READ_TIMEOUT_S = 4.0
-"""Shorter than the silence after which copies give their worker up."""
+"""Shorter than `control_messages.PEER_TIMEOUT_S`, because no heartbeats are sent during a read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredStateRequest:
-    """One copy asks for one partition's facts; `target` as in `ReadRecoveredState`."""
+    """A copy process's request for the recovered state of a partition; `target` as in
+    `ReadRecoveredState`.
+    """
 
     partition: TopicPartition
     target: int | None
     answer: Callable[[RecoveredState | None, str], None]
+    """Called with the state, or with None and the error."""
 
 
 JavaProgressByPartition = Mapping[TopicPartition, JavaMirrorProgress]
 ReadJavaProgress = Callable[[Collection[TopicPartition]], JavaProgressByPartition]
-"""What Java's topics say of partitions, as of now; raises `RetriableError` and `FatalError`."""
+"""Current progress of partitions according to Java's topics; raises `RetriableError` and
+`FatalError`.
+"""
 
 
 def must_reopen_log(error: ConnectError) -> bool:
-    """Must the log be opened again? Where reading only took too long, it goes on where it was."""
+    """True if the log must be reopened; after a mere timeout, reading continues where it was."""
     truncated = isinstance(error, LogTruncatedError)
     return truncated or not isinstance(error, RetriableError)
 
 
 class FlowLedger:
-    """Invariant: the fold holds exactly what was read back from the log, never what was only
-    sent."""
+    """A flow's offset map and incident topics.
+
+    Invariant: the map in memory contains exactly what was read back from the log, never what was
+    only sent.
+    """
 
     def __init__(
         self,
@@ -69,79 +77,81 @@ class FlowLedger:
         share: Collection[TopicPartition] | None = None,
         java: ReadJavaProgress = lambda _: {},
     ) -> None:
-        """`share` None: all partitions are kept."""
+        """`share` are the partitions to keep in memory; None for all."""
         self._log = log
-        self._keeps = _keep_all_records if share is None else _build_record_filter(share)
+        self._record_filter = _keep_all_records if share is None else _build_record_filter(share)
         self._java = java
-        self._map = self._new_map()
-        self._wanted: list[RecoveredStateRequest] = []
+        self._map = self._create_map()
+        self._state_requests: list[RecoveredStateRequest] = []
 
     def open(self, timeout_s: float) -> None:
-        """Raises as `FlowLog.open`."""
+        """Open the log, and start with an empty map. Raises as `FlowLog.open`."""
         self._log.open(timeout_s)
-        self._map = self._new_map()
+        self._map = self._create_map()
 
-    def _new_map(self) -> OffsetMap:
-        return OffsetMap(keeps=self._keeps)
+    def _create_map(self) -> OffsetMap:
+        return OffsetMap(keeps=self._record_filter)
 
     @property
     def busy(self) -> bool:
-        """Is something on its way, so that news of it come soon?"""
-        return bool(self._wanted) or self._log.pending > 0
+        """True if requests or appends are pending, so that `work` should be called soon."""
+        return bool(self._state_requests) or self._log.pending > 0
 
     def close(self, timeout_s: float) -> None:
         self._log.close(timeout_s)
 
     def append(self, item: FlowLogItem, *, on_recorded: OnRecorded) -> None:
-        """Raises as `FlowLog.append`."""
+        """Append an item. Raises as `FlowLog.append`."""
         topic = FlowLogTopic.INCIDENTS if item.incident else FlowLogTopic.MAP
         self._log.append(topic, item.key, item.value, on_recorded=on_recorded)
 
     def want(self, wanted: RecoveredStateRequest) -> None:
-        self._wanted.append(wanted)
+        """Queue a request, which `work` answers."""
+        self._state_requests.append(wanted)
 
     def work(self, timeout_s: float) -> None:
-        """Run callbacks of what was stored; answer questions, all with one read to the end.
+        """Run callbacks of stored items, and answer all requests after one read to the end of the
+        log.
 
-        Raises `RetriableError` or `FatalError` when the log is broken: open it again.
+        Raises `RetriableError` or `FatalError` if the log is broken and must be reopened.
         """
         self._log.poll(timeout_s)
-        if not self._wanted:
+        if not self._state_requests:
             return
-        wanted, self._wanted = self._wanted, []
+        requests, self._state_requests = self._state_requests, []
         try:
             self.catch_up()
         except RetriableError as error:
-            for each in wanted:
+            for each in requests:
                 each.answer(None, str(error))
             if must_reopen_log(error):
                 raise
             return
         try:
-            java = self._java({each.partition for each in wanted})
+            java = self._java({each.partition for each in requests})
         except ConnectError as error:
-            for each in wanted:
-                each.answer(None, f"reading what Java mirrored: {error}")
+            for each in requests:
+                each.answer(None, f"reading the progress of Java's MirrorMaker: {error}")
             return
-        for each in wanted:
-            each.answer(self._facts(each, java.get(each.partition)), "")
+        for each in requests:
+            each.answer(self._build_recovered_state(each, java.get(each.partition)), "")
 
-    def _facts(
-        self, wanted: RecoveredStateRequest, java: JavaMirrorProgress | None
+    def _build_recovered_state(
+        self, request: RecoveredStateRequest, java: JavaMirrorProgress | None
     ) -> RecoveredState:
-        for each in self._map.unreadable(wanted.partition):
+        for each in self._map.unreadable(request.partition):
             return RecoveredState(unreadable=recovery_instructions.describe_unreadable(each))
-        self._clear_superseded(wanted.partition)
-        found = recovery_instructions.extract_recovered_state(
-            self._map.partition(wanted.partition), target=wanted.target
+        self._clear_superseded(request.partition)
+        state = recovery_instructions.extract_recovered_state(
+            self._map.partition(request.partition), target=request.target
         )
-        return dataclasses.replace(found, java=java)
+        return dataclasses.replace(state, java=java)
 
     def catch_up(self, timeout_s: float = LEDGER_READ_TIMEOUT_S) -> OffsetMap:
-        """The map as of now; for readers on the ledger's own thread. What it says of a partition
-        counts only where nothing `unreadable` may concern it.
+        """Read to the end of the log and return the map. Owner's thread only.
 
-        Raises `RetriableError` as `FlowLog.read_to_end`.
+        A partition's part is only valid if no `unreadable` record may concern it. Raises
+        `RetriableError` as `FlowLog.read_to_end`.
         """
         for record in self._log.read_to_end(timeout_s):
             if record.topic is FlowLogTopic.MAP:
@@ -149,13 +159,13 @@ class FlowLedger:
         return self._map
 
     def _clear_superseded(self, partition: TopicPartition) -> None:
-        """Delete older owners' segments above where the newest anchor's Take began."""
-        known = self._map.partition(partition)
-        anchor = known.anchor
+        """Delete segments of older owners that the newest owner's segments replace."""
+        progress = self._map.partition(partition)
+        anchor = progress.anchor
         if anchor is None:
             return
-        for key in known.superseded(anchor.key):
-            # With no room now it is deleted at the next take-over.
+        for key in progress.superseded(anchor.key):
+            # If the log is full, the next acquisition deletes it.
             with contextlib.suppress(FlowLogFullError):
                 self._log.append(
                     FlowLogTopic.MAP,
@@ -170,27 +180,28 @@ def _keep_all_records(_: MapKey) -> bool:
 
 
 def _build_record_filter(share: Collection[TopicPartition]) -> Callable[[MapKey], bool]:
-    """Of a share's partitions everything; of the others of its topics what tells whether the topic
-    is in progress."""
+    """Keep all records of the assigned partitions, and the eras and era requests of their topics'
+    other partitions, which show whether the topic was copied before.
+    """
     kept = frozenset(share)
     topics = {each.topic for each in kept}
 
     def keeps(key: MapKey) -> bool:
         if TopicPartition(key.topic, key.partition) in kept:
             return True
-        tells = isinstance(key, EraKey | NewEraRequestKey)
-        return tells and key.topic in topics
+        is_era_record = isinstance(key, EraKey | NewEraRequestKey)
+        return is_era_record and key.topic in topics
 
     return keeps
 
 
 def _ignore_tombstone_error(_error: ConnectError | None) -> None:
-    """A lost tombstone is written again at the next take-over."""
+    """A lost tombstone is written again at the next acquisition."""
 
 
 LEDGER_ATTEMPT_TIMEOUT_S = 4.0
-"""To open or read: who stops the task waits no longer than that."""
-LEDGER_UNAVAILABLE = "the flow's own topics on the target cannot be used"
+"""Limit of one attempt to open or read, which delays stopping the task."""
+LEDGER_UNAVAILABLE = "the flow's internal topics on the target cannot be used"
 _LOG = logging.getLogger(__name__)
 
 
@@ -201,17 +212,20 @@ class _OpenStage(enum.Enum):
 
 
 class TaskLedger:
-    """One thread's. `trouble` says why it is not ready; "" while it is."""
+    """A ledger that is opened, and reopened after failures. Not thread-safe.
+
+    `trouble` states why it is not ready; "" while it is.
+    """
 
     def __init__(self, ledger: FlowLedger, *, clock: Clock, random: Random) -> None:
         self.ledger = ledger
-        self.trouble = "reading the flow's own topics on the target"
+        self.trouble = "reading the flow's internal topics on the target"
         self._clock = clock
         self._random = random
         self._stage = _OpenStage.CLOSED
         self._backoff = Backoff(initial_s=0.5, max_s=15.0)
         self._due_s = 0.0
-        self._complaints = RateLimitedWarnings(_LOG, clock=clock)
+        self._warnings = RateLimitedWarnings(_LOG, clock=clock)
         self._closing = False
 
     @property
@@ -219,7 +233,7 @@ class TaskLedger:
         return self._stage is _OpenStage.READY
 
     def tend(self) -> None:
-        """Open it, or go on reading, if that is due. Raises `FatalError` where it is refused."""
+        """Open the ledger or continue reading, if due. Raises `FatalError` if access is denied."""
         if self.ready or self._clock.now_s() < self._due_s:
             return
         try:
@@ -230,22 +244,22 @@ class TaskLedger:
         except (RetriableError, MisconfiguredTopicError) as error:
             if must_reopen_log(error):
                 self._stage = _OpenStage.CLOSED
-            self._wait(error)
+            self._schedule_retry(error)
             return
         self._stage = _OpenStage.READY
         self.trouble = ""
         self._backoff.reset()
-        self._complaints.over(LEDGER_UNAVAILABLE)
+        self._warnings.over(LEDGER_UNAVAILABLE)
 
     def work(self) -> None:
-        """Answer questions, run callbacks."""
+        """Answer requests and run callbacks."""
         try:
             self.ledger.work(0.0)
         except ConnectError as error:
             self.broken(error)
 
     def known(self, timeout_s: float = LEDGER_ATTEMPT_TIMEOUT_S) -> OffsetMap | None:
-        """The map as of now; None when it cannot be read now."""
+        """Return the current map; None if it cannot be read now."""
         try:
             return self.ledger.catch_up(timeout_s)
         except ConnectError as error:
@@ -254,19 +268,21 @@ class TaskLedger:
             return None
 
     def broken(self, error: ConnectError) -> None:
-        """It must be opened again."""
+        """Close the ledger after an error; `tend` reopens it."""
         self._stage = _OpenStage.CLOSED
-        self._wait(error)
+        self._schedule_retry(error)
 
-    def _wait(self, error: ConnectError) -> None:
+    def _schedule_retry(self, error: ConnectError) -> None:
         before, self.trouble = self.trouble, f"{LEDGER_UNAVAILABLE}: {error}"
         self._due_s = self._clock.now_s() + self._backoff.next_delay_s(self._random)
         if not self._closing:
-            self._complaints.say(
+            self._warnings.say(
                 LEDGER_UNAVAILABLE, operator_commands.insert_note(str(error), "Retrying.")
             )
-        elif self.trouble != before:  # each record says so
-            _LOG.info("who goes on finds out what was copied last: %s", error)
+        elif self.trouble != before:  # every lost record reports the same error
+            _LOG.info(
+                "progress not saved (%s); the next owner will recover it from the target log", error
+            )
 
     def close(self, timeout_s: float) -> None:
         self._closing = True

@@ -2,7 +2,7 @@
 
 Every round compares all groups; groups without new checkpoints or changed offsets cost almost
 nothing. Groups behind their checkpoints are read again in small batches just before writing, so
-a group that has gained members or advanced by itself is left alone.
+that a group that has gained members or advanced by itself is not changed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mm2.offsets.checkpoint_rules import CheckpointTable
 from mm2.offsets.group_offset_sync import GroupState, GroupSyncPlan, TargetGroup, UnchangedReason
 
 MAX_GROUPS_PER_WRITE = 50
-"""Groups between whose last look and write no others are looked at."""
+"""Batch size of reading and writing, which limits the time between both."""
 _MAX_GROUPS_PER_READ = 500
 _TOPICS_TIMEOUT_S = 4.0
 _UNKNOWN_PARTITION_COUNT = 2**31
@@ -37,26 +37,32 @@ _LOG = logging.getLogger(__name__)
 
 
 class GroupSyncResult(NamedTuple):
-    """What a round came to: how many groups were `written`, and how many were `refused`: their
-    offsets could not be read or written, in part or at all. Who is in use, of another kind, or
-    ahead of the mirror is left alone, and not refused."""
+    """Result of a round."""
 
     written: int
+    """Groups whose offsets were written."""
     refused: int
+    """Groups whose offsets could not be read or written, at least in part. Groups that are in use,
+    of another type, or ahead of the mirror are skipped and not counted.
+    """
 
 
 @dataclass(slots=True)
 class _TargetTopics:
-    """What one round has seen of the target's topics: how many partitions they have, and where
-    these end. Of those that we may not see nothing is known."""
+    """Partition counts and end offsets of target topics, cached for one round. Topics without
+    DESCRIBE permission have no entry.
+    """
 
     partitions: dict[str, int] = field(default_factory=dict)
     ends: dict[TopicPartition, int] = field(default_factory=dict)
 
 
 class GroupOffsetWriter:
-    """`on_target`, `topics` and `ends` are the target's, and this object's own. What is told of a
-    group is told once while it lasts. `timeout_s` bounds each question."""
+    """Writes checkpoints to groups of the target.
+
+    Owns the clients `on_target`, `topics` and `ends`. Each problem of a group is logged once while
+    it lasts. `timeout_s` limits each request.
+    """
 
     def __init__(
         self, on_target: ConsumerGroups, topics: Admin, ends: LogOffsets, *, timeout_s: float
@@ -65,42 +71,45 @@ class GroupOffsetWriter:
         self._topics = topics
         self._logs = ends
         self._timeout_s = timeout_s
-        self._told: set[tuple[str, str]] = set()
-        self._found: set[tuple[str, str]] = set()
-        self._refused: set[str] = set()
-        self._seen: ReportedPositions = {}
+        self._logged_problems: set[tuple[str, str]] = set()
+        self._current_problems: set[tuple[str, str]] = set()
+        self._failed_groups: set[str] = set()
+        self._last_positions: ReportedPositions = {}
 
     def run(self, table: CheckpointTable) -> GroupSyncResult:
-        """One round. Raises `ConnectError` where the target does not answer at all, or refuses us;
-        the groups before it may have been written."""
-        self._found, self._refused = set(), set()
+        """Run one round. Raises `ConnectError` if the target does not respond or denies access;
+        some groups may have been written before.
+        """
+        self._current_problems, self._failed_groups = set(), set()
         for group in table.changed:
-            self._seen.pop(group, None)
+            self._last_positions.pop(group, None)
         table.changed.clear()
         written = 0
-        there = _TargetTopics()
+        target_topics = _TargetTopics()
         for names in consumer_groups.split_into_chunks(table.groups(), _MAX_GROUPS_PER_READ):
-            behind = self._behind(names, table)
-            for each in behind:  # until it is seen where it should be
-                self._seen.pop(each, None)
-            for few in consumer_groups.split_into_chunks(behind, MAX_GROUPS_PER_WRITE):
-                written += self._sync(few, table, there)
-        self._told = self._found  # what is over may be told again
-        return GroupSyncResult(written, len(self._refused))
+            lagging = self._find_lagging_groups(names, table)
+            for each in lagging:  # reported again until their offsets are as planned
+                self._last_positions.pop(each, None)
+            for chunk in consumer_groups.split_into_chunks(lagging, MAX_GROUPS_PER_WRITE):
+                written += self._write_groups(chunk, table, target_topics)
+        self._logged_problems = (
+            self._current_problems
+        )  # problems that disappeared are logged again if they return
+        return GroupSyncResult(written, len(self._failed_groups))
 
     def close(self) -> None:
         self._groups.close()
         self._topics.close()
         self._logs.close()
 
-    def _behind(self, names: Sequence[str], table: CheckpointTable) -> list[str]:
-        """Those that do not stand where their checkpoints are, in whatever state they are."""
-        found = self._groups.news(names, self._timeout_s, seen=self._seen)
-        for group, error in sorted(found.failed.items()):
-            self._refuse(group, str(error))
+    def _find_lagging_groups(self, names: Sequence[str], table: CheckpointTable) -> list[str]:
+        """Groups whose offsets differ from their checkpoints, in any group state."""
+        results = self._groups.news(names, self._timeout_s, seen=self._last_positions)
+        for group, error in sorted(results.failed.items()):
+            self._record_failure(group, str(error))
         return [
             group
-            for group, positions in sorted(found.done.items())
+            for group, positions in sorted(results.done.items())
             if group_offset_sync.plan_group_sync(
                 group,
                 table.group(group),
@@ -108,98 +117,118 @@ class GroupOffsetWriter:
             ).write
         ]
 
-    def _sync(self, names: Sequence[str], table: CheckpointTable, there: _TargetTopics) -> int:
-        self._look_at_topics(names, table, there)
+    def _write_groups(
+        self, names: Sequence[str], table: CheckpointTable, target_topics: _TargetTopics
+    ) -> int:
+        self._read_topics(names, table, target_topics)
         plans: dict[str, GroupSyncPlan] = {}
-        for group, seen in self._look(names).items():
+        for group, seen in self._read_groups(names).items():
             plan = group_offset_sync.plan_group_sync(
-                group, table.group(group), seen, partitions=there.partitions, ends=there.ends
+                group,
+                table.group(group),
+                seen,
+                partitions=target_topics.partitions,
+                ends=target_topics.ends,
             )
-            self._tell_plan(plan)
+            self._log_plan(plan)
             if plan.write:
                 plans[group] = plan
-        answer = self._groups.write(
+        results = self._groups.write(
             {group: plan.write for group, plan in plans.items()}, self._timeout_s
         )
-        for group, error in sorted(answer.failed.items()):
+        for group, error in sorted(results.failed.items()):
             if isinstance(error, GroupInUseError):
-                self._tell(group, str(error), warns=False)
+                self._log_problem(group, str(error), warns=False)
             else:
-                self._refuse(group, str(error))
-        for group, refused in sorted(answer.done.items()):
+                self._record_failure(group, str(error))
+        for group, refused in sorted(results.done.items()):
             for place, error in sorted(refused.items()):
-                self._refuse(group, f"{place}: {error}")
+                self._record_failure(group, f"{place}: {error}")
             offsets = plurals.format_count(len(plans[group].write), "offset")
             _LOG.debug("group %s on the target: %s", group, offsets)
-        return len(answer.done)
+        return len(results.done)
 
-    def _look(self, names: Sequence[str]) -> dict[str, TargetGroup]:
-        """The last look: positions after states, and no offset that a transaction may replace."""
+    def _read_groups(self, names: Sequence[str]) -> dict[str, TargetGroup]:
+        """Read groups just before writing: first states, then positions, without pending
+        transactional offsets.
+        """
         states = self._groups.states(names, self._timeout_s)
         seen = {group: TargetGroup(state=state) for group, state in states.done.items()}
-        still = {_GroupState.EMPTY, _GroupState.ABSENT}
-        idle = [group for group, state in states.done.items() if state in still]
-        found = self._groups.positions(idle, self._timeout_s, stable=True)
-        for group, positions in found.done.items():
+        idle_states = {_GroupState.EMPTY, _GroupState.ABSENT}
+        idle_groups = [group for group, state in states.done.items() if state in idle_states]
+        results = self._groups.positions(idle_groups, self._timeout_s, stable=True)
+        for group, positions in results.done.items():
             state = states.done[group]
             if (
                 state is _GroupState.ABSENT and positions
-            ):  # it has come meanwhile, or is of another kind
+            ):  # created since the states were read, or of another type
                 state = _GroupState.UNKNOWN
             seen[group] = TargetGroup(state=state, positions=positions)
-        for group, error in sorted({**states.failed, **found.failed}.items()):
+        for group, error in sorted({**states.failed, **results.failed}.items()):
             seen[group] = TargetGroup(state=_GroupState.UNKNOWN)
-            self._refuse(group, str(error))
+            self._record_failure(group, str(error))
         for group, state in sorted(states.done.items()):
             if state in {_GroupState.FOREIGN, _GroupState.UNKNOWN}:
-                self._tell(group, f"is {state.value} there, so its offsets are left alone")
+                self._log_problem(
+                    group, f"its state is {state.value}, so its offsets are not changed"
+                )
         return seen
 
-    def _look_at_topics(
-        self, names: Iterable[str], table: CheckpointTable, there: _TargetTopics
+    def _read_topics(
+        self, names: Iterable[str], table: CheckpointTable, target_topics: _TargetTopics
     ) -> None:
-        """Whatever is not known yet of where these groups' checkpoints are."""
+        """Read partition counts and end offsets that are not cached, as needed by these groups'
+        checkpoints.
+        """
         farthest: dict[TopicPartition, int] = {}
         for group in names:
             for place, point in table.group(group).items():
                 farthest[place] = max(point.downstream, farthest.get(place, 0))
         timeout_s = min(self._timeout_s, _TOPICS_TIMEOUT_S)
-        topics: Collection[str] = {place.topic for place in farthest} - there.partitions.keys()
+        topics: Collection[str] = {
+            place.topic for place in farthest
+        } - target_topics.partitions.keys()
         if topics:
-            found = self._topics.describe_topics(topics, timeout_s)
-            there.partitions |= {name: topic.partitions for name, topic in found.done.items()}
-            for name, error in found.failed.items():
+            results = self._topics.describe_topics(topics, timeout_s)
+            target_topics.partitions |= {
+                name: topic.partitions for name, topic in results.done.items()
+            }
+            for name, error in results.failed.items():
                 missing = isinstance(error, TopicMissingError)
-                there.partitions[name] = 0 if missing else _UNKNOWN_PARTITION_COUNT
+                target_topics.partitions[name] = 0 if missing else _UNKNOWN_PARTITION_COUNT
         places = [
             place
             for place, offset in farthest.items()
-            if offset > there.ends.get(place, -1)
-            and place.partition < there.partitions.get(place.topic, 0)
+            if offset > target_topics.ends.get(place, -1)
+            and place.partition < target_topics.partitions.get(place.topic, 0)
         ]
         if places:
             ends = self._logs.ends(places, timeout_s).done
-            there.ends |= {place: each.end + each.pending for place, each in ends.items()}
+            target_topics.ends |= {place: each.end + each.pending for place, each in ends.items()}
 
-    def _tell_plan(self, plan: GroupSyncPlan) -> None:
-        for place, why in sorted(plan.kept.items()):
-            if why is UnchangedReason.MISSING:
-                self._tell(plan.group, f"{place} is not there, so its checkpoint waits")
-            if why is UnchangedReason.BEYOND:
-                self._tell(plan.group, f"{place} ends before its checkpoint, which waits")
+    def _log_plan(self, plan: GroupSyncPlan) -> None:
+        for place, reason in sorted(plan.kept.items()):
+            if reason is UnchangedReason.MISSING:
+                self._log_problem(
+                    plan.group, f"{place} does not exist, so its checkpoint is not written yet"
+                )
+            if reason is UnchangedReason.BEYOND:
+                self._log_problem(
+                    plan.group, f"{place} ends before its checkpoint, which is not written yet"
+                )
         for place in sorted(plan.over_none):
-            self._tell(
-                plan.group, f"it says that it goes on nowhere in {place}; its checkpoint is written"
+            self._log_problem(
+                plan.group, f"its offset for {place} is negative; writing its checkpoint"
             )
 
-    def _refuse(self, group: str, text: str) -> None:
-        self._refused.add(group)
-        self._tell(group, text)
+    def _record_failure(self, group: str, text: str) -> None:
+        self._failed_groups.add(group)
+        self._log_problem(group, text)
 
-    def _tell(self, group: str, text: str, *, warns: bool = True) -> None:
-        self._found.add((group, text))
-        if (group, text) not in self._told:
-            self._told.add((group, text))
+    def _log_problem(self, group: str, text: str, *, warns: bool = True) -> None:
+        self._current_problems.add((group, text))
+        if (group, text) not in self._logged_problems:
+            self._logged_problems.add((group, text))
             _LOG.log(
                 logging.WARNING if warns else logging.INFO,
                 "group %s on the target: %s",

@@ -1,10 +1,10 @@
-"""MirrorHeartbeatConnector and its task: one heartbeat per interval, byte for byte Java's.
+"""MirrorHeartbeatConnector and its task: one heartbeat per interval, byte for byte as Java's.
 
-The heartbeats topic is created on `target.cluster.*`. Records are written by the worker's
-producer, which must write to that cluster (`producer.override.*` can redirect it), as in Java.
+The heartbeats topic is created on `target.cluster.*`. Records are written by the worker's producer,
+which must write to that cluster (`producer.override.*` can redirect it), as in Java.
 
-Records have the bytes of MirrorMaker 2's dedicated mode, whatever converters the worker has. On
-a Connect worker, Java's connector depends on the worker's converters and writes records that no
+Records have the bytes of MirrorMaker 2's dedicated mode, whatever converters the worker has. On a
+Connect worker, Java's connector depends on the worker's converters and writes records that no
 MirrorMaker client can read.
 """
 
@@ -29,36 +29,38 @@ from mm2.kafka.client_interfaces import Admin
 from mm2.topics import naming
 
 POLL_INTERVAL_S = 1.0
-"""No poll waits longer, whatever the interval: only between polls can the task be paused."""
+"""Maximum duration of a poll, because tasks are only paused between polls."""
 
 
 class MirrorHeartbeatTask(SourceTask):
-    """Java's of the same name. It reads no offsets, and those of its records never change."""
+    """MirrorMaker 2's heartbeat task. It reads no offsets, and those of its records are
+    constant.
+    """
 
     def __init__(self) -> None:
-        self._plan: HeartbeatSchedule | None = None
+        self._schedule: HeartbeatSchedule | None = None
         self._due_s = 0.0
 
     def version(self) -> str:
         return java_classes.KAFKA_VERSION
 
     def start(self, props: Mapping[str, str]) -> None:
-        """Raises `ConfigError`."""
+        """Parse the configuration and schedule the first heartbeat. Raises `ConfigError`."""
         config = mirror_connector_config.parse_heartbeat(props)
         if config.interval_s is None:
-            raise ConfigError("the task of a connector that writes no heartbeats")
-        self._plan = HeartbeatSchedule(
+            raise ConfigError("this connector emits no heartbeats, so it cannot have tasks")
+        self._schedule = HeartbeatSchedule(
             source=config.common.source,
             target=config.common.target,
             interval_s=config.interval_s,
         )
-        self._due_s = self._plan.next_s(None, self.context.clock.now_s())
+        self._due_s = self._schedule.next_s(None, self.context.clock.now_s())
 
     def stop(self) -> None:
-        """There is nothing to release."""
+        """Nothing to release."""
 
     def poll(self) -> Sequence[SourceRecord] | None:
-        assert self._plan is not None, "it was not started"
+        assert self._schedule is not None, "call start first"
         clock = self.context.clock
         left_s = self._due_s - clock.now_s()
         if left_s > 0 and self.context.wait(min(left_s, POLL_INTERVAL_S)):
@@ -66,8 +68,8 @@ class MirrorHeartbeatTask(SourceTask):
         now_s = clock.now_s()
         if now_s < self._due_s:
             return None
-        self._due_s = self._plan.next_s(now_s, now_s)
-        return [_build_heartbeat_record(self._plan, clock.wall_ms())]
+        self._due_s = self._schedule.next_s(now_s, now_s)
+        return [_build_heartbeat_record(self._schedule, clock.wall_ms())]
 
 
 def _build_heartbeat_record(plan: HeartbeatSchedule, at_ms: int) -> SourceRecord:
@@ -90,7 +92,7 @@ _ADMIN_CLIENT_ID_SUFFIX = "heartbeats-target-admin"
 
 
 class MirrorHeartbeatConnector(SourceConnector):
-    """Java's of the same name."""
+    """MirrorMaker 2's heartbeat connector."""
 
     default_converter = connector_checks.BYTE_ARRAY_CONVERTER
 
@@ -109,7 +111,10 @@ class MirrorHeartbeatConnector(SourceConnector):
         return mirror_connector_config.validate_heartbeat(props)
 
     def start(self, props: Mapping[str, str]) -> None:
-        """Raises `ConfigError`, and `FatalError` where the target refuses the topic, or us."""
+        """Create the heartbeats topic.
+
+        Raises `ConfigError`, and `FatalError` if the target refuses the topic or denies access.
+        """
         super().start(props)
         config = mirror_connector_config.parse_heartbeat(props)
         self._interval_s = config.interval_s
@@ -142,6 +147,6 @@ class MirrorHeartbeatConnector(SourceConnector):
         return heartbeat_schedule.build_task_configs(self.props, self._interval_s)
 
     def alter_offsets(self, props: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
-        """Nobody reads them: it is enough that they are of the right form."""
+        """The task never reads these offsets, so only their format is checked."""
         connect_offsets.check_heartbeat_offsets(offsets)
         return True

@@ -1,8 +1,8 @@
 """When heartbeats are emitted, and to which topic.
 
-As in MirrorMaker 2, one task writes a flow's heartbeat to the target cluster once per interval.
-It shows that the worker can write there; that records are replicated is shown by its mirrored
-copy.
+As in MirrorMaker 2, one task writes a flow's heartbeat to the target cluster once per interval. It
+proves that the worker can write there; the replicated copies of the source's heartbeats prove that
+records are replicated.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from mm2.topics import naming
 HEARTBEATS_PARTITION = 0
 SOURCE_ALIAS_KEY, TARGET_ALIAS_KEY = "sourceClusterAlias", "targetClusterAlias"
 HEARTBEAT_OFFSET = {"offset": 0}
-"""The source offset of every heartbeat: there is no place to go on from."""
+"""Constant source offset of every heartbeat."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatSchedule:
-    """`interval_s` between two of them. They are records of partition 0 of `topic`."""
+    """Heartbeats of one flow, written to partition 0 of `topic`."""
 
     source: str
     target: str
@@ -29,20 +29,20 @@ class HeartbeatSchedule:
 
     @property
     def source_partition(self) -> Mapping[str, str]:
-        """The key of its Connect source offset, in the order in which Java writes it."""
+        """Key of the Connect source offset, in the order in which Java writes it."""
         return {SOURCE_ALIAS_KEY: self.source, TARGET_ALIAS_KEY: self.target}
 
     def next_s(self, last_s: float | None, now_s: float) -> float:
-        """When the next is due: the first one interval after the start, as in Java.
+        """When the next heartbeat is due: the first one interval after the start, as in Java.
 
-        After a gap there is one at once and none are made up for.
+        After a gap one heartbeat is due at once; missed ones are not caught up.
         """
         return now_s + self.interval_s if last_s is None else max(now_s, last_s + self.interval_s)
 
 
 def build_task_configs(props: Mapping[str, str], interval_s: float | None) -> list[dict[str, str]]:
-    """One task with the connector's own configuration; none where nothing is emitted.
+    """One task with the connector's configuration; no task if no heartbeats are emitted.
 
-    `enabled` is no matter, as in Java: a flow that mirrors nothing still shows that it is there.
+    `enabled` is ignored, as in Java: a flow that mirrors nothing still emits heartbeats.
     """
     return [] if interval_s is None else [dict(props)]

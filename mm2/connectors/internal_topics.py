@@ -19,7 +19,7 @@ from mm2.kafka.client_interfaces import Admin, NewTopic
 
 INTERNAL_TOPIC_CONFIGS = {"cleanup.policy": "compact"}
 CREATE_ATTEMPT_TIMEOUT_S = 4.0
-"""Of one attempt: shorter than a worker waits for a connector to stop."""
+"""Limit of one attempt; shorter than a worker waits for a connector to stop."""
 CREATE_RETRY_DELAY_S = 1.0
 
 _LOG = logging.getLogger(__name__)
@@ -27,11 +27,13 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mm2InternalTopic:
-    """`replication_factor` -1 leaves it to the brokers; `factor_key` says it in configurations."""
+    """An internal topic to create."""
 
     name: str
     replication_factor: int
+    """-1 for the brokers' default."""
     factor_key: str
+    """Configuration key of the replication factor, for error messages."""
 
     @property
     def wanted(self) -> NewTopic:
@@ -52,13 +54,12 @@ def create_topic(
     wait: Callable[[float], bool],
     waits: Callable[[str], object] = lambda _: None,
 ) -> None:
-    """Create the topic unless it is there; one that is there stays as it is.
+    """Create the topic unless it exists; an existing topic is not changed.
 
-    Who may not create topics goes on without, as in Java: somebody else has made it, or brokers do
-    when it is written to. While the cluster does not answer it is asked again (Java goes on
-    without), until `wait`, given seconds, says that it is asked to stop; `waits` is told why.
-    `timeout_s` bounds one attempt. Raises `FatalError` where the cluster refuses such a topic, or
-    us.
+    If creation is not authorized, the topic is assumed to exist, as in Java. While the cluster does
+    not respond, creation is retried (Java continues without it) until `wait`, called with seconds,
+    returns True; `waits` is called with the reason. `timeout_s` limits one attempt. Raises
+    `FatalError` if the cluster rejects the topic or denies access.
     """
     logged = ""
     while True:
@@ -82,7 +83,7 @@ def _handle_create_result(topic: Mm2InternalTopic, failure: ConnectError | None)
     if failure is None:
         _LOG.info("created topic %s", topic.name)
     elif isinstance(failure, NotAuthorizedError | UnsupportedByBrokersError):
-        _LOG.info("topic %s is not created: %s; it is taken to exist", topic.name, failure)
+        _LOG.info("topic %s not created: %s; assuming that it exists", topic.name, failure)
     elif not isinstance(failure, TopicExistsError):
         raise FatalError(
             f"{failure} ({topic.factor_key} is {topic.replication_factor})"

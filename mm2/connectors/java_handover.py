@@ -1,12 +1,12 @@
 """Waits until a Java MirrorMaker 2 worker can no longer write to a task's partitions.
 
-A worker that ended in order has closed its producer, so nothing is waited for. A worker that
-was killed, frozen or partitioned may still send batches for as long as its producer retries
-(`delivery.timeout.ms`). Anything sent later is found by tail matching.
+A worker that stopped cleanly has closed its producer, so there is no wait for it. A worker that was
+killed, frozen or partitioned may still send batches for as long as its producer retries
+(`delivery.timeout.ms`). Anything sent later is detected by tail matching.
 
-What counts is which worker ran the task's partitions under any task number, because partitions
-move between tasks. An mm2 task reports RUNNING only after it has waited. The time waited is
-remembered in this process: a restarted task waits only for the rest.
+What counts is which worker ran the task's partitions under any task number, because partitions move
+between tasks. An mm2 task reports RUNNING only after it has waited. The time waited is remembered
+in this process: a restarted task waits only for the remaining time.
 """
 
 from __future__ import annotations
@@ -31,68 +31,77 @@ from mm2.topics import assignment
 
 DELIVERY_TIMEOUT_CONFIG = "delivery.timeout.ms"
 DEFAULT_DELIVERY_TIMEOUT_S = 120.0
-"""A producer's own default. Connect sets none (2^31-1) where nobody does: then this is enough for a
-worker that is cut off, which ends its tasks within a minute."""
+"""The producer's default. Connect's default is unlimited (2^31-1); then this value is used, which
+suffices because a partitioned worker ends its tasks within a minute.
+"""
 _UNLIMITED_TIMEOUT_MS = 2**31 - 1
 MAX_CLOCK_SKEW_S = 600.0
-"""Clocks of Java's machines and ours are less apart than this, where long times are compared."""
+"""Assumed maximum difference between clocks of different machines."""
 
 _PartitionSet = frozenset[TopicPartition]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaRun:
-    """A run by a worker of Java that may not have ended; `began_ms` by its clock (wall). `sure`: it
-    had partitions of the task that asks; else what it had is not known any more, which makes it no
-    other run."""
+    """A run of a task by a Java worker that may not have ended."""
 
     worker_id: str
     began_ms: int
+    """Start time (wall clock of the worker)."""
     sure: bool = field(default=True, compare=False)
+    """True if it certainly had partitions of the waiting task; False if its partitions are unknown.
+    Ignored by comparisons.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoverQuery:
-    """What a wait is about: `partitions` are the task's; Java's producer tries for `for_s`; and now
-    is `wall_ms`."""
+    """Input of a handover decision."""
 
     partitions: Collection[TopicPartition]
+    """Partitions of the waiting task."""
     for_s: float
+    """How long Java's producer retries."""
     wall_ms: int
+    """Current time."""
 
 
 def read_delivery_timeout_s(producer: Mapping[str, str]) -> float:
-    """How long the producer of Java's task tries, as its properties say."""
+    """How long the producer of Java's task retries, from its properties."""
     text = producer.get(DELIVERY_TIMEOUT_CONFIG, "").strip()
     given = int(text) if text.isdecimal() else _UNLIMITED_TIMEOUT_MS
     return given / 1000 if given < _UNLIMITED_TIMEOUT_MS else DEFAULT_DELIVERY_TIMEOUT_S
 
 
-def find_unfinished_java_runs(runs: LastTaskRuns, asks: HandoverQuery) -> frozenset[JavaRun]:
-    """Whom a task has to wait for."""
+def find_unfinished_java_runs(runs: LastTaskRuns, query: HandoverQuery) -> frozenset[JavaRun]:
+    """Runs that the task must wait for."""
     if not runs.others:
         return frozenset()
-    settled_ms = _find_owned_since(runs, asks.partitions)
-    found = set()
+    owned_since_ms = _find_owned_since(runs, query.partitions)
+    unfinished = set()
     for number, run in runs.others.items():
-        if _can_no_longer_write(run, runs.quiet, asks):
+        if _can_no_longer_write(run, runs.quiet, query):
             continue
-        had = _run_partitions(runs.given.get(number, ()), run)
+        partitions = _find_run_partitions(runs.given.get(number, ()), run)
         if any(
-            settled_ms.get(each, -1) < run.began_ms
-            for each in asks.partitions
-            if had is None or each in had
+            owned_since_ms.get(each, -1) < run.began_ms
+            for each in query.partitions
+            if partitions is None or each in partitions
         ):
-            found.add(JavaRun(worker_id=run.worker_id, began_ms=run.began_ms, sure=had is not None))
-    return frozenset(found)
+            unfinished.add(
+                JavaRun(worker_id=run.worker_id, began_ms=run.began_ms, sure=partitions is not None)
+            )
+    return frozenset(unfinished)
 
 
 def find_tasks_run_by_java(
     runs: LastTaskRuns, number: int, *, for_s: float, wall_ms: int
 ) -> tuple[int, ...]:
-    """Tasks but this one that a worker of Java runs, as far as it is known; while there are some,
-    what Java guarantees is all that holds."""
-    asks = HandoverQuery(partitions=(), for_s=for_s, wall_ms=wall_ms)
+    """Other tasks that a Java worker runs, as far as known.
+
+    While there are any, only Java's delivery guarantees apply.
+    """
+    query = HandoverQuery(partitions=(), for_s=for_s, wall_ms=wall_ms)
     return tuple(
         sorted(
             each
@@ -100,66 +109,74 @@ def find_tasks_run_by_java(
             if each != number
             and run.ended_ms is None
             and run.removed_ms is None
-            and not _can_no_longer_write(run, runs.quiet, asks)
+            and not _can_no_longer_write(run, runs.quiet, query)
         )
     )
 
 
 def _can_no_longer_write(
-    run: ForeignTaskRun, quiet: LeaderlessPeriod | None, asks: HandoverQuery
+    run: ForeignTaskRun, leaderless: LeaderlessPeriod | None, query: HandoverQuery
 ) -> bool:
-    """Whatever it had: nothing of it is waited for."""
+    """True if no batch of the run can arrive any more, whatever partitions it had."""
     if run.ended_ms is not None and not run.overlaps:
         return True
-    # Who ran it before had lost it, at the latest, when this run began: by one clock.
-    if run.ended_ms is not None and run.ended_ms - run.began_ms >= asks.for_s * 1000:
+    # The previous run had lost the task when this one began. Both times are of the same clock.
+    if run.ended_ms is not None and run.ended_ms - run.began_ms >= query.for_s * 1000:
         return True
-    long_ms = (asks.for_s + MAX_CLOCK_SKEW_S) * 1000
+    long_ms = (query.for_s + MAX_CLOCK_SKEW_S) * 1000
     known_ms = (each for each in (run.ended_ms, run.removed_ms) if each is not None)
-    if any(asks.wall_ms - each >= long_ms for each in known_ms):
+    if any(query.wall_ms - each >= long_ms for each in known_ms):
         return True
-    if quiet is None or run.began_ms >= quiet.from_ms:
+    if leaderless is None or run.began_ms >= leaderless.from_ms:
         return False
-    return quiet.to_ms - quiet.from_ms >= long_ms  # no worker of its group lived before ours began
+    return (
+        leaderless.to_ms - leaderless.from_ms >= long_ms
+    )  # its group had no live worker before ours began
 
 
 def _find_owned_since(
     runs: LastTaskRuns, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Since when (wall, milliseconds) they are ours, of those that were in runs of ours."""
-    found: dict[TopicPartition, int] = {}
+    """Since when (wall clock, ms) partitions have been in runs of mm2, for those that were."""
+    owned_since_ms: dict[TopicPartition, int] = {}
     for number, began_ms in runs.ours.items():
-        given = _configs_until(runs.given.get(number, ()), began_ms)
-        had = _parse_all_partitions(given[-1:]) or frozenset()
-        for each in had.intersection(partitions):
-            found[each] = max(found.get(each, began_ms), began_ms)
-    return found
+        configs = _select_configs_until(runs.given.get(number, ()), began_ms)
+        owned = _parse_all_partitions(configs[-1:]) or frozenset()
+        for each in owned.intersection(partitions):
+            owned_since_ms[each] = max(owned_since_ms.get(each, began_ms), began_ms)
+    return owned_since_ms
 
 
-def _run_partitions(given: Sequence[DatedTaskConfig], run: ForeignTaskRun) -> _PartitionSet | None:
-    """What the run had; None: it is not known. One that overlaps another that never ended counts
-    for that, too, which began earlier."""
-    known = _configs_until(given, run.began_ms)
-    return _parse_all_partitions(known if run.overlaps else known[-1:])
+def _find_run_partitions(
+    configs: Sequence[DatedTaskConfig], run: ForeignTaskRun
+) -> _PartitionSet | None:
+    """Partitions of the run; None if unknown.
+
+    A run that overlaps an earlier one without an end includes the partitions of that one.
+    """
+    run_configs = _select_configs_until(configs, run.began_ms)
+    return _parse_all_partitions(run_configs if run.overlaps else run_configs[-1:])
 
 
-def _configs_until(given: Sequence[DatedTaskConfig], at_ms: int) -> Sequence[DatedTaskConfig]:
-    """What a task had been given by then: it had the last of these."""
-    known = [at for at, each in enumerate(given) if 0 <= each.at_ms <= at_ms]
-    return given[: known[-1] + 1] if known else ()
+def _select_configs_until(
+    configs: Sequence[DatedTaskConfig], at_ms: int
+) -> Sequence[DatedTaskConfig]:
+    """Configurations that the task had been given by then; the last one was in effect."""
+    indexes = [at for at, each in enumerate(configs) if 0 <= each.at_ms <= at_ms]
+    return configs[: indexes[-1] + 1] if indexes else ()
 
 
-def _parse_all_partitions(given: Iterable[DatedTaskConfig]) -> _PartitionSet | None:
-    found: set[TopicPartition] = set()
-    any_given = False
-    for each in given:
-        any_given = True
+def _parse_all_partitions(configs: Iterable[DatedTaskConfig]) -> _PartitionSet | None:
+    partitions: set[TopicPartition] = set()
+    has_configs = False
+    for each in configs:
+        has_configs = True
         props = {key: value for key, value in each.config.items() if value is not None}
         try:
-            found.update(assignment.parse_partitions(props))
+            partitions.update(assignment.parse_partitions(props))
         except ConnectError:
             return None
-    return frozenset(found) if any_given else None
+    return frozenset(partitions) if has_configs else None
 
 
 RUNS_POLL_INTERVAL_S = 0.5
@@ -169,29 +186,32 @@ _TaskKey = tuple[str, ConnectorTaskId]
 
 @dataclass(frozen=True, slots=True)
 class StartedWait:
-    """A wait for these, since `at_s`; `copied`: the task has begun to copy since."""
+    """A wait for the end of runs, since `at_s`."""
 
     lefts: frozenset[JavaRun]
     at_s: float
     copied: bool = False
+    """True if the task has copied since."""
 
     def is_of(self, lefts: Collection[JavaRun]) -> bool:
-        """False: Java has had partitions of the task since. A run of which that is not known, as of
-        a worker of Java that starts again and again, makes no wait longer."""
+        """False if Java ran partitions of the task since the wait began.
+
+        Runs with unknown partitions, for example of a Java worker that restarts repeatedly, do not
+        prolong the wait.
+        """
         news = (each for each in lefts if each not in self.lefts)
         return not any(each.sure or self.copied for each in news)
 
 
 class HandoverWaits:
-    """Since when each task waits, and for whom (monotonic seconds). Safe from any thread; a task
-    has one place in it."""
+    """Wait of each task: since when, and for which runs (monotonic seconds). Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._begun: dict[_TaskKey, StartedWait] = {}
 
     def begun(self, place: _TaskKey, lefts: frozenset[JavaRun], *, now_s: float) -> StartedWait:
-        """The wait that this task is in: it begins now, unless it had."""
+        """Return the current wait of the task; begin one if there is none for these runs."""
         with self._lock:
             known = self._begun.get(place)
             if known is None or not known.is_of(lefts):
@@ -199,7 +219,7 @@ class HandoverWaits:
             return known
 
     def copies(self, place: _TaskKey) -> None:
-        """Whatever the wait was for, it is over."""
+        """Record that the task copies: its wait is over."""
         with self._lock:
             if place in self._begun:
                 self._begun[place] = replace(self._begun[place], copied=True)
@@ -210,12 +230,12 @@ class HandoverWaits:
 
 
 _HANDOVER_WAITS = HandoverWaits()
-"""This process's."""
+"""Waits of this process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingTask:
-    """Which task waits, of which flow, and what it is to copy."""
+    """The task that waits, its flow, and its partitions."""
 
     flow: str
     task: ConnectorTaskId
@@ -227,7 +247,10 @@ class WaitingTask:
 
 
 class JavaHandover:
-    """One thread's. `skipped` True: a person knows that Java has ended."""
+    """Decides how long a task waits for Java workers. Not thread-safe.
+
+    `skipped` is True if the operator confirmed that Java has stopped cleanly.
+    """
 
     def __init__(
         self,
@@ -239,100 +262,107 @@ class JavaHandover:
         clock: Clock,
         memory: HandoverWaits = _HANDOVER_WAITS,
     ) -> None:
-        """`runs` is `PipelineTaskContext.last_runs`; `producer` the properties of the producer that
-        Java's task would have."""
+        """`runs` is `PipelineTaskContext.last_runs`; `producer` are the producer properties of
+        Java's task.
+        """
         self.skipped = skipped
         self.beside = ""
-        """What is less safe while workers of Java run tasks of the connector; "" while none do."""
-        self._seen_beside = ""
+        """Warning while Java workers run other tasks of the connector; "" otherwise."""
+        self._last_warning = ""
         self._task = task
         self._runs = runs
-        self._for_s = read_delivery_timeout_s(producer)
+        self._delivery_timeout_s = read_delivery_timeout_s(producer)
         self._clock = clock
-        self._memory = memory
-        self._look_due_s = -math.inf
+        self._waits = memory
+        self._check_due_s = -math.inf
         self._reason = ""
         self._until_s = -math.inf
         self._pending: frozenset[JavaRun] = frozenset()
-        self._told = False
+        self._is_logged = False
 
     def reason(self, now_s: float) -> str:
-        """Why the copy must not begin yet; "" where it may. The same words while it waits for the
-        same."""
-        if now_s >= self._look_due_s:
-            self._look_due_s = now_s + RUNS_POLL_INTERVAL_S
-            self._look(now_s)
+        """Why copying must not begin yet; "" if it may. Constant while the wait does
+        not change.
+        """
+        if now_s >= self._check_due_s:
+            self._check_due_s = now_s + RUNS_POLL_INTERVAL_S
+            self._check_runs(now_s)
         return self._reason
 
     def left_s(self, now_s: float) -> float:
-        """How long that lasts at most; 0 where it does not wait."""
+        """Maximum remaining wait; 0 if there is none."""
         return max(0.0, self._until_s - now_s) if self._reason else 0.0
 
     def observe(self) -> None:
-        """Look who runs the other tasks, while this one copies; `beside` says what it means, once
-        two looks say the same: other tasks of ours may be just about to say that they run."""
-        self._memory.copies(self._task.place)
+        """Check who runs the other tasks; call while this one copies. Updates `beside`.
+
+        A result counts once it is found twice in a row, because tasks of mm2 may be about to report
+        that they run.
+        """
+        self._waits.copies(self._task.place)
         others = find_tasks_run_by_java(
             self._runs(),
             self._task.task.task,
-            for_s=self._for_s,
+            for_s=self._delivery_timeout_s,
             wall_ms=self._clock.wall_ms(),
         )
-        found = _describe_java_tasks(others) if others else ""
-        before, self._seen_beside = self._seen_beside, found
-        if found != self.beside and (found == before or not found):
-            self.beside = found
-            if found:
-                _LOG.warning("%s: %s", self._task.flow, found)
+        warning = _describe_java_tasks(others) if others else ""
+        before, self._last_warning = self._last_warning, warning
+        if warning != self.beside and (warning == before or not warning):
+            self.beside = warning
+            if warning:
+                _LOG.warning("%s: %s", self._task.flow, warning)
             else:
-                _LOG.info("%s: no worker of Java runs its tasks any more", self._task.flow)
+                _LOG.info("%s: no Java worker runs its tasks any more", self._task.flow)
 
-    def _look(self, now_s: float) -> None:
-        lefts = frozenset[JavaRun]()
+    def _check_runs(self, now_s: float) -> None:
+        unfinished = frozenset[JavaRun]()
         if not self.skipped:
-            lefts = find_unfinished_java_runs(self._runs(), self._asks())
-        if not lefts:
-            self._memory.forget(self._task.place)
-            self._go_on()
+            unfinished = find_unfinished_java_runs(self._runs(), self._build_query())
+        if not unfinished:
+            self._waits.forget(self._task.place)
+            self._end_wait()
             return
-        begun = self._memory.begun(self._task.place, lefts, now_s=now_s)
-        pending, until_s = begun.lefts & lefts, begun.at_s + self._for_s
+        wait = self._waits.begun(self._task.place, unfinished, now_s=now_s)
+        pending, until_s = wait.lefts & unfinished, wait.at_s + self._delivery_timeout_s
         if not pending or now_s >= until_s:
-            self._go_on()
+            self._end_wait()
         else:
-            self._wait_for(pending, until_s, now_s)
+            self._set_wait(pending, until_s, now_s)
 
-    def _asks(self) -> HandoverQuery:
+    def _build_query(self) -> HandoverQuery:
         return HandoverQuery(
-            partitions=self._task.partitions, for_s=self._for_s, wall_ms=self._clock.wall_ms()
+            partitions=self._task.partitions,
+            for_s=self._delivery_timeout_s,
+            wall_ms=self._clock.wall_ms(),
         )
 
-    def _wait_for(self, pending: frozenset[JavaRun], until_s: float, now_s: float) -> None:
+    def _set_wait(self, pending: frozenset[JavaRun], until_s: float, now_s: float) -> None:
         if (pending, until_s) != (self._pending, self._until_s):
             self._pending, self._until_s = pending, until_s
-            self._reason, self._told = self._words(now_s), False
-        elif not self._told:  # it was no matter of milliseconds
-            self._told = True
+            self._reason, self._is_logged = self._describe_wait(now_s), False
+        elif not self._is_logged:  # logged at the second check, so not for a wait of milliseconds
+            self._is_logged = True
             _LOG.warning("%s: %s", self._name, self._reason)
 
-    def _go_on(self) -> None:
-        if self._told:
-            _LOG.info("%s: nothing more of Java's is waited for", self._name)
-        self._reason, self._told, self._pending = "", False, frozenset()
+    def _end_wait(self) -> None:
+        if self._is_logged:
+            _LOG.info("%s: no longer waiting for Java workers", self._name)
+        self._reason, self._is_logged, self._pending = "", False, frozenset()
 
     @property
     def _name(self) -> str:
         return f"{self._task.flow} task {self._task.task.task}"
 
-    def _words(self, now_s: float) -> str:
+    def _describe_wait(self, now_s: float) -> str:
         wall_s = self._clock.wall_ms() / 1000 + self._until_s - now_s
         until = datetime.datetime.fromtimestamp(wall_s, datetime.UTC).strftime("%H:%M:%S")
         workers = ", ".join(sorted({each.worker_id for each in self._pending}))
         had = "ran" if any(each.sure for each in self._pending) else "may have run"
         return (
-            f"MirrorMaker 2 of Java ({workers}) {had} partitions of this task and never said that "
-            "it had stopped; it may be frozen or cut off, so what it may still send is waited for "
-            f"until {until} UTC. If it has ended for certain: mm2 run --java-stopped-cleanly, or "
+            f"Java MirrorMaker 2 ({workers}) {had} partitions of this task and never reported that "
+            "it stopped; it may be frozen or partitioned and still send batches, so copying waits "
+            f"until {until} UTC. If it has certainly stopped: mm2 run --java-stopped-cleanly, or "
             "java.stopped.cleanly=true in the connector's configuration"
         )
 
@@ -340,6 +370,6 @@ class JavaHandover:
 def _describe_java_tasks(tasks: tuple[int, ...]) -> str:
     numbers = ", ".join(map(str, tasks))
     return (
-        f"workers of Java run its tasks, too ({numbers}): until they have stopped, MirrorMaker 2's "
-        "own guarantee is all there is, and tasks that change hands may copy records twice"
+        f"Java workers also run its tasks ({numbers}): until they have stopped, only MirrorMaker "
+        "2's at-least-once guarantee holds, and reassigned tasks may copy records twice"
     )

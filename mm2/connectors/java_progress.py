@@ -1,7 +1,7 @@
 """Reads how far a task's partitions are replicated according to Connect offsets and offset syncs.
 
-Java MirrorMaker 2 and mm2 both write these topics. Whoever wrote them, what they state was
-acknowledged by the target.
+Java MirrorMaker 2 and mm2 both write these topics. Either writes only offsets that the target has
+acknowledged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class JavaProgressReader:
-    """One thread's; `read` is a `flow_ledger.ReadJava`."""
+    """Reads progress from Connect offsets and offset syncs. Not thread-safe."""
 
     def __init__(
         self,
@@ -38,27 +38,29 @@ class JavaProgressReader:
         syncs: Callable[[], TopicTail] | None,
         clock: Clock,
     ) -> None:
-        """`alias` is the source's; `syncs` None: the flow writes none."""
+        """`alias` is the source's; `syncs` is None if the flow has no offset-syncs topic."""
         self._alias = alias
-        self._share = frozenset(share)
+        self._partitions = frozenset(share)
         self._offsets = offsets
-        self._connect = syncs
+        self._connect_syncs = syncs
         self._tail: TopicTail | None = None
         self._syncs: dict[TopicPartition, JavaOffsetSyncs] = {}
-        self._complaints = RateLimitedWarnings(_LOG, clock=clock)
+        self._warnings = RateLimitedWarnings(_LOG, clock=clock)
 
     def read(
         self, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, JavaMirrorProgress]:
-        """Both topics are read to their ends. Raises `ConnectError`."""
-        wanted = sorted(partitions)
+        """Read both topics to their ends. A `flow_ledger.ReadJavaProgress`; raises
+        `ConnectError`.
+        """
+        ordered = sorted(partitions)
         stored: Sequence[Mapping[str, object] | None] = self._offsets.offsets(
-            [connect_offsets.build_source_partition(self._alias, each) for each in wanted]
+            [connect_offsets.build_source_partition(self._alias, each) for each in ordered]
         )
         self._read_syncs()
         found = {
-            each: self._progress(each, connect_offsets.read_next_offset(offset))
-            for each, offset in zip(wanted, stored, strict=True)
+            each: self._build_progress(each, connect_offsets.read_next_offset(offset))
+            for each, offset in zip(ordered, stored, strict=True)
         }
         return {name: each for name, each in found.items() if each is not None}
 
@@ -67,7 +69,7 @@ class JavaProgressReader:
         if tail is not None:
             tail.close()
 
-    def _progress(
+    def _build_progress(
         self, partition: TopicPartition, next_offset: int | None
     ) -> JavaMirrorProgress | None:
         syncs = self._syncs.get(partition, JavaOffsetSyncs())
@@ -76,28 +78,30 @@ class JavaProgressReader:
         return JavaMirrorProgress(next_offset=next_offset, sync=syncs.below(next_offset))
 
     def _read_syncs(self) -> None:
-        """Who may not read them, or has none, goes on without: as if none had been written."""
-        if self._connect is None:
+        """Read offset syncs; without permission or topic, proceed as if none had been written."""
+        if self._connect_syncs is None:
             return
         if self._tail is None:
-            self._tail = self._connect()
+            self._tail = self._connect_syncs()
         try:
             found = self._tail.read_to_end(READ_TIMEOUT_S)
         except (TopicMissingError, NotAuthorizedError) as error:
-            self._complaints.say(
-                READING_OFFSET_SYNCS, f"{error}; what Java mirrored is paired without them"
+            self._warnings.say(
+                READING_OFFSET_SYNCS, f"{error}; matching Java's records without offset syncs"
             )
             return
         except LogTruncatedError:
             self.close()
             self._syncs = {}
             raise
-        state_topic_reader.apply_records(found, self._note)
+        state_topic_reader.apply_records(found, self._apply_offset_sync)
 
-    def _note(self, key: bytes, value: bytes | None) -> None:
-        """Raises `schema_fields.MalformedRecordError`."""
+    def _apply_offset_sync(self, key: bytes, value: bytes | None) -> None:
+        """Apply a record of the offset-syncs topic. Raises
+        `schema_fields.MalformedRecordError`.
+        """
         name = mm2_records.decode_offset_sync_key(key)
-        if name not in self._share:
+        if name not in self._partitions:
             return
         if value is None:
             self._syncs.pop(name, None)

@@ -1,8 +1,8 @@
 """Detects whether Java MirrorMaker 2 replicates a flow's topics in the reverse direction.
 
 The evidence is the reverse flow's offset syncs (on either cluster) and, in dedicated mode, its
-Connect offsets on the source. Java and mm2 write both; the reverse flow's offset map shows
-which partitions are mm2's.
+Connect offsets on the source. Java and mm2 write both; the reverse flow's offset map shows which
+partitions are mm2's.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from mm2.topics.flow_config import Flow
 from mm2.topics.replication_loops import OffsetSyncsLocation
 
 TopicTailFactory = Callable[[str, int], TopicTail]
-"""Gets a topic and how many partitions it has; whoever asks closes it."""
+"""Creates a reader of a topic with this number of partitions. The caller closes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReverseFlowCluster:
-    """Where the opposite flow's topics are looked for: the source, or the target."""
+    """A cluster to be searched for the reverse flow's topics."""
 
     asked: Admin
     connect_tail: TopicTailFactory
 
 
 class JavaReverseFlow:
-    """One thread's; it keeps no connection between questions."""
+    """Detects a reverse flow of Java. Not thread-safe; opens connections per check."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class JavaReverseFlow:
         syncs: OffsetSyncsLocation | None,
         clock: Clock,
     ) -> None:
-        """`syncs`: where this flow writes its own; None: nowhere."""
+        """`syncs`: location of this flow's own offset syncs; None if it has none."""
         self._flow = flow
         self._source = source
         self._target = target
@@ -60,44 +60,52 @@ class JavaReverseFlow:
         self._clock = clock
 
     def sift(self, plan: PartitionSetupPlan, timeout_s: float) -> PartitionSetupPlan:
-        """Without what would be copied back, which becomes findings. Raises as `topics`."""
+        """Move partitions that would be replicated in a loop from the plan to its findings. Raises
+        as `topics`.
+        """
         flow, java = self._flow, self.topics(timeout_s)
-        why = {each: replication_loops.explain_loop(flow, each, java=True) for each in java}
+        loop_reasons = {
+            each: replication_loops.explain_loop(flow, each, java=True) for each in java
+        }
         findings = tuple(
             PartitionFinding(
                 partition=TopicPartition(each.topic, each.partition),
                 cause=replication_loops.JAVA_LOOP_CAUSE,
-                message=f"{flow.name} {each.topic}: {why[each.topic]}",
+                message=f"{flow.name} {each.topic}: {loop_reasons[each.topic]}",
                 spoils=True,
             )
             for each in plan.partitions
-            if why.get(each.topic)
+            if loop_reasons.get(each.topic)
         )
-        kept = tuple(each for each in plan.partitions if not why.get(each.topic))
+        kept = tuple(each for each in plan.partitions if not loop_reasons.get(each.topic))
         return replace(plan, partitions=kept, findings=(*plan.findings, *findings))
 
     def topics(self, timeout_s: float) -> frozenset[str]:
-        """Topics of the source into which Java mirrored, or mirrors.
+        """Source topics that Java mirrors or has mirrored into.
 
-        Of topics of the opposite flow that may not be looked at nothing is known: nothing is found
-        there (copies ask for the rights to its map themselves). Raises `RetriableError` when a
-        cluster does not answer in time.
+        Topics of the reverse flow without read permission are ignored here; copy processes report
+        the missing permission on its map themselves. Raises `RetriableError` if a cluster does not
+        respond in time.
         """
         if self._flow.policy.renames_topics:
             return frozenset()
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
-        # The map last: ours begin an era before they have progress.
-        progress = self._progress(
-            self._seen(replication_loops.reverse_connect_offsets_topic(self._flow), end)
+        # Read the map last: partitions of mm2 have an era before they have progress.
+        progress = self._find_partitions_with_offsets(
+            self._read_if_permitted(
+                replication_loops.reverse_connect_offsets_topic(self._flow), end
+            )
         )
         for each in replication_loops.locate_reverse_offset_syncs(self._flow, own=self._syncs):
-            on = self._source if each.on_source else self._target
-            progress |= _partitions_with_syncs(self._seen(each.topic, end, on=on))
+            cluster = self._source if each.on_source else self._target
+            progress |= _find_partitions_with_syncs(
+                self._read_if_permitted(each.topic, end, on=cluster)
+            )
         if not progress:
             return frozenset()
         try:
-            eras = _era_reasons_by_partition(
-                self._read(
+            eras = _collect_era_reasons(
+                self._read_topic(
                     replication_loops.reverse_offset_map_topic(self._flow), end, on=self._source
                 )
             )
@@ -107,18 +115,20 @@ class JavaReverseFlow:
             progress, eras, taken_over=java_takeover.TAKEOVER_REASON
         )
 
-    def _seen(
+    def _read_if_permitted(
         self, topic: str, end: Deadline, *, on: ReverseFlowCluster | None = None
     ) -> Mapping[bytes, bytes]:
-        """As `_read`, on the source by default; nothing where it may not be looked at."""
+        """Read a compacted topic, on the source by default; empty without read permission."""
         try:
-            return self._read(topic, end, on=on or self._source)
+            return self._read_topic(topic, end, on=on or self._source)
         except NotAuthorizedError:
             return {}
 
-    def _read(self, topic: str, end: Deadline, *, on: ReverseFlowCluster) -> Mapping[bytes, bytes]:
-        """What stands there by key; nothing where there is no such topic."""
-        described = on.asked.describe_topics([topic], self._left_s(end))
+    def _read_topic(
+        self, topic: str, end: Deadline, *, on: ReverseFlowCluster
+    ) -> Mapping[bytes, bytes]:
+        """Current values of a compacted topic by key; empty if the topic does not exist."""
+        described = on.asked.describe_topics([topic], self._compute_remaining_s(end))
         found = described.done.get(topic)
         if found is None:
             failure = described.failed[topic]
@@ -127,14 +137,14 @@ class JavaReverseFlow:
             raise failure
         tail = on.connect_tail(topic, found.partitions)
         try:
-            records = tail.read_to_end(self._left_s(end))
+            records = tail.read_to_end(self._compute_remaining_s(end))
         finally:
             tail.close()
         newest = {each.key: each.value for each in records if each.key is not None}
         return {key: value for key, value in newest.items() if value is not None}
 
-    def _progress(self, stored: Collection[bytes]) -> set[TopicPartition]:
-        """Partitions of the opposite flow that have a source offset."""
+    def _find_partitions_with_offsets(self, stored: Collection[bytes]) -> set[TopicPartition]:
+        """Partitions of the reverse flow that have a source offset."""
         found = set()
         for key in stored:
             where = _decode_source_partition(key)
@@ -148,12 +158,12 @@ class JavaReverseFlow:
                 found.add(TopicPartition(topic, number))
         return found
 
-    def _left_s(self, end: Deadline) -> float:
+    def _compute_remaining_s(self, end: Deadline) -> float:
         return end.left_s(self._clock.now_s())
 
 
-def _partitions_with_syncs(stored: Collection[bytes]) -> set[TopicPartition]:
-    """Partitions of which offset syncs were written; what is none is passed over."""
+def _find_partitions_with_syncs(stored: Collection[bytes]) -> set[TopicPartition]:
+    """Partitions that have offset syncs; malformed keys are skipped."""
     found = set()
     for key in stored:
         with contextlib.suppress(MalformedRecordError):
@@ -162,7 +172,9 @@ def _partitions_with_syncs(stored: Collection[bytes]) -> set[TopicPartition]:
 
 
 def _decode_source_partition(key: bytes) -> Mapping[str, object]:
-    """Of a Connect source offset; empty where it is none that a mirror connector stores."""
+    """Decode the key of a Connect source offset; empty if a mirror connector cannot
+    have stored it.
+    """
     try:
         _, where = json.loads(key)
     except (ValueError, TypeError):
@@ -170,17 +182,17 @@ def _decode_source_partition(key: bytes) -> Mapping[str, object]:
     return where if isinstance(where, dict) else {}
 
 
-def _era_reasons_by_partition(
+def _collect_era_reasons(
     stored: Mapping[bytes, bytes],
 ) -> Mapping[TopicPartition, Collection[str]]:
-    """By partition, why each of its eras began."""
+    """By partition, the reasons of its eras."""
     found: dict[TopicPartition, set[str]] = defaultdict(set)
     for key, value in stored.items():
         try:
             name = offset_map_records.decode_key(key)
             era = offset_map_records.decode_value(name, value)
         except (UnknownMapVersionError, struct.error, ValueError, IndexError):
-            continue  # who copies reads it, too, and refuses it
+            continue  # reported by the copy process, which reads the map, too
         if isinstance(era, Era):
             found[TopicPartition(name.topic, name.partition)].add(era.reason)
     return found

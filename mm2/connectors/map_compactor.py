@@ -1,7 +1,7 @@
 """Compacts the offset maps of a task's partitions periodically, in small steps.
 
-`mm2.offsets` plans the compaction from the map as stored. Only partitions that this task is
-copying are compacted.
+`mm2.offsets` plans the compaction from the stored map. Only partitions that this task is copying
+are compacted.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from mm2.replication.recovery_instructions import FlowLogItem
 from mm2.replication.setup import PartitionSetup
 
 COMPACTION_INTERVAL_S = 300.0
-"""From one round to the next."""
+"""Time between two rounds."""
 STEP_INTERVAL_S = 2.0
-"""From one step of a round to the next: what was written is read back before more is planned."""
+"""Time between two steps of a round: changes are read back before more are planned."""
 READ_TIMEOUT_S = 1.0
 PLANNING_TIME_LIMIT_S = 0.1
-"""A step plans for no longer than that, and reads no longer than `READ_TIMEOUT_S`."""
+"""Limit of planning per step."""
 MAX_CHANGES_PER_STEP = 100
 _LOG = logging.getLogger(__name__)
 
 
 class MapCompactor:
-    """One thread's, the ledger's."""
+    """Compacts the offset maps of one task. Runs on the ledger's thread."""
 
     def __init__(
         self,
@@ -50,13 +50,13 @@ class MapCompactor:
         self._budget_bytes = budget_bytes
         self._clock = clock
         self._log_starts: dict[TopicPartition, int] = {}
-        self._waiting: deque[TopicPartition] = deque()
-        self._thinned: set[TopicPartition] = set()
+        self._queue: deque[TopicPartition] = deque()
+        self._logged_partitions: set[TopicPartition] = set()
         self._unrecorded = 0
         self._due_s = clock.now_s() + random.uniform(0.0, COMPACTION_INTERVAL_S)
 
     def observe(self, where: PartitionSetup, gauge: PartitionGauge) -> None:
-        """Is it being copied, and from where does the source have it?"""
+        """Record whether the partition is being copied, and the start of its source log."""
         name = TopicPartition(where.topic, where.partition)
         if gauge.phase == PartitionPhase.COPYING.value and gauge.log_start >= 0:
             self._log_starts[name] = gauge.log_start
@@ -64,63 +64,67 @@ class MapCompactor:
             self._log_starts.pop(name, None)
 
     def forget(self) -> None:
-        """Nothing is copied any more."""
+        """Call when the task stops copying."""
         self._log_starts.clear()
 
     def work(self, now_s: float) -> None:
-        """A step of the round, if one is due."""
+        """Run one step of a round, if due."""
         if now_s < self._due_s or self._unrecorded:
             return
-        if not self._waiting:
-            self._waiting.extend(sorted(self._log_starts))
+        if not self._queue:
+            self._queue.extend(sorted(self._log_starts))
         self._due_s = now_s + STEP_INTERVAL_S
-        known = self._ledger.known(READ_TIMEOUT_S) if self._waiting else None
+        known = self._ledger.known(READ_TIMEOUT_S) if self._queue else None
         if known is not None:
-            self._step(known, until_s=self._clock.now_s() + PLANNING_TIME_LIMIT_S)
-        if not self._waiting:
+            self._run_step(known, until_s=self._clock.now_s() + PLANNING_TIME_LIMIT_S)
+        if not self._queue:
             self._due_s = now_s + COMPACTION_INTERVAL_S
 
-    def _step(self, known: OffsetMap, *, until_s: float) -> None:
+    def _run_step(self, offset_map: OffsetMap, *, until_s: float) -> None:
         left = MAX_CHANGES_PER_STEP
-        for _ in range(len(self._waiting)):
-            name = self._waiting.popleft()
+        for _ in range(len(self._queue)):
+            name = self._queue.popleft()
             log_start = self._log_starts.get(name)
-            if log_start is None or known.unreadable(name):
+            if log_start is None or offset_map.unreadable(name):
                 continue
             changes = map_compaction.plan_compaction(
-                known.partition(name),
+                offset_map.partition(name),
                 log_start=log_start,
                 budget_bytes=self._budget_bytes,
                 changes_max=left,
             )
             if changes:
-                self._waiting.append(name)  # to be planned again from what it has become
+                self._queue.append(name)  # planned again from the changed map
                 left -= len(changes)
-                if not self._written(name, changes):
+                if not self._append_changes(name, changes):
                     return
             if left <= 0 or self._clock.now_s() >= until_s:
                 return
 
-    def _written(self, name: TopicPartition, changes: list[MapChange]) -> bool:
-        """False when there is no room for all: none may overtake one that was not taken."""
+    def _append_changes(self, name: TopicPartition, changes: list[MapChange]) -> bool:
+        """Append changes; False if the log is full, because changes must stay in order."""
         for each in changes:
             value = None if each.segment is None else offset_map_records.encode_value(each.segment)
             item = FlowLogItem(key=offset_map_records.encode_key(each.key), value=value)
             try:
-                self._ledger.ledger.append(item, on_recorded=self._recorded)
+                self._ledger.ledger.append(item, on_recorded=self._handle_recorded)
             except (FlowLogFullError, FlowLogBrokenError):
                 return False
             self._unrecorded += 1
-            if each.segment is not None and each.segment.thinned and name not in self._thinned:
-                self._thinned.add(name)
+            if (
+                each.segment is not None
+                and each.segment.thinned
+                and name not in self._logged_partitions
+            ):
+                self._logged_partitions.add(name)
                 _LOG.info(
-                    "%s: its offset map outgrew %d bytes; what is old in it is translated less "
+                    "%s: its offset map exceeded %d bytes; old offsets are translated less "
                     "exactly from now on",
                     name,
                     self._budget_bytes,
                 )
         return True
 
-    def _recorded(self, _error: ConnectError | None) -> None:
-        """What was lost is planned again."""
+    def _handle_recorded(self, _error: ConnectError | None) -> None:
+        """Called for stored and failed changes; failed ones are planned again."""
         self._unrecorded -= 1

@@ -1,6 +1,6 @@
 """Creates mirror topics, adds partitions, alters configs, and waits until brokers show the result.
 
-Transient errors are retried for a limited time, so one failing topic does not delay the others
+Transient errors are retried for a limited time, so that one failing topic does not delay the others
 until the next refresh. Failures are reported per topic, with the command that may resolve them.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from connect_runtime.base import plurals
 from connect_runtime.base.errors import ConnectError, RetriableError
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.client_errors import (
@@ -35,7 +36,7 @@ from mm2.topics.mirror_plan import (
 T = TypeVar("T")
 
 TARGET_SETTING_CAUSE = "target-setting"
-"""Cause of a problem: a setting of the mirror under which copying would do harm."""
+"""The mirror topic has a setting that would damage the copied data."""
 TOPIC_REFUSED_CAUSE = "topic-refused"
 SAME_TOPIC_CAUSE = "same-topic"
 SOURCE_TOO_SMALL_CAUSE = "source-too-small"
@@ -47,19 +48,22 @@ MIRROR_PROBLEM_CAUSES = (
     SOURCE_TOO_SMALL_CAUSE,
     MIRROR_TOO_SMALL_CAUSE,
 )
-"""Every cause of a problem or finding, as in the metric label `cause`;
-`deploy/guides/halt-reasons.md` explains each."""
+"""All causes of problems and findings, as in the metric label `cause`. Explained in
+`deploy/guides/halt-reasons.md`.
+"""
 SOURCE_TOPIC_OPERATIONS = ("Describe", "DescribeConfigs", "Read")
 MIRROR_TOPIC_OPERATIONS = (
     *("Create", "Alter", "AlterConfigs", "Describe", "DescribeConfigs"),
     *("Read", "Write"),
 )
-"""All that a flow needs on a topic, so that granting it is done once."""
+"""All operations that a flow needs on a mirror topic, so that they can be granted at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorPair:
-    """A topic of the source and its mirror, as the target's brokers know it (it may be short)."""
+    """A source topic and its mirror as the target's brokers report it, perhaps with too few
+    partitions.
+    """
 
     topic: ObservedTopic
     mirror: ObservedTopic
@@ -67,21 +71,21 @@ class MirrorPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorTopicProblem:
-    """Why a topic of so many `partitions` is not copied. `passing`: it may go by itself.
-
-    `remedy` is a command that may mend it, "" where none is known.
-    """
+    """Why a topic is not copied."""
 
     cause: str
     message: str
     partitions: int
+    """Number of affected partitions."""
     passing: bool = False
+    """True if the error is transient."""
     remedy: str = ""
+    """A command that may resolve it; "" if none is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorTopicsResult:
-    """By the source topic's name: each is in `pairs` or in `problems`, and may have warnings."""
+    """Result by source topic: each is in `pairs` or in `problems`, and may have warnings."""
 
     pairs: Mapping[str, MirrorPair]
     problems: Mapping[str, MirrorTopicProblem]
@@ -91,12 +95,12 @@ class MirrorTopicsResult:
         return sorted(name for name, each in self.problems.items() if each.passing)
 
     def updated(self, later: MirrorTopicsResult) -> MirrorTopicsResult:
-        """With what was found of some topics later."""
-        seen = later.pairs.keys() | later.problems.keys()
+        """Merge with a later result for some of the topics."""
+        topics = later.pairs.keys() | later.problems.keys()
         return MirrorTopicsResult(
             pairs={**self.pairs, **later.pairs},
-            problems={**_exclude_topics(self.problems, seen), **later.problems},
-            warnings={**_exclude_topics(self.warnings, seen), **later.warnings},
+            problems={**_exclude_topics(self.problems, topics), **later.problems},
+            warnings={**_exclude_topics(self.warnings, topics), **later.warnings},
         )
 
 
@@ -108,7 +112,7 @@ def collect_mirror_topics(
     mirrors: PerTopicResult[ObservedTopic],
     blocked: Mapping[str, MirrorTopicFinding],
 ) -> MirrorTopicsResult:
-    """What both sides answered, and which topics of the source a setting blocks."""
+    """Combine the results of both clusters with the topics that a setting blocks."""
     topics = {flow.remote_topic(name): topic for name, topic in source.done.items()}
     problems = {
         name: _to_failure_problem(
@@ -116,7 +120,7 @@ def collect_mirror_topics(
             1,
             error,
             passing=isinstance(error, RetriableError),
-            right=operator.source.allow_topic(name, *SOURCE_TOPIC_OPERATIONS),
+            grant_command=operator.source.allow_topic(name, *SOURCE_TOPIC_OPERATIONS),
         )
         for name, error in source.failed.items()
     }
@@ -127,7 +131,7 @@ def collect_mirror_topics(
             topic.partitions,
             error,
             passing=_is_transient_mirror_error(error),
-            right=operator.target.allow_topic(mirror, *MIRROR_TOPIC_OPERATIONS),
+            grant_command=operator.target.allow_topic(mirror, *MIRROR_TOPIC_OPERATIONS),
         )
     for name, finding in blocked.items():
         problems[name] = _to_setting_problem(source.done[name], finding)
@@ -142,41 +146,41 @@ def collect_mirror_topics(
     )
 
 
-def collect_warnings(planned: MirrorTopicPlan) -> dict[str, tuple[str, ...]]:
-    """By topic: what copying goes on in spite of."""
-    found: dict[str, tuple[str, ...]] = {}
-    for each in planned.findings:
+def collect_warnings(plan: MirrorTopicPlan) -> dict[str, tuple[str, ...]]:
+    """Warnings by topic, for topics that are copied nevertheless."""
+    warnings: dict[str, tuple[str, ...]] = {}
+    for each in plan.findings:
         if not is_stop_finding(each):
             line = (
                 f"{each}. {operator_commands.format_remedy(each.command)}"
                 if each.command
                 else str(each)
             )
-            found[each.topic] = (*found.get(each.topic, ()), line)
-    return found
+            warnings[each.topic] = (*warnings.get(each.topic, ()), line)
+    return warnings
 
 
 def is_stop_finding(finding: MirrorTopicFinding) -> bool:
-    """Is the topic not copied because of it?"""
+    """True if the finding prevents copying of the topic."""
     return finding.severity is MirrorFindingSeverity.STOP
 
 
 def may_become_visible(error: ConnectError) -> bool:
-    """Of a mirror that was listed, or whose creation was acknowledged, just now."""
+    """True for errors that are transient if the mirror was just listed or created."""
     return isinstance(error, (RetriableError, TopicMissingError))
 
 
 def _to_failure_problem(
-    message: str, partitions: int, error: ConnectError, *, passing: bool, right: str
+    message: str, partitions: int, error: ConnectError, *, passing: bool, grant_command: str
 ) -> MirrorTopicProblem:
-    """`right` is the command that grants what may be lacking."""
-    lacking = isinstance(error, NotAuthorizedError)
+    """Build the problem of a failed request. `grant_command` grants the missing permission."""
+    is_denied = isinstance(error, NotAuthorizedError)
     return MirrorTopicProblem(
         cause=TOPIC_REFUSED_CAUSE,
         message=message,
         partitions=partitions,
         passing=passing,
-        remedy=right if lacking else "",
+        remedy=grant_command if is_denied else "",
     )
 
 
@@ -189,19 +193,19 @@ def _to_setting_problem(topic: ObservedTopic, finding: MirrorTopicFinding) -> Mi
     )
 
 
-def _exclude_topics(found: Mapping[str, T], names: Collection[str]) -> dict[str, T]:
-    return {name: each for name, each in found.items() if name not in names}
+def _exclude_topics(by_topic: Mapping[str, T], names: Collection[str]) -> dict[str, T]:
+    return {name: each for name, each in by_topic.items() if name not in names}
 
 
 def _is_transient_mirror_error(error: ConnectError) -> bool:
-    """Of a mirror: one that exists although it was not listed will be listed."""
+    """A mirror that exists although it was not listed will be listed soon."""
     return may_become_visible(error) or isinstance(error, TopicExistsError)
 
 
 METADATA_PROPAGATION_TIMEOUT_S = 10.0
-"""So long brokers may take to learn of what the controller has acknowledged."""
+"""How long brokers may take to learn a change that the controller has acknowledged."""
 TOPIC_RETRY_TIMEOUT_S = 20.0
-"""So long a topic's passing failure holds up the others' copies, at most."""
+"""How long transient failures of a topic may delay the other topics."""
 _METADATA_POLL_INTERVAL_S = 0.1
 _TOPIC_RETRY_DELAY_S = 1.0
 
@@ -210,7 +214,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorTopicPreview:
-    """Topics of the source, by name, their mirrors that are there, and what would be done."""
+    """Source topics, their existing mirrors, and the planned changes."""
 
     source: PerTopicResult[ObservedTopic]
     there: PerTopicResult[ObservedTopic]
@@ -218,9 +222,10 @@ class MirrorTopicPreview:
 
 
 class MirrorTopicWriter:
-    """One thread at a time. `pause` waits so many seconds; True: no more waiting is wanted.
+    """Creates and updates the mirror topics of a flow. Not thread-safe.
 
-    `stopped`: from now on nothing may be changed any more; another flow may have taken over.
+    `pause` waits for seconds and returns True to stop waiting. Once `stopped` returns True, nothing
+    is changed any more, because another worker may own the flow.
     """
 
     def __init__(
@@ -246,36 +251,43 @@ class MirrorTopicWriter:
     def bring_about(
         self, names: Iterable[str], end: Deadline, *, sync_configs: bool
     ) -> MirrorTopicsResult:
-        """See to it that these topics of the source have mirrors, as large as they are, and with
-        `sync_configs` with settings that follow theirs.
+        """Create missing mirrors and add partitions; with `sync_configs` also sync topic configs.
 
-        Failures that may pass are tried again for `TOPIC_RETRY_TIMEOUT_S`, or until half of the
-        time is over. What is refused, or blocked by a setting, is waited for by nobody. Raises as
-        `Admin` where a whole cluster does not answer or refuses us, and RetriableError once it is
-        `stopped`."""
+        Transient failures are retried for `TOPIC_RETRY_TIMEOUT_S`, or half of the remaining time.
+        Other failures are reported without retry. Raises as `Admin` if a whole cluster does not
+        respond or denies access, and `RetriableError` once `stopped`.
+        """
         self._sync_configs = sync_configs
         until = Deadline.after(
-            min(TOPIC_RETRY_TIMEOUT_S, self._left_s(end) / 2.0), now_s=self._clock.now_s()
+            min(TOPIC_RETRY_TIMEOUT_S, self._compute_remaining_s(end) / 2.0),
+            now_s=self._clock.now_s(),
         )
-        found = self._round(names, end)
-        passing = found.passing()
-        if passing:
-            first = found.problems[passing[0]].message
-            _log.warning("topics that are tried again: %d, first %s", len(passing), first)
-        while passing and self._left_s(until) and not self._pause(_TOPIC_RETRY_DELAY_S):
-            found = found.updated(self._round(passing, end))
-            passing = found.passing()
-        return found
+        result = self._run_round(names, end)
+        transient = result.passing()
+        if transient:
+            first = result.problems[transient[0]].message
+            _log.warning(
+                "retrying %s; first error: %s",
+                plurals.format_count(len(transient), "topic"),
+                first,
+            )
+        while (
+            transient and self._compute_remaining_s(until) and not self._pause(_TOPIC_RETRY_DELAY_S)
+        ):
+            result = result.updated(self._run_round(transient, end))
+            transient = result.passing()
+        return result
 
     def describe(self, partitions: Mapping[str, int], end: Deadline) -> MirrorTopicsResult:
-        """These topics of the source and their mirrors as they are; nothing is changed.
+        """Describe these source topics and their mirrors without changes.
 
-        A mirror is waited for, up to `METADATA_PROPAGATION_TIMEOUT_S`, until it has so many
-        `partitions`. Raises as `bring_about`."""
-        source = self._observe(self._source, partitions, end)
+        Waits up to `METADATA_PROPAGATION_TIMEOUT_S` until a mirror has the number of `partitions`.
+        Raises as `bring_about`.
+        """
+        source = self._observe_topics(self._source, partitions, end)
         sizes = {self._flow.remote_topic(name): partitions[name] for name in source.done}
-        mirrors = self._await_there(sizes, end)
-        standing = mirror_plan.plan_mirror_topics(
+        mirrors = self._wait_until_visible(sizes, end)
+        findings = mirror_plan.plan_mirror_topics(
             replace(self._flow, sync_topic_configs_interval_s=None),
             TopicsSnapshot(
                 topics={
@@ -288,69 +300,68 @@ class MirrorTopicWriter:
             sync_configs=False,
             operator=self._operator,
         ).findings
-        return self._told(source, mirrors, standing)
+        return self._collect_result(source, mirrors, findings)
 
     def foresee(self, names: Iterable[str], end: Deadline) -> MirrorTopicPreview:
-        """What bringing about the mirrors of these topics would do; nothing is changed.
-
-        Raises as `bring_about`.
-        """
-        source = self._observe(self._source, names, end)
+        """Plan the changes of `bring_about` without applying them. Raises as `bring_about`."""
+        source = self._observe_topics(self._source, names, end)
         topics = {self._flow.remote_topic(name): topic for name, topic in source.done.items()}
-        listed = self._target.list_topics(self._left_s(end))
-        there = self._observe(self._target, topics.keys() & listed, end)
-        # A mirror that cannot be seen is neither missing nor of a known size.
-        known = {each.name: each for mirror, each in topics.items() if mirror not in there.failed}
-        planned = self._plan(known, there.done, end, listed=listed)
-        return MirrorTopicPreview(source=source, there=there, planned=planned)
+        listed = self._target.list_topics(self._compute_remaining_s(end))
+        existing = self._observe_topics(self._target, topics.keys() & listed, end)
+        # A mirror that cannot be described may exist, with an unknown number of partitions.
+        describable = {
+            each.name: each for mirror, each in topics.items() if mirror not in existing.failed
+        }
+        plan = self._build_plan(describable, existing.done, end, listed=listed)
+        return MirrorTopicPreview(source=source, there=existing, planned=plan)
 
     def follow_settings(self, names: Iterable[str], end: Deadline) -> None:
-        """Have settings of the mirrors of these topics follow theirs; nothing is made or grown.
+        """Sync topic configs to existing mirrors, without creating or growing any.
 
-        What is refused is told. Raises as `bring_about`.
+        Failures are logged. Raises as `bring_about`.
         """
         self._sync_configs = True
         topics = {
             self._flow.remote_topic(name): topic
-            for name, topic in self._observe(self._source, names, end).done.items()
+            for name, topic in self._observe_topics(self._source, names, end).done.items()
         }
-        listed = self._target.list_topics(self._left_s(end))
-        there = self._observe(self._target, topics.keys() & listed, end)
-        followed = {topics[mirror].name: topics[mirror] for mirror in there.done}
-        planned = self._plan(followed, there.done, end, listed=listed)
+        listed = self._target.list_topics(self._compute_remaining_s(end))
+        existing = self._observe_topics(self._target, topics.keys() & listed, end)
+        existing_topics = {topics[mirror].name: topics[mirror] for mirror in existing.done}
+        plan = self._build_plan(existing_topics, existing.done, end, listed=listed)
         if not self._stopped():
-            self._carry_out(replace(planned, create=(), grow=()), end)
+            self._apply_plan(replace(plan, create=(), grow=()), end)
 
-    def _left_s(self, end: Deadline) -> float:
+    def _compute_remaining_s(self, end: Deadline) -> float:
         return end.left_s(self._clock.now_s())
 
-    def _observe(
+    def _observe_topics(
         self, side: Admin, names: Iterable[str], end: Deadline
     ) -> PerTopicResult[ObservedTopic]:
         return client_interfaces.observe_topics(
-            side, sorted(names), self._left_s(end), clock=self._clock
+            side, sorted(names), self._compute_remaining_s(end), clock=self._clock
         )
 
-    def _round(self, names: Iterable[str], end: Deadline) -> MirrorTopicsResult:
-        seen = self.foresee(names, end)
-        source, there, planned = seen.source, seen.there, seen.planned
+    def _run_round(self, names: Iterable[str], end: Deadline) -> MirrorTopicsResult:
+        preview = self.foresee(names, end)
+        source, existing, plan = preview.source, preview.there, preview.planned
         topics = {self._flow.remote_topic(name): topic for name, topic in source.done.items()}
         if self._stopped():
-            raise RetriableError(f"{self._flow.name} is ending: no mirrors are made any more")
-        refused = {**there.failed, **self._carry_out(planned, end)}
-        blocked = {each.topic for each in planned.findings if is_stop_finding(each)}
-        wanted = {
+            raise RetriableError(f"{self._flow.name} is stopping: no more mirrors are created")
+        refused = {**existing.failed, **self._apply_plan(plan, end)}
+        blocked = {each.topic for each in plan.findings if is_stop_finding(each)}
+        partitions = {
             mirror: each.partitions
             for mirror, each in topics.items()
             if mirror not in refused and each.name not in blocked
         }
-        after = self._await_there(wanted, end)
-        failed = {**refused, **after.failed}
-        mirrors = PerTopicResult(done=after.done, failed=failed)
-        found = self._told(source, mirrors, planned.findings)
-        return replace(found, warnings=collect_warnings(planned))
+        visible = self._wait_until_visible(partitions, end)
+        failed = {**refused, **visible.failed}
+        mirrors = PerTopicResult(done=visible.done, failed=failed)
+        result = self._collect_result(source, mirrors, plan.findings)
+        return replace(result, warnings=collect_warnings(plan))
 
-    def _told(
+    def _collect_result(
         self,
         source: PerTopicResult[ObservedTopic],
         mirrors: PerTopicResult[ObservedTopic],
@@ -364,102 +375,116 @@ class MirrorTopicWriter:
             blocked={each.topic: each for each in findings if is_stop_finding(each)},
         )
 
-    def _plan(
+    def _build_plan(
         self,
         source: Mapping[str, ObservedTopic],
-        there: Mapping[str, ObservedTopic],
+        existing: Mapping[str, ObservedTopic],
         end: Deadline,
         *,
         listed: Collection[str],
     ) -> MirrorTopicPlan:
         defaults = self._target.broker_configs(
-            list(mirror_plan.BROKER_CONFIG_NAMES.values()), self._left_s(end)
+            list(mirror_plan.BROKER_CONFIG_NAMES.values()), self._compute_remaining_s(end)
         )
-        ours = TopicsSnapshot(topics=source)
-        theirs = TopicsSnapshot(
-            topics=there,
+        source_snapshot = TopicsSnapshot(topics=source)
+        target_snapshot = TopicsSnapshot(
+            topics=existing,
             new_topic=mirror_plan.derive_topic_defaults(defaults),
-            settings=self._settings(there, listed, end),
+            settings=self._read_supported_configs(existing, listed, end),
         )
 
-        def planned(*, sync_configs: bool) -> MirrorTopicPlan:
+        def build_plan(*, sync_configs: bool) -> MirrorTopicPlan:
             return mirror_plan.plan_mirror_topics(
-                self._flow, ours, theirs, sync_configs=sync_configs, operator=self._operator
+                self._flow,
+                source_snapshot,
+                target_snapshot,
+                sync_configs=sync_configs,
+                operator=self._operator,
             )
 
-        now = planned(sync_configs=self._sync_configs)
+        plan = build_plan(sync_configs=self._sync_configs)
         if self._sync_configs or not self._flow.syncs_topic_configs:
-            return now
-        # What is about to follow is nothing to warn of.
-        return replace(planned(sync_configs=True), alter=now.alter)
+            return plan
+        # Differences that the next config sync resolves need no warning.
+        return replace(build_plan(sync_configs=True), alter=plan.alter)
 
-    def _settings(
+    def _read_supported_configs(
         self,
-        there: Mapping[str, ObservedTopic],
+        existing: Mapping[str, ObservedTopic],
         listed: Collection[str],
         end: Deadline,
     ) -> Collection[str] | None:
-        """Which settings the target's release has: any one of its topics shows them.
+        """Names of the topic configs that the target's release supports, taken from any of its
+        topics.
 
-        Before there are mirrors, that is the flow's own topic, or whatever is there.
+        Prefers a mirror, then the flow's offset map topic.
         """
-        for each in there.values():
+        for each in existing.values():
             if each.configs:
                 return each.configs.keys()
         own = naming.offset_map_topic(self._flow.source)
-        any_one = [own] if own in listed else sorted(listed)[:1]
-        found = self._target.topic_configs(any_one, self._left_s(end)).done if any_one else {}
-        return next((configs.keys() for configs in found.values()), None)
+        sample = [own] if own in listed else sorted(listed)[:1]
+        described = (
+            self._target.topic_configs(sample, self._compute_remaining_s(end)).done
+            if sample
+            else {}
+        )
+        return next((configs.keys() for configs in described.values()), None)
 
-    def _carry_out(self, planned: MirrorTopicPlan, end: Deadline) -> dict[str, ConnectError]:
-        """Create, grow and set; failures by the mirror topic's name."""
-        refused: dict[str, ConnectError] = dict(self._create(planned, end).failed)
-        if planned.grow:
-            growth = {each.name: each.partitions for each in planned.grow}
-            refused.update(self._target.grow_topics(growth, self._left_s(end)).failed)
-        if planned.alter:
+    def _apply_plan(self, plan: MirrorTopicPlan, end: Deadline) -> dict[str, ConnectError]:
+        """Create, grow and alter mirrors; return failures by mirror topic."""
+        refused: dict[str, ConnectError] = dict(self._create_topics(plan, end).failed)
+        if plan.grow:
+            growth = {each.name: each.partitions for each in plan.grow}
+            refused.update(self._target.grow_topics(growth, self._compute_remaining_s(end)).failed)
+        if plan.alter:
             changes = {
-                each.name: ConfigChange(set=each.set, delete=each.delete) for each in planned.alter
+                each.name: ConfigChange(set=each.set, delete=each.delete) for each in plan.alter
             }
-            answered = self._target.alter_configs(changes, self._left_s(end))
-            for name, error in answered.failed.items():
-                _log.warning("settings of %s: %s", name, error)
+            results = self._target.alter_configs(changes, self._compute_remaining_s(end))
+            for name, error in results.failed.items():
+                _log.warning("syncing configs of %s failed: %s", name, error)
         return refused
 
-    def _create(self, planned: MirrorTopicPlan, end: Deadline) -> PerTopicResult[None]:
+    def _create_topics(self, planned: MirrorTopicPlan, end: Deadline) -> PerTopicResult[None]:
         topics = select_topics_to_create(planned)
         if not topics:
             return PerTopicResult(done={}, failed={})
-        return self._target.create_topics(topics, self._left_s(end))
+        return self._target.create_topics(topics, self._compute_remaining_s(end))
 
-    def _await_there(
+    def _wait_until_visible(
         self, partitions: Mapping[str, int], end: Deadline
     ) -> PerTopicResult[ObservedTopic]:
-        """The mirrors as brokers know them, once each has so many partitions or time is up.
+        """Describe mirrors until each has its number of partitions, or time is up.
 
-        Brokers learn of a new topic, or of its growth, a little after it was acknowledged; any one
-        of them may answer.
+        Brokers learn of a new or grown topic shortly after it was acknowledged, and any broker may
+        answer.
         """
         until = Deadline.after(
-            min(METADATA_PROPAGATION_TIMEOUT_S, self._left_s(end)), now_s=self._clock.now_s()
+            min(METADATA_PROPAGATION_TIMEOUT_S, self._compute_remaining_s(end)),
+            now_s=self._clock.now_s(),
         )
-        seen = self._observe(self._target, partitions, end)
-        done, failed = dict(seen.done), dict(seen.failed)
+        observed = self._observe_topics(self._target, partitions, end)
+        done, failed = dict(observed.done), dict(observed.failed)
         while True:
-            late = {name for name, each in done.items() if each.partitions < partitions[name]}
-            late |= {name for name, error in failed.items() if may_become_visible(error)}
-            if not late or not self._left_s(until) or self._pause(_METADATA_POLL_INTERVAL_S):
+            incomplete = {name for name, each in done.items() if each.partitions < partitions[name]}
+            incomplete |= {name for name, error in failed.items() if may_become_visible(error)}
+            if (
+                not incomplete
+                or not self._compute_remaining_s(until)
+                or self._pause(_METADATA_POLL_INTERVAL_S)
+            ):
                 return PerTopicResult(done=done, failed=failed)
-            seen = self._observe(self._target, late, end)
-            for name in late:
+            observed = self._observe_topics(self._target, incomplete, end)
+            for name in incomplete:
                 done.pop(name, None)
                 failed.pop(name, None)
-            done.update(seen.done)
-            failed.update(seen.failed)
+            done.update(observed.done)
+            failed.update(observed.failed)
 
 
-def select_topics_to_create(planned: MirrorTopicPlan) -> list[NewTopic]:
-    """Mirrors that are missing, but for those that must not be copied as things are."""
+def select_topics_to_create(plan: MirrorTopicPlan) -> list[NewTopic]:
+    """Missing mirrors, except for those whose topic must not be copied."""
     return [
         NewTopic(
             name=each.name,
@@ -467,6 +492,6 @@ def select_topics_to_create(planned: MirrorTopicPlan) -> list[NewTopic]:
             replication_factor=each.replication_factor,
             configs=each.configs,
         )
-        for each in planned.create
-        if each.topic not in planned.stopped_topics()
+        for each in plan.create
+        if each.topic not in plan.stopped_topics()
     ]

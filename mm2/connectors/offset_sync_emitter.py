@@ -1,7 +1,7 @@
-"""Writes MirrorMaker 2's offset syncs for one task, derived from the resume points of its copy.
+"""Writes MirrorMaker 2's offset syncs for one task, derived from the resume points of its copy
+process.
 
-If a sync cannot be written, it is dropped and superseded by the next one; replication never
-waits.
+If a sync cannot be written, it is dropped and superseded by the next one; replication never waits.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ _LOG = logging.getLogger(__name__)
 
 
 class OffsetSyncEmitter:
-    """One thread's."""
+    """Writes the offset syncs of one task. Not thread-safe."""
 
     def __init__(self, writer: RecordWriter, *, lag_max: int, clock: Clock) -> None:
         self._writer = writer
-        self._steps = ReplicatedSpanTracker()
+        self._span_tracker = ReplicatedSpanTracker()
         self._emitter = OffsetSyncWriter(lag_max)
         self._clock = clock
-        self._complaints = RateLimitedWarnings(_LOG, clock=clock)
+        self._warnings = RateLimitedWarnings(_LOG, clock=clock)
 
     @property
     def busy(self) -> bool:
         return self._emitter.under_way > 0
 
     def note(self, items: Iterable[FlowLogItem]) -> None:
-        """What a copy streams; anchors among it are looked at."""
+        """Derive offset syncs from the resume points among streamed items."""
         for item in items:
             if item.incident or item.value is None:
                 continue
@@ -50,7 +50,7 @@ class OffsetSyncEmitter:
             segment = offset_map_records.decode_value(key, item.value)
             assert isinstance(segment, MapSegment)
             name = TopicPartition(key.topic, key.partition)
-            for step in self._steps.steps(key, segment):
+            for step in self._span_tracker.steps(key, segment):
                 self._emitter.acknowledge(
                     name,
                     upstream=step.upstream,
@@ -59,34 +59,34 @@ class OffsetSyncEmitter:
                 )
 
     def work(self) -> None:
-        """Write what is due; hear what became of what was written."""
-        self._write(0.0)
+        """Write due syncs and process the results of earlier writes."""
+        self._write_due(0.0)
 
-    def _write(self, timeout_s: float) -> None:
+    def _write_due(self, timeout_s: float) -> None:
         self._writer.poll(timeout_s)
         for sync in self._emitter.take_due():
             key, value = mm2_records.encode_offset_sync(sync)
-            self._writer.write(key, value, on_written=self._answered(sync))
+            self._writer.write(key, value, on_written=self._build_result_handler(sync))
 
     def committed(self) -> None:
-        """Source offsets are stored: what was not due of itself is due now."""
+        """Call after source offsets were committed: delayed syncs become due."""
         self._emitter.promote_delayed()
 
     def close(self, timeout_s: float) -> None:
-        """Write all that is known, as far as there is time."""
+        """Write all remaining syncs within `timeout_s`, and close the writer."""
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         self.committed()
-        self._write(0.0)
+        self._write_due(0.0)
         while self._emitter.under_way and not end.passed(self._clock.now_s()):
-            self._write(min(POLL_TIMEOUT_S, end.left_s(self._clock.now_s())))
+            self._write_due(min(POLL_TIMEOUT_S, end.left_s(self._clock.now_s())))
         self._writer.close(end.left_s(self._clock.now_s()))
 
-    def _answered(self, sync: OffsetSync) -> OnWritten:
+    def _build_result_handler(self, sync: OffsetSync) -> OnWritten:
         def answered(error: ConnectError | None) -> None:
             self._emitter.answered(sync, stored=error is None)
             if error is None:
-                self._complaints.over(WRITING_OFFSET_SYNCS)
+                self._warnings.over(WRITING_OFFSET_SYNCS)
             else:
-                self._complaints.say(WRITING_OFFSET_SYNCS, f"{error}; copying goes on")
+                self._warnings.say(WRITING_OFFSET_SYNCS, f"{error}; replication continues")
 
         return answered

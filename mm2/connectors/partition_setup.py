@@ -1,7 +1,8 @@
-"""Builds the `PartitionSetup` of every assigned partition, and says which ones must not be copied.
+"""Builds the `PartitionSetup` of every assigned partition, and reports partitions that must not be
+copied.
 
-Both clusters are read and nothing is changed: `mirror_topic_writer` creates mirror topics for
-the whole flow, and each task describes its own partitions here.
+Both clusters are read and nothing is changed: `mirror_topic_writer` creates mirror topics for the
+whole flow, and each task describes its own partitions here.
 """
 
 from __future__ import annotations
@@ -34,53 +35,53 @@ PRODUCER_EXPIRATION_CONFIG = "producer.id.expiration.ms"
 TRANSACTIONAL_EXPIRATION_CONFIG = "transactional.id.expiration.ms"
 DAY_MS = 86_400_000
 FIRST_CONTACT_TIMEOUT_S = 10.0
-"""An unreachable cluster is told soon; planning itself may take longer."""
+"""Limit for the first request to each cluster, so that an unreachable cluster is
+reported early.
+"""
 FENCE_RENEWALS_PER_EXPIRATION = 3
-"""A fence is renewed this many times within what the brokers remember."""
+"""Fences are renewed this often within the brokers' producer expiration time."""
 
 _CODEC_IDS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFinding:
-    """A partition that is not copied as things are: what is wrong and what to do.
-
-    `spoils`: to go on copying it would do harm.
-    """
+    """Why a partition is not copied, and what to do."""
 
     partition: TopicPartition
     cause: str
     message: str
     spoils: bool = False
+    """True if copying would damage data, so that a running copy must end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSetupPlan:
-    """`partitions` can be copied, `findings` cannot; a source partition is in at most one.
-
-    `warnings` are lines for people.
-    """
+    """Partitions to copy, and partitions that must not be copied; no partition is in both."""
 
     partitions: tuple[PartitionSetup, ...]
     findings: tuple[PartitionFinding, ...]
     warnings: tuple[str, ...] = ()
+    """Lines for the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSetup:
-    """What all partitions of a flow share, and what was noticed on the way, for people."""
+    """Settings shared by all partitions of a flow."""
 
     setup: PartitionSetup
+    """A `PartitionSetup` without topic and partition."""
     warnings: tuple[str, ...]
+    """Lines for the log."""
 
     @property
     def one_cluster(self) -> bool:
-        """Do both aliases lead to the same one?"""
+        """True if both aliases denote the same cluster."""
         return self.setup.source_cluster == self.setup.target_cluster
 
 
 class PartitionSetupBuilder:
-    """Talks to both clusters' administration; one thread at a time."""
+    """Builds partition setups from the metadata of both clusters. Not thread-safe."""
 
     def __init__(
         self,
@@ -104,17 +105,17 @@ class PartitionSetupBuilder:
         *,
         pause: Callable[[float], bool],
     ) -> PartitionSetupPlan:
-        """These partitions of the source: each is copyable, or a finding.
+        """Build the setup, or a finding, for each of these source partitions.
 
-        A mirror that brokers do not know of yet is waited for up to
-        `mirror_topic_writer.METADATA_PROPAGATION_TIMEOUT_S`, with `pause`, which waits so many
-        seconds and is True where no more waiting is wanted. Raises `RetriableError` when a cluster
-        does not answer and `FatalError` when it refuses us."""
+        Waits up to `mirror_topic_writer.METADATA_PROPAGATION_TIMEOUT_S` for mirrors that brokers do
+        not know yet, with `pause`, which waits for seconds and returns True to stop waiting. Raises
+        `RetriableError` if a cluster does not respond and `FatalError` if it denies access.
+        """
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         common = self.common(end)
-        wanted: dict[str, list[int]] = defaultdict(list)
+        numbers_by_topic: dict[str, list[int]] = defaultdict(list)
         for each in sorted(set(partitions)):
-            wanted[each.topic].append(each.partition)
+            numbers_by_topic[each.topic].append(each.partition)
         mirrors = MirrorTopicWriter(
             self._flow,
             source=self._source,
@@ -124,29 +125,33 @@ class PartitionSetupBuilder:
             stopped=lambda: False,
             operator=self._operator,
         )
-        sizes = {topic: numbers[-1] + 1 for topic, numbers in wanted.items()}
-        return self.sort(mirrors.describe(sizes, end), common, wanted=wanted)
+        sizes = {topic: numbers[-1] + 1 for topic, numbers in numbers_by_topic.items()}
+        return self.sort(mirrors.describe(sizes, end), common, wanted=numbers_by_topic)
 
     def common(self, end: Deadline) -> FlowSetup:
-        """Raises as `look`, and soon where a cluster cannot be reached at all."""
+        """Read the shared settings. Raises as `look`, and early if a cluster is unreachable."""
         flow = self._flow
-        source_id = self._source.cluster_id(min(FIRST_CONTACT_TIMEOUT_S, self._left_s(end)))
-        target_id = self._target.cluster_id(min(FIRST_CONTACT_TIMEOUT_S, self._left_s(end)))
-        warnings = ["both aliases lead to the same cluster"] if source_id == target_id else []
+        source_id = self._source.cluster_id(
+            min(FIRST_CONTACT_TIMEOUT_S, self._compute_remaining_s(end))
+        )
+        target_id = self._target.cluster_id(
+            min(FIRST_CONTACT_TIMEOUT_S, self._compute_remaining_s(end))
+        )
+        warnings = ["both aliases denote the same cluster"] if source_id == target_id else []
         names = (PRODUCER_EXPIRATION_CONFIG, TRANSACTIONAL_EXPIRATION_CONFIG)
-        found = self._target.broker_configs(names, self._left_s(end))
-        if found is None:
-            told = operator_commands.format_remedy(
+        configs = self._target.broker_configs(names, self._compute_remaining_s(end))
+        if configs is None:
+            remedy = operator_commands.format_remedy(
                 self._operator.target.allow_cluster("DescribeConfigs")
             )
             warnings.append(
-                f"the target's {PRODUCER_EXPIRATION_CONFIG} may not be read; 24 hours are "
-                f"assumed. {told}"
+                f"not authorized to read {PRODUCER_EXPIRATION_CONFIG} of the target; assuming "
+                f"24 hours. {remedy}"
             )
-        known = [int(value) for value in (found or {}).values() if value is not None]
-        forgets_ms = min(known, default=DAY_MS)
-        producer_ms = (found or {}).get(PRODUCER_EXPIRATION_CONFIG)
-        shared = PartitionSetup(
+        expirations = [int(value) for value in (configs or {}).values() if value is not None]
+        expiration_ms = min(expirations, default=DAY_MS)
+        producer_ms = (configs or {}).get(PRODUCER_EXPIRATION_CONFIG)
+        setup = PartitionSetup(
             flow=flow.name,
             topic="",
             remote_topic="",
@@ -158,11 +163,11 @@ class PartitionSetupBuilder:
             target_topics=flow.target_topics,
             delivery=flow.delivery,
             on_source_gap=flow.on_source_gap,
-            old_after_ms=(int(producer_ms) if producer_ms else forgets_ms) // 2,
-            renew_after_s=forgets_ms / 1000.0 / FENCE_RENEWALS_PER_EXPIRATION,
+            old_after_ms=(int(producer_ms) if producer_ms else expiration_ms) // 2,
+            renew_after_s=expiration_ms / 1000.0 / FENCE_RENEWALS_PER_EXPIRATION,
             operator=self._operator,
         )
-        return FlowSetup(setup=shared, warnings=tuple(warnings))
+        return FlowSetup(setup=setup, warnings=tuple(warnings))
 
     def sort(
         self,
@@ -171,93 +176,101 @@ class PartitionSetupBuilder:
         *,
         wanted: Mapping[str, Iterable[int]] | None = None,
     ) -> PartitionSetupPlan:
-        """What of `topics` can be copied. `wanted`: numbers of partitions by topic; None: all."""
+        """Divide partitions into setups and findings. `wanted`: partition numbers by topic; None
+        for all.
+        """
         partitions: list[PartitionSetup] = []
         findings: list[PartitionFinding] = []
         for name in sorted({*topics.pairs, *topics.problems}):
             problem = topics.problems.get(name)
             if problem is not None:
                 numbers = range(problem.partitions) if wanted is None else wanted[name]
-                findings.extend(self._findings(name, problem, numbers))
+                findings.extend(self._build_findings(name, problem, numbers))
                 continue
             pair = topics.pairs[name]
             numbers = range(pair.topic.partitions) if wanted is None else wanted[name]
             for number in numbers:
-                found = self._missing(pair, number, common)
-                if found is None:
-                    partitions.append(self._setup(pair, number, common))
+                finding = self._check_partition(pair, number, common)
+                if finding is None:
+                    partitions.append(self._build_setup(pair, number, common))
                 else:
-                    findings.append(found)
+                    findings.append(finding)
         return PartitionSetupPlan(
             partitions=tuple(partitions), findings=tuple(findings), warnings=common.warnings
         )
 
-    def _left_s(self, end: Deadline) -> float:
+    def _compute_remaining_s(self, end: Deadline) -> float:
         return end.left_s(self._clock.now_s())
 
-    def _when(self) -> str:
-        """When it is tried again."""
+    def _describe_next_check(self) -> str:
+        """Clause that says when the problem is checked again."""
         interval_s = self._flow.refresh_topics_interval_s
         if interval_s is None:
-            return "; it is tried again at the next start"
-        return f"; it is tried again every {interval_s:g} s (refresh.topics.interval.seconds)"
+            return "; checked again at the next start"
+        return f"; checked again every {interval_s:g} s (refresh.topics.interval.seconds)"
 
-    def _findings(
+    def _build_findings(
         self, name: str, problem: MirrorTopicProblem, numbers: Iterable[int]
     ) -> list[PartitionFinding]:
-        """The restart has it tried at once, not minutes later."""
+        """Findings of a topic; their remedy ends with the restart command, which checks the topic
+        at once.
+        """
         lines = [*filter(None, (problem.remedy,)), self._operator.restart(self._flow.name)]
-        left_out = ""
+        advice = ""
         if problem.cause == mirror_topic_writer.TOPIC_REFUSED_CAUSE and not problem.remedy:
-            reload = self._operator.reload()
-            left_out = f"Resolve that, or exclude the topic with topics.exclude ({reload}). "
-        told = (
-            f"{problem.message}{self._when()}. {left_out}{operator_commands.format_remedy(*lines)}"
-        )
+            reload_command = self._operator.reload()
+            advice = f"Resolve that, or exclude the topic with topics.exclude ({reload_command}). "
+        remedy = operator_commands.format_remedy(*lines)
+        message = f"{problem.message}{self._describe_next_check()}. {advice}{remedy}"
         return [
             PartitionFinding(
                 partition=TopicPartition(name, number),
                 cause=problem.cause,
-                message=halts.format_with_code(problem.cause, told),
+                message=halts.format_with_code(problem.cause, message),
                 spoils=problem.cause == mirror_topic_writer.TARGET_SETTING_CAUSE,
             )
             for number in numbers
         ]
 
-    def _missing(self, pair: MirrorPair, number: int, common: FlowSetup) -> PartitionFinding | None:
-        """Why this partition of a topic cannot be copied, None where it can."""
+    def _check_partition(
+        self, pair: MirrorPair, number: int, common: FlowSetup
+    ) -> PartitionFinding | None:
+        """Why this partition cannot be copied; None if it can."""
         topic, mirror = pair.topic, pair.mirror
         where = TopicPartition(topic.name, number)
         if common.one_cluster and topic.name == mirror.name:
             cause = mirror_topic_writer.SAME_TOPIC_CAUSE
-            told = (
-                f"{self._flow.name} {topic.name}: both aliases lead to the same cluster, so the "
+            problem = (
+                f"{self._flow.name} {topic.name}: both aliases denote the same cluster, so the "
                 "topic would be replicated into itself. Correct bootstrap.servers. "
                 f"{operator_commands.format_remedy(self._operator.reload())}"
             )
-            message = halts.format_with_code(cause, told)
+            message = halts.format_with_code(cause, problem)
             return PartitionFinding(partition=where, cause=cause, message=message, spoils=True)
         if number >= topic.partitions:
             cause = mirror_topic_writer.SOURCE_TOO_SMALL_CAUSE
             count = plurals.format_count(topic.partitions, "partition")
-            told = f"the source topic has {count}, partition {number} is assigned"
-            line = self._operator.source.show_topic(topic.name)
+            problem = f"the source topic has {count}, but partition {number} is assigned"
+            command = self._operator.source.show_topic(topic.name)
         elif number >= mirror.partitions:
             cause = mirror_topic_writer.MIRROR_TOO_SMALL_CAUSE
-            told = (
+            problem = (
                 f"mirror topic {mirror.name} has "
                 f"{plurals.format_count(mirror.partitions, 'partition')}, {topic.partitions} "
                 "are needed"
             )
-            line = self._operator.target.show_topic(mirror.name)
+            command = self._operator.target.show_topic(mirror.name)
         else:
             return None
-        told = f"{self._flow.name} {topic.name}: {told}{self._when()}. {operator_commands.format_remedy(line)}"
+        remedy = operator_commands.format_remedy(command)
+        problem = (
+            f"{self._flow.name} {topic.name}: {problem}{self._describe_next_check()}. {remedy}"
+        )
         return PartitionFinding(
-            partition=where, cause=cause, message=halts.format_with_code(cause, told)
+            partition=where, cause=cause, message=halts.format_with_code(cause, problem)
         )
 
-    def _setup(self, pair: MirrorPair, number: int, common: FlowSetup) -> PartitionSetup:
+    def _build_setup(self, pair: MirrorPair, number: int, common: FlowSetup) -> PartitionSetup:
         topic, mirror = pair.topic, pair.mirror
         opposite = replication_loops.reverse_offset_map_topic(self._flow)
         return replace(
@@ -267,11 +280,11 @@ class PartitionSetupBuilder:
             opposite_map=opposite if mirror.name == topic.name else "",
             partition=number,
             transactional_id=self._flow.transactional_id(TopicPartition(topic.name, number)),
-            source_topic_id=_topic_id_bytes(topic),
-            target_topic_id=_topic_id_bytes(mirror),
+            source_topic_id=_get_topic_id_bytes(topic),
+            target_topic_id=_get_topic_id_bytes(mirror),
             target_codec=_CODEC_IDS.get(mirror.config("compression.type") or "producer"),
         )
 
 
-def _topic_id_bytes(topic: ObservedTopic) -> bytes:
+def _get_topic_id_bytes(topic: ObservedTopic) -> bytes:
     return topic.topic_id.bytes if topic.topic_id is not None else offset_map_records.NO_TOPIC_ID

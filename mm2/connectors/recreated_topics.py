@@ -1,7 +1,8 @@
 """Detects partitions without progress whose topic was deleted and created again.
 
-A recreated topic halts where it was copied before. If the new topic has more partitions, the
-added ones have no progress of their own, so the progress of their siblings decides.
+A recreated topic halts the partitions that were copied before. If the new topic has more
+partitions, the added ones have no progress, so the progress of the topic's other partitions
+decides.
 """
 
 from __future__ import annotations
@@ -19,39 +20,44 @@ from mm2.replication.setup import PartitionSetup
 
 
 class RecreatedSplit(NamedTuple):
-    """`kept` may be copied; of the others, why they must not be."""
+    """Result of `split_recreated`."""
 
     kept: list[PartitionSetup]
+    """Partitions that may be copied."""
     stopped: list[tuple[PartitionSetup, PartitionHalt]]
+    """Partitions that must not be copied, with the halt."""
 
 
 def split_recreated(partitions: Iterable[PartitionSetup], known: OffsetMap) -> RecreatedSplit:
-    """`known` is the flow's map. Whoever has an era, or is asked to begin anew, is kept: there the
-    take itself sees what is wrong. So is a topic of which one partition has begun anew."""
-    eras = _newest_eras_by_topic(known)
-    found = RecreatedSplit([], [])
+    """Find partitions without progress of recreated topics; `known` is the flow's map.
+
+    Partitions with an era or an era request are kept, because acquisition checks them. So are those
+    of a topic of which one partition already has an era of the new topic.
+    """
+    eras = _collect_newest_eras(known)
+    result = RecreatedSplit([], [])
     for each in partitions:
-        mine = known.partition(TopicPartition(each.topic, each.partition))
-        untouched = not mine.newest_era and mine.open_request is None
-        stop = _recreated_halt(each, eras.get(each.topic, [])) if untouched else None
+        progress = known.partition(TopicPartition(each.topic, each.partition))
+        has_no_progress = not progress.newest_era and progress.open_request is None
+        stop = _find_recreated_halt(each, eras.get(each.topic, [])) if has_no_progress else None
         if stop is None:
-            found.kept.append(each)
+            result.kept.append(each)
         else:
-            found.stopped.append((each, stop))
-    return found
+            result.stopped.append((each, stop))
+    return result
 
 
-def _newest_eras_by_topic(known: OffsetMap) -> dict[str, list[Era]]:
-    """Of each partition that has one, by topic."""
-    found: dict[str, list[Era]] = defaultdict(list)
+def _collect_newest_eras(known: OffsetMap) -> dict[str, list[Era]]:
+    """Newest era of each partition that has one, by topic."""
+    eras: dict[str, list[Era]] = defaultdict(list)
     for name in known.partitions():
-        mine = known.partition(name)
-        era = mine.eras.get(mine.newest_era)
+        progress = known.partition(name)
+        era = progress.eras.get(progress.newest_era)
         if era is not None:
-            found[name.topic].append(era)
-    return found
+            eras[name.topic].append(era)
+    return eras
 
 
-def _recreated_halt(where: PartitionSetup, siblings: list[Era]) -> PartitionHalt | None:
-    found = [recovery.check_topic_ids(where, era) for era in siblings]
-    return found[0] if found and all(found) else None
+def _find_recreated_halt(where: PartitionSetup, siblings: list[Era]) -> PartitionHalt | None:
+    halts = [recovery.check_topic_ids(where, era) for era in siblings]
+    return halts[0] if halts and all(halts) else None

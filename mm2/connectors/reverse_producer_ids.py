@@ -1,8 +1,10 @@
-"""Finds which producer ids on the source belong to the reverse flow, so its batches are skipped.
+"""Finds which producer ids on the source belong to the reverse flow, so that its batches are
+skipped.
 
-The reverse flow stores each producer id in its offset map topic on this flow's source before
-its first batch. So after a batch was seen, reading that topic to its end finds the id, or the
-batch is not the reverse flow's. Reads run on their own thread; one read answers many queries.
+The reverse flow stores each producer id in its offset map topic on this flow's source before its
+first batch. So reading that topic to its end after a batch was seen either finds the id, or proves
+that the batch is not the reverse flow's. Reads run on their own thread; one read answers many
+queries.
 """
 
 from __future__ import annotations
@@ -23,12 +25,16 @@ from mm2.kafka.client_interfaces import Admin, LogTruncatedError, TopicTail
 from mm2.offsets.offset_map import OffsetMap
 
 MISSING_TOPIC_GRACE_S = 30.0
-"""A topic that was there is missing for so long before it counts as deleted: a broker that has just
-started may not know of it."""
+"""A topic that existed must be missing for this long before it counts as deleted, because a broker
+that has just started may not know it.
+"""
 
 
 class ReverseOffsetMapReader:
-    """One thread's. Ids are never forgotten, whatever becomes of the topic."""
+    """Reads producer ids from the reverse flow's offset map. Not thread-safe.
+
+    Ids are never forgotten, even if the topic is deleted.
+    """
 
     def __init__(
         self,
@@ -39,8 +45,7 @@ class ReverseOffsetMapReader:
         clock: Clock,
         flow: str,
     ) -> None:
-        """Nothing is connected yet; both are to lead to this flow's source. `flow`: the opposite
-        one's name."""
+        """Connects lazily to this flow's source. `flow` is the name of the reverse flow."""
         self._topic = topic
         self._flow = flow
         self._connect_admin = connect_admin
@@ -49,22 +54,24 @@ class ReverseOffsetMapReader:
         self._admin: Admin | None = None
         self._tail: TopicTail | None = None
         self._ids: set[int] = set()
-        self._map = OffsetMap(keeps=self._note)
-        self._seen = False
+        self._map = OffsetMap(keeps=self._collect_producer_id)
+        self._has_existed = False
         self._missing_since_s: float | None = None
 
     def whose(self, producers: Sequence[int], timeout_s: float) -> frozenset[int]:
-        """Those of the ids that are the opposite flow's.
+        """Return those of the ids that belong to the reverse flow.
 
-        Raises `RetriableError` when the topic cannot be read to its end in time, and `FatalError`
-        where that is refused, or something in it cannot be read.
+        Raises `RetriableError` if the topic cannot be read to its end in time, and `FatalError` if
+        access is denied or a record cannot be decoded.
         """
-        if not self._ids.issuperset(producers) and self._exists(timeout_s):
-            self._read(timeout_s)
+        if not self._ids.issuperset(producers) and self._topic_exists(timeout_s):
+            self._read_map(timeout_s)
         return frozenset(self._ids.intersection(producers))
 
-    def _exists(self, timeout_s: float) -> bool:
-        """While there is no such topic the flow has never run, or its topic was deleted."""
+    def _topic_exists(self, timeout_s: float) -> bool:
+        """False if the topic does not exist: the reverse flow never ran, or its topic
+        was deleted.
+        """
         if self._tail is not None:
             return True
         if self._admin is None:
@@ -75,36 +82,38 @@ class ReverseOffsetMapReader:
             return True
         if not isinstance(failure, TopicMissingError):
             raise failure
-        self._believe_missing(failure, self._admin.list_topics(timeout_s))
+        self._confirm_missing(failure, self._admin.list_topics(timeout_s))
         return False
 
-    def _believe_missing(self, failure: ConnectError, names: Collection[str]) -> None:
-        """Raises `RetriableError` where the broker asked may just not know of it yet."""
+    def _confirm_missing(self, failure: ConnectError, names: Collection[str]) -> None:
+        """Confirm that the topic is missing. Raises `RetriableError` if the broker may just not
+        know it yet.
+        """
         if not names or self._topic in names:
-            raise RetriableError(f"{failure}; the broker asked has just started, it seems")
+            raise RetriableError(f"{failure}; the broker may have just started")
         now_s = self._clock.now_s()
         if self._missing_since_s is None:
             self._missing_since_s = now_s
-        if self._seen and now_s - self._missing_since_s < MISSING_TOPIC_GRACE_S:
-            raise RetriableError(f"{failure}; it was there before")
+        if self._has_existed and now_s - self._missing_since_s < MISSING_TOPIC_GRACE_S:
+            raise RetriableError(f"{failure}; the topic existed before")
 
-    def _read(self, timeout_s: float) -> None:
+    def _read_map(self, timeout_s: float) -> None:
         if self._tail is None:
             self._tail = self._connect_tail()
         try:
             found = self._tail.read_to_end(timeout_s)
         except (LogTruncatedError, TopicMissingError) as error:
             self._disconnect()
-            self._map = OffsetMap(keeps=self._note)
+            self._map = OffsetMap(keeps=self._collect_producer_id)
             raise RetriableError(str(error)) from error
-        self._seen = True
+        self._has_existed = True
         for record in found:
             self._map.fold(record.key or b"", record.value, offset=record.offset)
         for each in self._map.unreadable():
             raise FatalError(each.describe(topic=f"{self._topic} on the source", flow=self._flow))
 
-    def _note(self, key: MapKey) -> bool:
-        """Of the map nothing is kept but its producer ids, which never change owners."""
+    def _collect_producer_id(self, key: MapKey) -> bool:
+        """Collect producer ids, which never change owners; keep nothing else of the map."""
         if isinstance(key, MapProducerKey):
             self._ids.add(key.producer_id)
         return False
@@ -123,7 +132,7 @@ class ReverseOffsetMapReader:
 
 MAP_READ_TIMEOUT_S = 10.0
 MAX_WAITING_QUERIES = 10_000
-"""Each partition asks one question at a time."""
+"""Each partition has at most one query at a time."""
 QUERY_POLL_INTERVAL_S = 0.2
 CLOSE_TIMEOUT_S = 1.0
 
@@ -131,8 +140,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class ProducerIdsCallback(Protocol):
-    """Gets which of the ids are the reverse flow's, or None, why nobody can say, and whether that
-    is a missing right (`denied`). On another thread."""
+    """Called with the reverse flow's ids among the queried ones, or with None and the error.
+
+    `denied` is True if a permission is missing. Called on another thread.
+    """
 
     def __call__(
         self, theirs: frozenset[int] | None, why: str, *, denied: bool = False
@@ -143,7 +154,7 @@ QueryProducerIds = Callable[[Sequence[int], ProducerIdsCallback], None]
 
 
 class ResponseChannel(Protocol):
-    """As `control_channel.TaskChannel` has it: from any thread."""
+    """The sending half of `TaskChannel`. Thread-safe."""
 
     def send(self, message: Mapping[str, object]) -> None: ...
 
@@ -156,7 +167,7 @@ class _PendingQuery(NamedTuple):
 
 
 def create_response_sender(channel: ResponseChannel, number: int) -> ProducerIdsCallback:
-    """Tells a copy the answer to its question of this number."""
+    """Create a callback that sends the response to the copy process's request of this number."""
 
     def answer(theirs: frozenset[int] | None, why: str, *, denied: bool = False) -> None:
         try:
@@ -172,24 +183,26 @@ def create_response_sender(channel: ResponseChannel, number: int) -> ProducerIds
 
 
 class ReverseProducerIds:
-    """`ask` and `close` are one thread's; nothing is read, and no thread runs, before the first
-    question."""
+    """Answers queries for producer ids on a separate thread, which is started by the first query.
+
+    `ask` and `close` are not thread-safe.
+    """
 
     def __init__(self, found: ReverseOffsetMapReader, *, name: str) -> None:
         self._map = found
         self._name = name
-        self._asked: queue.Queue[_PendingQuery] = queue.Queue(MAX_WAITING_QUERIES)
+        self._queries: queue.Queue[_PendingQuery] = queue.Queue(MAX_WAITING_QUERIES)
         self._threads = ThreadGroup(on_unasked_end=_log_thread_end)
         self._thread: OwnedThread | None = None
 
     def ask(self, producers: Sequence[int], answer: ProducerIdsCallback) -> None:
-        """Each question is answered once, unless it is closed meanwhile."""
+        """Query producer ids; `answer` is called once, unless closed before."""
         if self._thread is None or not self._thread.alive:
-            self._thread = self._threads.start(f"opposite {self._name}", self._run)
+            self._thread = self._threads.start(f"reverse-flow {self._name}", self._run)
         try:
-            self._asked.put_nowait(_PendingQuery(tuple(producers), answer))
+            self._queries.put_nowait(_PendingQuery(tuple(producers), answer))
         except queue.Full:
-            answer(None, f"{MAX_WAITING_QUERIES} such questions wait for the source already")
+            answer(None, f"{MAX_WAITING_QUERIES} queries of the source are already pending")
 
     def close(self) -> None:
         self._threads.stop_all(CLOSE_TIMEOUT_S)
@@ -197,36 +210,36 @@ class ReverseProducerIds:
     def _run(self, stop: threading.Event) -> None:
         try:
             while not stop.is_set():
-                waiting = self._waiting()
+                waiting = self._take_queries()
                 if waiting:
-                    self._answer(waiting)
+                    self._answer_queries(waiting)
         finally:
             self._map.close()
 
-    def _waiting(self) -> list[_PendingQuery]:
-        """All that are there, once there is one."""
-        found: list[_PendingQuery] = []
+    def _take_queries(self) -> list[_PendingQuery]:
+        """All pending queries; empty after `QUERY_POLL_INTERVAL_S` without one."""
+        queries: list[_PendingQuery] = []
         try:
-            found.append(self._asked.get(timeout=QUERY_POLL_INTERVAL_S))
+            queries.append(self._queries.get(timeout=QUERY_POLL_INTERVAL_S))
             while True:
-                found.append(self._asked.get_nowait())
+                queries.append(self._queries.get_nowait())
         except queue.Empty:
-            return found
+            return queries
 
-    def _answer(self, waiting: list[_PendingQuery]) -> None:
-        producers = {each for one in waiting for each in one.producers}
+    def _answer_queries(self, queries: list[_PendingQuery]) -> None:
+        producers = {each for query in queries for each in query.producers}
         try:
             theirs = self._map.whose(sorted(producers), MAP_READ_TIMEOUT_S)
         except Exception as error:
             denied = isinstance(error, NotAuthorizedError)
-            for one in waiting:
-                one.answer(None, str(error) or repr(error), denied=denied)
+            for query in queries:
+                query.answer(None, str(error) or repr(error), denied=denied)
             if not isinstance(error, ConnectError):
                 raise
             return
-        for one in waiting:
-            one.answer(theirs.intersection(one.producers), "")
+        for query in queries:
+            query.answer(theirs.intersection(query.producers), "")
 
 
 def _log_thread_end(end: ThreadDied) -> None:
-    _LOG.error("%s ended: %r", end.name, end.error)
+    _LOG.error("thread %s ended: %r", end.name, end.error)

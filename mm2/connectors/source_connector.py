@@ -1,12 +1,12 @@
-"""MirrorSourceConnector: which topics of the source are replicated, and by which task.
+"""MirrorSourceConnector: selects the source topics to replicate and assigns partitions to tasks.
 
-A thread refreshes topics, mirror topics, configs and ACLs at their intervals, as Java's
-connector does. Task configurations have Java's format, so tasks of either product can be led by
-either.
+A thread refreshes topics, mirror topics, configs and ACLs at their intervals, as Java's connector
+does. Task configurations have Java's format, so a group leader of either product can assign tasks
+to workers of either.
 
-Unlike Java's: partitions stay with their tasks unless a task is overloaded for long; partitions
-that must not be copied are assigned to no task and reported; topics that appear later are
-replicated from their earliest record, whatever the flow's start position is.
+Unlike with Java's connector, partitions stay with their tasks unless a task is overloaded for long;
+partitions that must not be copied are assigned to no task and reported; topics that appear later
+are replicated from their earliest record, whatever the flow's start position is.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ from mm2.replication import record_transforms
 
 WATCH_CLOSE_TIMEOUT_S = 5.0
 REFRESHING_TOPICS, SYNCING_CONFIGS, SYNCING_ACLS = (
-    "looking for topics",
-    "settings of mirrors",
-    "ACLs of mirrors",
+    "refreshing topics",
+    "syncing topic configs",
+    "syncing topic ACLs",
 )
-BALANCING_LOAD = "loads of tasks"
+BALANCING_LOAD = "balancing the load of tasks"
 _LOG = logging.getLogger(__name__)
 _LOGGED_TOPIC_COUNTS: dict[str, str] = {}
-"""By flow: how many partitions its connector found last when it started in this process."""
+"""Line that each flow's connector logged at its last start in this process."""
 
 
 class SourceTopicWatcher:
-    """Started and stopped once. A thread that does not end in time keeps to itself."""
+    """Refreshes the flow's topics on a thread. Can be started and stopped once."""
 
     def __init__(
         self,
@@ -76,167 +76,187 @@ class SourceTopicWatcher:
         self._config = config
         self._context = context
         self._make_clients = make_clients
-        self._leaving = threading.Event()
+        self._stop_requested = threading.Event()
         self._starting = True
-        self._threads = ThreadGroup(on_unasked_end=self._ended)
-        self._looks: TopicRefresher | None = None
-        self._told: TopicRefreshResult | None = None
-        self._complaints = RateLimitedWarnings(_LOG, clock=context.clock)
-        self._place = status_registry.REGISTRY.connector(config.flow.name)
-        self._place.put(ConnectorSnapshot(planned=False, reason="both clusters are asked"))
-        self._shares = SourceTaskAssignments(
+        self._threads = ThreadGroup(on_unasked_end=self._handle_thread_death)
+        self._refresher: TopicRefresher | None = None
+        self._last_result: TopicRefreshResult | None = None
+        self._warnings = RateLimitedWarnings(_LOG, clock=context.clock)
+        self._publisher = status_registry.REGISTRY.connector(config.flow.name)
+        self._publisher.put(ConnectorSnapshot(planned=False, reason="reading both clusters"))
+        self._assignments = SourceTaskAssignments(
             config,
             published=context.task_configs,
             loads=TaskByteRates(config.flow.name),
         )
 
     def start(self) -> None:
-        """Make what the flow needs, and look. Raises `FatalError` where a cluster refuses us, or a
-        topic."""
+        """Create the flow's internal topics, and run the first refresh.
+
+        Raises `FatalError` if a cluster denies access or refuses a topic.
+        """
         config, clock = self._config, self._context.clock
-        clients = self._make_clients(config, clock=clock, gone=self._is_gone)
-        self._looks = TopicRefresher(
-            config, clients, clock=clock, wait=self._wait, gone=self._is_gone
+        clients = self._make_clients(config, clock=clock, gone=self._is_stopping)
+        self._refresher = TopicRefresher(
+            config, clients, clock=clock, wait=self._wait_or_stop, gone=self._is_stopping
         )
-        self._looks.create_topics(lambda why: self._show(reason=why))
+        self._refresher.create_topics(lambda why: self._publish_status(reason=why))
         rounds = topic_refresh.build_refresh_schedule(config, now_s=clock.now_s())
-        self._run(rounds.looks, REFRESHING_TOPICS, self._look_first)
+        self._run_action(rounds.looks, REFRESHING_TOPICS, self._run_first_refresh)
         self._starting = False
-        self._threads.start(f"topics-{config.common.name}", lambda stop: self._watch(rounds, stop))
+        self._threads.start(
+            f"topics-{config.common.name}", lambda stop: self._run_refreshes(rounds, stop)
+        )
 
     def stop(self) -> None:
-        self._leaving.set()
-        self._place.leave()
+        self._stop_requested.set()
+        self._publisher.leave()
         for name in self._threads.stop_all(WATCH_CLOSE_TIMEOUT_S):
-            _LOG.error("thread %s did not stop in time and is left to itself", name)
+            _LOG.error("thread %s did not stop in time", name)
             return
-        if self._looks is not None:
-            self._looks.close()
-            self._looks = None
+        if self._refresher is not None:
+            self._refresher.close()
+            self._refresher = None
 
     def task_configs(self, props: Mapping[str, str], tasks_max: int) -> list[dict[str, str]]:
-        """Raises `RetriableError` before the topics of the source are known."""
-        return self._shares.task_configs(props, tasks_max)
+        """Build the task configurations. Raises `RetriableError` before the first refresh has
+        finished.
+        """
+        return self._assignments.task_configs(props, tasks_max)
 
-    # Its thread
+    # Runs on the refresh thread
 
-    def _watch(self, rounds: RefreshSchedule, stop: threading.Event) -> None:
-        looks, clock = self._looks, self._context.clock
+    def _run_refreshes(self, rounds: RefreshSchedule, stop: threading.Event) -> None:
+        looks, clock = self._refresher, self._context.clock
         assert looks is not None
         while not stop.wait(rounds.pause_s(clock.now_s())):
             now_s = clock.now_s()
             if rounds.looks.is_due(now_s):
-                self._run(rounds.looks, REFRESHING_TOPICS, self._look_again)
+                self._run_action(rounds.looks, REFRESHING_TOPICS, self._refresh_again)
             if rounds.settings.is_due(now_s):
-                self._run(rounds.settings, SYNCING_CONFIGS, looks.follow_settings)
+                self._run_action(rounds.settings, SYNCING_CONFIGS, looks.follow_settings)
             if rounds.acls.is_due(now_s):
-                self._run(rounds.acls, SYNCING_ACLS, looks.follow_acls)
+                self._run_action(rounds.acls, SYNCING_ACLS, looks.follow_acls)
             if rounds.loads.is_due(now_s):
-                self._run(rounds.loads, BALANCING_LOAD, self._even_out)
+                self._run_action(rounds.loads, BALANCING_LOAD, self._balance_load)
 
-    def _run(self, every: PeriodicAction, about: str, do: Callable[[], None]) -> None:
-        """As soon as somebody waits for its end, nothing is told. At the start what does not pass
-        by itself is raised."""
+    def _run_action(
+        self, action: PeriodicAction, activity: str, run_action: Callable[[], None]
+    ) -> None:
+        """Run a periodic action. Failures are logged, except while stopping.
+
+        At start, errors that a retry cannot resolve are raised.
+        """
         try:
-            do()
+            run_action()
         except ConnectError as error:
             if self._starting and not isinstance(error, RetriableError):
                 raise
-            every.failed(self._context.clock.now_s())
-            if not self._is_gone():
-                self._complaints.say(about, f"{error}; it is tried again")
-                self._show(reason=str(error))
+            action.failed(self._context.clock.now_s())
+            if not self._is_stopping():
+                self._warnings.say(activity, f"{error}; retrying")
+                self._publish_status(reason=str(error))
         else:
-            every.done(self._context.clock.now_s())
-            self._complaints.over(about)
+            action.done(self._context.clock.now_s())
+            self._warnings.over(activity)
 
-    def _look_first(self) -> None:
-        self._look(settings=True)
+    def _run_first_refresh(self) -> None:
+        self._refresh(sync_configs=True)
 
-    def _look_again(self) -> None:
-        """Tasks are told only of what concerns them."""
-        first = not self._shares.known
-        self._look(settings=first)
-        if (first or self._shares.are_news()) and not self._is_gone():
+    def _refresh_again(self) -> None:
+        """Refresh, and request new task configurations if they have changed."""
+        first = not self._assignments.known
+        self._refresh(sync_configs=first)
+        if (first or self._assignments.are_news()) and not self._is_stopping():
             self._context.request_task_reconfiguration()
 
-    def _look(self, *, settings: bool) -> None:
-        assert self._looks is not None
-        syncs = settings and self._config.flow.syncs_topic_configs
-        found = self._looks.look(self._shares.topics(), settings=syncs)
-        self._shares.found(found.looked)
-        self._tell(found)
+    def _refresh(self, *, sync_configs: bool) -> None:
+        assert self._refresher is not None
+        syncs = sync_configs and self._config.flow.syncs_topic_configs
+        result = self._refresher.look(self._assignments.topics(), settings=syncs)
+        self._assignments.found(result.looked)
+        self._log_result(result)
 
-    def _even_out(self) -> None:
-        if self._shares.are_moved(self._context.clock.now_s()) and not self._is_gone():
-            _LOG.info("a task carries too much: partitions are moved")
+    def _balance_load(self) -> None:
+        if self._assignments.are_moved(self._context.clock.now_s()) and not self._is_stopping():
+            _LOG.info("a task is overloaded: moving partitions to other tasks")
             self._context.request_task_reconfiguration()
 
-    # What people are told
+    # Log and status
 
-    def _tell(self, found: TopicRefreshResult) -> None:
-        """What is new since the last look."""
-        told, self._told = self._told, found
-        known = set() if told is None else {*told.warnings, *(e.message for e in told.findings)}
-        for line in dict.fromkeys((*found.warnings, *(each.message for each in found.findings))):
-            if line not in known:
+    def _log_result(self, result: TopicRefreshResult) -> None:
+        """Log what has changed since the last refresh."""
+        previous, self._last_result = self._last_result, result
+        logged = (
+            set()
+            if previous is None
+            else {*previous.warnings, *(e.message for e in previous.findings)}
+        )
+        for line in dict.fromkeys((*result.warnings, *(each.message for each in result.findings))):
+            if line not in logged:
                 _LOG.warning("%s", line)
-        if told is None:
-            copyable = found.looked.copyable
-            self._log_first(
+        if previous is None:
+            copyable = result.looked.copyable
+            self._log_partition_count(
                 f"{plurals.format_count(len(copyable), 'partition')} of "
                 f"{plurals.format_count(len({each.topic for each in copyable}), 'topic')} "
                 f"{plurals.conjugate(len(copyable), 'are')} mirrored"
             )
         else:
             for line in topic_refresh.describe_new_partitions(
-                told.looked.copyable, found.looked.copyable
+                previous.looked.copyable, result.looked.copyable
             ):
                 _LOG.info("%s", line)
             for line in topic_refresh.describe_missing_topics(
-                told.looked.topics, found.looked.topics
+                previous.looked.topics, result.looked.topics
             ):
                 _LOG.warning("%s", line)
-        self._show()
+        self._publish_status()
 
-    def _log_first(self, line: str) -> None:
-        """Not again after the connector was restarted, or given another throttle, say."""
+    def _log_partition_count(self, line: str) -> None:
+        """Log the partition count, unless a previous start of the connector logged the same."""
         flow = self._config.flow.name
         if _LOGGED_TOPIC_COUNTS.get(flow) != line:
             _LOGGED_TOPIC_COUNTS[flow] = line
             _LOG.info("%s: %s", flow, line)
 
-    def _show(self, *, reason: str = "") -> None:
-        """On the board; `reason` is for those who wait for the first look."""
-        found = self._told
-        if found is None:
-            self._place.put(ConnectorSnapshot(planned=False, reason=reason))
+    def _publish_status(self, *, reason: str = "") -> None:
+        """Publish the status; `reason` is shown before the first refresh has finished."""
+        result = self._last_result
+        if result is None:
+            self._publisher.put(ConnectorSnapshot(planned=False, reason=reason))
             return
-        findings = tuple(task_status.build_finding_status(each, task=-1) for each in found.findings)
-        self._place.put(
+        findings = tuple(
+            task_status.build_finding_status(each, task=-1) for each in result.findings
+        )
+        self._publisher.put(
             ConnectorSnapshot(
                 planned=True,
                 findings=findings,
-                warnings=found.warnings,
-                copyable=len(found.looked.copyable),
+                warnings=result.warnings,
+                copyable=len(result.looked.copyable),
                 props=self._config.common.props,
             )
         )
 
-    # Its end
+    # End of the thread
 
-    def _is_gone(self) -> bool:
-        return self._leaving.is_set() or (self._starting and self._context.wait(0.0))
+    def _is_stopping(self) -> bool:
+        return self._stop_requested.is_set() or (self._starting and self._context.wait(0.0))
 
-    def _wait(self, timeout_s: float) -> bool:
-        """At the start the worker says when to stop waiting, later `stop` does."""
-        return self._context.wait(timeout_s) if self._starting else self._leaving.wait(timeout_s)
+    def _wait_or_stop(self, timeout_s: float) -> bool:
+        """Wait; True to stop. At start the worker's context decides, later `stop`."""
+        return (
+            self._context.wait(timeout_s)
+            if self._starting
+            else self._stop_requested.wait(timeout_s)
+        )
 
-    def _ended(self, end: ThreadDied) -> None:
-        """The thread broke down: topics that come would not be mirrored."""
+    def _handle_thread_death(self, end: ThreadDied) -> None:
+        """Fail the connector when its thread dies, because new topics would not be replicated."""
         error = end.error
         self._context.raise_error(
-            error if isinstance(error, Exception) else FatalError(f"{end.name} has ended")
+            error if isinstance(error, Exception) else FatalError(f"thread {end.name} ended")
         )
 
 
@@ -245,7 +265,7 @@ _REQUEST_ID_BYTES = 8
 
 
 class MirrorSourceConnector(SourceConnector):
-    """Java's of the same name. It may be started again after it was stopped."""
+    """MirrorMaker 2's source connector. May be restarted after `stop`."""
 
     default_converter = connector_checks.BYTE_ARRAY_CONVERTER
     carries_out = frozenset(record_transforms.LIST_KEYS)
@@ -254,7 +274,7 @@ class MirrorSourceConnector(SourceConnector):
         self, make_clients: SourceConnectorClientsFactory = KafkaSourceConnectorClients
     ) -> None:
         self._make_clients = make_clients
-        self._watch: SourceTopicWatcher | None = None
+        self._watcher: SourceTopicWatcher | None = None
 
     def version(self) -> str:
         return java_classes.KAFKA_VERSION
@@ -272,39 +292,47 @@ class MirrorSourceConnector(SourceConnector):
         return MirrorSourceTask
 
     def start(self, props: Mapping[str, str]) -> None:
-        """Raises `ConfigError`, and `FatalError` where a cluster refuses us, or a topic."""
+        """Start the refresh thread.
+
+        Raises `ConfigError`, and `FatalError` if a cluster denies access or refuses a topic.
+        """
         super().start(props)
         config = mirror_connector_config.parse_source(props)
         if not config.common.enabled:
             return
         for key, words in connector_checks.find_ignored_keys(props):
             _LOG.warning("%s %s", key, words)
-        self._watch = SourceTopicWatcher(config, self.context, self._make_clients)
-        self._watch.start()
+        self._watcher = SourceTopicWatcher(config, self.context, self._make_clients)
+        self._watcher.start()
 
     def stop(self) -> None:
-        watch, self._watch = self._watch, None
+        watch, self._watcher = self._watcher, None
         if watch is not None:
             watch.stop()
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """Raises `RetriableError` before the topics of the source are known."""
-        watch = self._watch
+        """Build the task configurations. Raises `RetriableError` before the first refresh has
+        finished.
+        """
+        watch = self._watcher
         return [] if watch is None else watch.task_configs(self.props, max_tasks)
 
     def alter_offsets(self, props: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
-        """Partitions that we have copied begin anew there: their progress is in the flow's map. Of
-        all others these offsets are the progress, as in Java. Raises `ConnectError`."""
+        """Alter start positions. Raises `ConnectError`.
+
+        Partitions that mm2 has copied begin a new era, because their progress is in the flow's map.
+        For others the Connect offsets are the progress, as in Java.
+        """
         connect_offsets.check_source_offsets(offsets)
         config = mirror_connector_config.parse_source(props)
         positions = connect_offsets.find_start_positions(
             offsets, cluster=config.common.source, start=config.flow.start.text
         )
         if positions:
-            self._begin_anew(config, positions)
+            self._request_new_eras(config, positions)
         return True
 
-    def _begin_anew(
+    def _request_new_eras(
         self, config: MirrorSourceConfig, positions: Mapping[TopicPartition, str]
     ) -> None:
         clock, timeout_s = SystemClock(), config.common.admin_timeout_s
@@ -312,17 +340,19 @@ class MirrorSourceConnector(SourceConnector):
         ledger = clients.ledger(list(positions))
         try:
             ledger.open(timeout_s)
-            known = ledger.catch_up(timeout_s)
-            for each in itertools.chain.from_iterable(map(known.unreadable, positions)):
+            offset_map = ledger.catch_up(timeout_s)
+            for each in itertools.chain.from_iterable(map(offset_map.unreadable, positions)):
                 raise FatalError(
                     each.describe(topic="the flow's offset map", flow=config.flow.name)
                 )
-            begun = {
+            copied_positions = {
                 name: position
                 for name, position in positions.items()
-                if known.partition(name).newest_era > 0
+                if offset_map.partition(name).newest_era > 0
             }
-            era_requests.record_era_requests(begun, ledger, now=clock, new_id=_new_request_id)
+            era_requests.record_era_requests(
+                copied_positions, ledger, now=clock, new_id=_new_request_id
+            )
         finally:
             ledger.close(_CLOSE_TIMEOUT_S)
 

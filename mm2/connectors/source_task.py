@@ -1,7 +1,7 @@
-"""MirrorSourceTask: the partitions of one task, copied by the copy process that it supervises.
+"""MirrorSourceTask: the partitions of one task, copied by a copy process that it supervises.
 
-Java's task moves the records itself. What both write for others is the same: Connect source
-offsets, offset syncs, topic names.
+Java's task copies the records itself. Both write the same Connect source offsets, offset syncs and
+topic names.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from mm2.replication.latency import LatencySnapshot
 OFFSET_REPORT_INTERVAL_S = 1.0
 STATUS_INTERVAL_S = 0.5
 STOP_MARGIN_S = 0.7
-"""Of the time to stop so much is left for what follows the copy's end."""
+"""Part of the stop timeout that is reserved for the time after the copy process has ended."""
 _PIPELINE_STATES = {
     TaskState.STARTING: PipelineState.STARTING,
     TaskState.WAITING_FOR_SLOT: PipelineState.WAITING,
@@ -51,11 +51,11 @@ _PIPELINE_STATES = {
 }
 AcquireDataPlane = Callable[[EngineSettings | None, Clock], DataPlane]
 _OWNER_ID = secrets.token_bytes(offset_map_records.OWNER_BYTES)
-"""Marks the anchors of this worker process."""
+"""Identifies this worker process in resume points."""
 
 
 class MirrorSourceTask(PipelineTask):
-    """Java's of the same name."""
+    """MirrorMaker 2's source task."""
 
     def __init__(
         self,
@@ -67,65 +67,69 @@ class MirrorSourceTask(PipelineTask):
         self._acquire = acquire
         self._props: Mapping[str, str] = {}
         self._plane: DataPlane | None = None
-        self._copy: SourceTaskRunner | None = None
+        self._runner: SourceTaskRunner | None = None
         self._syncs: OffsetSyncEmitter | None = None
         self._java: JavaProgressReader | None = None
-        self._wait: JavaHandover | None = None
-        self._place: SnapshotPublisher[TaskSnapshot] | None = None
-        self._pulse: SnapshotPublisher[LatencySnapshot] | None = None
-        self._report_due_s = self._show_due_s = 0.0
-        self._told: tuple[PipelineState, str] | None = None
-        self._stored: dict[str, int] = {}
-        self._stopping: SourceTaskRunner | None = None
+        self._handover: JavaHandover | None = None
+        self._publisher: SnapshotPublisher[TaskSnapshot] | None = None
+        self._latency_publisher: SnapshotPublisher[LatencySnapshot] | None = None
+        self._report_due_s = self._publish_due_s = 0.0
+        self._last_report: tuple[PipelineState, str] | None = None
+        self._reported_offsets: dict[str, int] = {}
+        self._stopping_runner: SourceTaskRunner | None = None
 
     def version(self) -> str:
         return java_classes.KAFKA_VERSION
 
     def start(self, props: Mapping[str, str]) -> None:
-        """Raises `ConfigError`, and `FatalError` where the data plane cannot be had. Nothing is
-        asked of the clusters yet."""
-        share = mirror_connector_config.parse_source_task(props)
+        """Acquire the data plane and begin to read the topics on a thread.
+
+        Raises `ConfigError`, and `FatalError` if the data plane cannot be opened.
+        """
+        task_config = mirror_connector_config.parse_source_task(props)
         self._props = dict(props)
         clock = self.context.clock
-        number = self.context.task_id.task if share.number is None else share.number
-        clients = self._make_clients(share.config, clock=clock, task=number)
+        number = self.context.task_id.task if task_config.number is None else task_config.number
+        clients = self._make_clients(task_config.config, clock=clock, task=number)
         engine = engine_config.parse_engine_settings(
             props, worker=self.context.worker_properties("mm2.")
         )
         self._plane = self._acquire(engine, clock)
-        if share.config.syncs_topic is not None:
+        if task_config.config.syncs_topic is not None:
             self._syncs = OffsetSyncEmitter(
-                clients.sync_writer(), lag_max=share.config.lag_max, clock=clock
+                clients.sync_writer(), lag_max=task_config.config.lag_max, clock=clock
             )
-        self._copy = SourceTaskRunner(
-            share, self._around(share, clients, plane=self._plane, number=number)
+        self._runner = SourceTaskRunner(
+            task_config, self._build_deps(task_config, clients, plane=self._plane, number=number)
         )
-        self._place = status_registry.REGISTRY.task(share.config.flow.name, number)
-        self._pulse = status_registry.REGISTRY.pulse(share.config.flow.name, number)
-        self._copy.start()
+        self._publisher = status_registry.REGISTRY.task(task_config.config.flow.name, number)
+        self._latency_publisher = status_registry.REGISTRY.pulse(
+            task_config.config.flow.name, number
+        )
+        self._runner.start()
 
-    def _around(
+    def _build_deps(
         self,
-        share: MirrorSourceTaskConfig,
+        task_config: MirrorSourceTaskConfig,
         clients: SourceTaskClients,
         *,
         plane: DataPlane,
         number: int,
     ) -> SourceTaskDeps:
         clock = self.context.clock
-        figures = SourceMetrics(
-            connector_metrics.build_metrics_owner(self.context.task_id, share.config.common),
+        metrics = SourceMetrics(
+            connector_metrics.build_metrics_owner(self.context.task_id, task_config.config.common),
             clock=clock,
         )
-        self.context.add_metrics(figures.families)
+        self.context.add_metrics(metrics.families)
         self._java = JavaProgressReader(
-            share.config.common.source,
-            share.partitions,
+            task_config.config.common.source,
+            task_config.partitions,
             offsets=self.context.offset_reader,
-            syncs=None if share.config.syncs_topic is None else clients.syncs,
+            syncs=None if task_config.config.syncs_topic is None else clients.syncs,
             clock=clock,
         )
-        self._wait = self._make_wait(share)
+        self._handover = self._create_handover(task_config)
         return SourceTaskDeps(
             plane=plane,
             clients=clients,
@@ -136,119 +140,127 @@ class MirrorSourceTask(PipelineTask):
             in_group=self.context.session_timeout_s < math.inf,
             java=self._java.read,
             syncs=self._syncs,
-            may_take=self._may_take,
-            may_live=self._may_live,
-            waits=self._wait.reason,
-            gauged=figures.observe,
-            assigned=figures.assigned,
+            may_take=self._may_acquire,
+            may_live=self._may_keep_running,
+            waits=self._handover.reason,
+            gauged=metrics.observe,
+            assigned=metrics.assigned,
         )
 
-    def _make_wait(self, share: MirrorSourceTaskConfig) -> JavaHandover:
+    def _create_handover(self, task_config: MirrorSourceTaskConfig) -> JavaHandover:
         return JavaHandover(
             WaitingTask(
-                flow=share.config.flow.name,
+                flow=task_config.config.flow.name,
                 task=self.context.task_id,
-                partitions=share.partitions,
+                partitions=task_config.partitions,
             ),
             runs=self.context.last_runs,
-            producer=client_roles.resolve_task_producer(share.config.common.props),
-            skipped=share.config.java_stopped,
+            producer=client_roles.resolve_task_producer(task_config.config.common.props),
+            skipped=task_config.config.java_stopped,
             clock=self.context.clock,
         )
 
     def run_once(self, timeout_s: float) -> None:
-        assert self._copy is not None, "it was not started"
-        self._copy.run_once(timeout_s)
+        assert self._runner is not None, "call start first"
+        self._runner.run_once(timeout_s)
         now_s = self.context.clock.now_s()
-        self._tell(self._copy, offsets=now_s >= self._report_due_s)
-        if now_s >= self._show_due_s:
-            self._show_due_s = now_s + STATUS_INTERVAL_S
-            self._show(self._copy)
+        self._report_progress(self._runner, offsets=now_s >= self._report_due_s)
+        if now_s >= self._publish_due_s:
+            self._publish_due_s = now_s + STATUS_INTERVAL_S
+            self._publish_status(self._runner)
 
     def pause(self) -> None:
-        assert self._copy is not None, "it was not started"
-        self._copy.pause(paused=True)
+        assert self._runner is not None, "call start first"
+        self._runner.pause(paused=True)
 
     def resume(self) -> None:
-        assert self._copy is not None, "it was not started"
-        self._copy.pause(paused=False)
+        assert self._runner is not None, "call start first"
+        self._runner.pause(paused=False)
 
     def reconfigure(self, props: Mapping[str, str]) -> bool:
-        """Throttles, and what the connector alone acts on, change nothing else."""
-        if self._copy is None or not mirror_connector_config.can_reconfigure_live(
+        """Apply throttles and settings of the connector without a restart; False if a restart is
+        needed.
+        """
+        if self._runner is None or not mirror_connector_config.can_reconfigure_live(
             self._props, props
         ):
             return False
-        share = mirror_connector_config.parse_source_task(props)
-        self._copy.change(share)
-        if self._wait is not None:
-            self._wait.skipped = share.config.java_stopped
+        task_config = mirror_connector_config.parse_source_task(props)
+        self._runner.change(task_config)
+        if self._handover is not None:
+            self._handover.skipped = task_config.config.java_stopped
         self._props = dict(props)
         return True
 
     def stop(self) -> None:
-        """Settles what is on its way within `context.stop_timeout_s`, and reports it."""
-        copy, plane, place = self._copy, self._plane, self._place
-        self._copy = self._plane = self._place = None
-        pulse, self._pulse = self._pulse, None
+        """Finish in-flight batches within `context.stop_timeout_s`, and report the
+        final progress.
+        """
+        runner, plane, publisher = self._runner, self._plane, self._publisher
+        self._runner = self._plane = self._publisher = None
+        latency_publisher, self._latency_publisher = self._latency_publisher, None
         with contextlib.ExitStack() as closing:
             if plane is not None:
                 closing.callback(plane.release)
-            if place is not None:
-                closing.callback(place.leave)
-            if pulse is not None:
-                closing.callback(pulse.leave)
+            if publisher is not None:
+                closing.callback(publisher.leave)
+            if latency_publisher is not None:
+                closing.callback(latency_publisher.leave)
             if self._java is not None:
                 closing.callback(self._java.close)
-            if copy is not None:
-                self._stopping = copy
-                copy.stop(max(STOP_MARGIN_S, self.context.stop_timeout_s - STOP_MARGIN_S))
-                self._tell(copy, offsets=True)
+            if runner is not None:
+                self._stopping_runner = runner
+                runner.stop(max(STOP_MARGIN_S, self.context.stop_timeout_s - STOP_MARGIN_S))
+                self._report_progress(runner, offsets=True)
             elif self._syncs is not None:
                 self._syncs.close(0.0)
 
     def abandon(self) -> None:
-        """From any thread: cut the copy off, settled or not."""
-        copy = self._stopping or self._copy
-        if copy is not None:
-            copy.abandon()
+        """Kill the copy process. Thread-safe."""
+        runner = self._stopping_runner or self._runner
+        if runner is not None:
+            runner.abandon()
 
-    # What the copy asks
+    # Requests of the copy process
 
-    def _may_take(self, asked_at_s: float) -> bool:
-        """Once the group has confirmed, later than the copy asked, that the task is this
-        worker's."""
+    def _may_acquire(self, asked_at_s: float) -> bool:
+        """True once the group has confirmed, after the request, that this worker owns the task."""
         if self.context.confirmed_at_s() > asked_at_s:
             return True
         self.context.confirm_soon()
         return False
 
-    def _may_live(self, now_s: float) -> bool:
-        """After a session without a word the task may be somebody else's; a rebalance that takes
-        as long again ends no copy."""
-        patience_s = self.context.session_timeout_s + control_messages.PEER_TIMEOUT_S
-        if now_s - self.context.confirmed_at_s() < patience_s:
+    def _may_keep_running(self, now_s: float) -> bool:
+        """False if the group has not confirmed the task for a session timeout, because another
+        worker may own it.
+
+        `PEER_TIMEOUT_S` is added so that a long rebalance ends no copy process.
+        """
+        timeout_s = self.context.session_timeout_s + control_messages.PEER_TIMEOUT_S
+        if now_s - self.context.confirmed_at_s() < timeout_s:
             return True
         self.context.confirm_soon()
         return False
 
-    # What others are told
+    # Reports
 
-    def _tell(self, copy: SourceTaskRunner, *, offsets: bool) -> None:
-        """The worker: how far the copy is, when that is news."""
-        supervised = copy.copy
+    def _report_progress(self, runner: SourceTaskRunner, *, offsets: bool) -> None:
+        """Report state and progress to the worker, if they have changed."""
+        supervised = runner.copy
         if supervised is None:
-            state, reason = PipelineState.STARTING, copy.reason
+            state, reason = PipelineState.STARTING, runner.reason
         else:
             state, reason = _PIPELINE_STATES[supervised.state], supervised.reason
-        if state is PipelineState.RUNNING and self._wait is not None:
-            reason = reason or self._wait.beside
+        if state is PipelineState.RUNNING and self._handover is not None:
+            reason = reason or self._handover.beside
         if state is PipelineState.WAITING:
-            reason = f"its copy waits for a slot; the engine lacks {self._slots_missing()}"
-        moved = self._moved(copy) if offsets else ()
-        if (state, reason) == self._told and not offsets:
+            reason = (
+                f"waiting for a slot; {self._count_missing_slots()} more needed to run all tasks"
+            )
+        new_offsets = self._collect_offsets(runner) if offsets else ()
+        if (state, reason) == self._last_report and not offsets:
             return
-        self._told = (state, reason)
+        self._last_report = (state, reason)
         if offsets:
             self._report_due_s = self.context.clock.now_s() + OFFSET_REPORT_INTERVAL_S
             if self._syncs is not None:
@@ -260,52 +272,56 @@ class MirrorSourceTask(PipelineTask):
                 reason=reason,
                 records_total=sum(each.records for each in totals),
                 bytes_total=sum(each.bytes for each in totals),
-                offsets=moved,
+                offsets=new_offsets,
             )
         )
 
-    def _moved(self, copy: SourceTaskRunner) -> list[SourceOffset]:
-        """Java's progress of each partition that was copied further since it was asked last."""
-        supervised = copy.copy
+    def _collect_offsets(self, runner: SourceTaskRunner) -> list[SourceOffset]:
+        """Connect offsets of the partitions that advanced since the last call."""
+        supervised = runner.copy
         if supervised is None:
             return []
-        found = []
-        alias = copy.share.config.common.source
+        source_offsets = []
+        alias = runner.share.config.common.source
         for index, gauge in supervised.figures.gauges.items():
             where = supervised.settings.partitions[index]
-            if gauge.copied_to > 0 and self._stored.get(where.name) != gauge.copied_to:
-                self._stored[where.name] = gauge.copied_to
+            if gauge.copied_to > 0 and self._reported_offsets.get(where.name) != gauge.copied_to:
+                self._reported_offsets[where.name] = gauge.copied_to
                 name = TopicPartition(where.topic, where.partition)
-                found.append(
+                source_offsets.append(
                     SourceOffset(
                         partition=connect_offsets.build_source_partition(alias, name),
                         offset=connect_offsets.build_source_offset(gauge.copied_to),
                     )
                 )
-        return found
+        return source_offsets
 
-    def _show(self, copy: SourceTaskRunner) -> None:
-        """Everybody who looks at the board."""
-        assert self._place is not None
-        supervised, wait = copy.copy, self._wait
-        assert wait is not None
+    def _publish_status(self, runner: SourceTaskRunner) -> None:
+        """Publish the status in the registry."""
+        assert self._publisher is not None
+        supervised, handover = runner.copy, self._handover
+        assert handover is not None
         if supervised is not None:
-            wait.observe()
-        left_s = 0.0 if supervised is not None else wait.left_s(self.context.clock.now_s())
-        reason = f"{copy.reason} ({math.ceil(left_s)} s left)" if left_s else copy.reason
-        waits = supervised is not None and (supervised.state is TaskState.WAITING_FOR_SLOT)
-        missing = min(1, self._slots_missing()) if waits else 0
-        copy.report.make(
+            handover.observe()
+        left_s = 0.0 if supervised is not None else handover.left_s(self.context.clock.now_s())
+        reason = f"{runner.reason} ({math.ceil(left_s)} s left)" if left_s else runner.reason
+        is_waiting = supervised is not None and (supervised.state is TaskState.WAITING_FOR_SLOT)
+        missing = min(1, self._count_missing_slots()) if is_waiting else 0
+        runner.report.make(
             supervised,
             reason=reason,
             slots_missing=missing,
             props=self._props,
-            beside_java=wait.beside,
+            beside_java=handover.beside,
         )
-        self._place.put(copy.report.shown)
-        if supervised is not None and supervised.figures.pulse is not None and self._pulse:
-            self._pulse.put(supervised.figures.pulse)
+        self._publisher.put(runner.report.shown)
+        if (
+            supervised is not None
+            and supervised.figures.pulse is not None
+            and self._latency_publisher
+        ):
+            self._latency_publisher.put(supervised.figures.pulse)
 
-    def _slots_missing(self) -> int:
-        """Of all copies of this process."""
+    def _count_missing_slots(self) -> int:
+        """Missing slots of all copy processes of this process."""
         return 0 if self._plane is None else self._plane.engine.slots().missing

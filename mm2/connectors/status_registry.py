@@ -1,8 +1,8 @@
 """Thread-safe registry of what runs in this process, for tables, metrics and commands.
 
 Every task and connector publishes its own frozen snapshot, which is replaced as a whole; an
-unchanged snapshot is the same object. Flows are keyed by `Flow.name`. `FlowStatus` and its
-parts are the status types that status, metrics and UI read.
+unchanged snapshot is the same object. Flows are keyed by `Flow.name`. `FlowStatus` and its parts
+are the status types that status, metrics and UI read.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ from mm2.replication import latency
 from mm2.replication.latency import LatencySnapshot
 
 COPYING_PHASES = frozenset({"copying", "boundary"})
-"""Phases in which what is said about the source is news of now."""
+"""Phases in which the reported source offsets are current."""
 
 
 class FlowState(enum.Enum):
-    """PLANNING until both clusters have answered and its tasks are assigned, or while `reason`
-    keeps it from that. STOPPED: by an operator, until `mm2 resume`, or with its process."""
+    """State of a flow on this node.
+
+    PLANNING until both clusters have responded and tasks are assigned; `reason` says what prevents
+    it. STOPPED by an operator until `mm2 resume`, or with its process.
+    """
 
     PLANNING = "PLANNING"
     RUNNING = "RUNNING"
@@ -36,7 +39,9 @@ class FlowState(enum.Enum):
 
 
 class TaskState(enum.Enum):
-    """Of a task and its copy. RUNNING only after the copy's first report; FAILED, it has none."""
+    """State of a task and its copy process. RUNNING after the first report of the copy process; in
+    FAILED there is no copy process.
+    """
 
     STARTING = "STARTING"
     WAITING_FOR_SLOT = "WAITING_FOR_SLOT"
@@ -49,39 +54,48 @@ class TaskState(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatus:
-    """One source partition. Offsets are -1 while unknown; `records` and `bytes` since the start.
-
-    `phase` is the copy's word for where it stands; `lag_records` an upper bound where the source's
-    log has gaps; `age_ms` is how old the newest copied record was when its copy was acknowledged;
-    `opened` why its batch was not passed through as it is, "" when it was. Not `fenced`, it is
-    copied at least once. Of `batches` acknowledged since the start, `made` were not passed;
-    `spared` records stood on the target already. `newest_ms` and `unrecorded_s` as in
-    `messages.Gauge`.
+    """Status of one source partition. Offsets are -1 while unknown; counters start with
+    the task.
     """
 
     partition: TopicPartition
     task: int
     phase: str
+    """Value of `PartitionPhase`."""
     reason: str
     cause: str
+    """Halt reason; "" if the partition is not halted."""
     records: int
     bytes: int
     copied_to: int
+    """First source offset that is not on the target yet."""
     source_end: int
+    """Last stable offset of the source."""
     age_ms: int
+    """Age of the newest copied record when its copy was acknowledged."""
     oldest_ms: int
+    """Timestamp of the oldest record not copied yet; -1 if there is none."""
     transactional: bool
     opened: str = ""
+    """Why the newest batch was re-encoded; "" if it was passed through."""
     fenced: bool = True
+    """False if the partition is copied at least once, without fencing."""
     batches: int = 0
+    """Acknowledged batches."""
     made: int = 0
+    """Acknowledged batches that were re-encoded."""
     spared: int = 0
+    """Records that were already stored on the target."""
     newest_ms: int = -1
+    """Timestamp of the newest copied record; -1 if there is none."""
     unrecorded_s: float | None = None
+    """As in `PartitionGauge`."""
 
     def lag_s(self, wall_ms: int) -> float | None:
-        """Age of the oldest record not copied; 0 when there is none, never negative; None also
-        where it lies in the future, as after a step of the clock."""
+        """Age of the oldest record not copied yet, never negative; 0 if there is none.
+
+        None if unknown, or if its timestamp is in the future, for example after a clock change.
+        """
         if self.oldest_ms >= 0:
             age_ms = latency.compute_age_ms(self.oldest_ms, wall_ms)
             return None if age_ms is None else age_ms / 1000.0
@@ -89,6 +103,9 @@ class PartitionStatus:
 
     @property
     def lag_records(self) -> int | None:
+        """Number of records not copied yet; an upper bound if the source log has gaps. None if
+        unknown.
+        """
         if self.source_end < 0 or self.copied_to < 0:
             return None
         return max(0, self.source_end - self.copied_to)
@@ -100,7 +117,7 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentCount:
-    """`kind` as in `incident.IncidentKind`."""
+    """Number of incidents of a topic; `kind` is a value of `IncidentKind`."""
 
     topic: str
     kind: str
@@ -109,42 +126,36 @@ class IncidentCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatus:
-    """`incidents` and `restarts` since the start: of this `life`, as all that its partitions tell.
-
-    Whatever makes a task count from nothing again gives it a life that no task of this process had
-    before; 0 while it counts nothing.
-    """
+    """Status of a task on this node."""
 
     index: int
     state: TaskState
     reason: str
     restarts: int
+    """Restarts of the copy process since the start of `life`."""
     incidents: tuple[IncidentCount, ...] = ()
+    """Incidents since the start of `life`."""
     life: int = 0
+    """Identifies the period over which counters accumulate, unique in this process; a change means
+    that all counters of the task restarted at zero. 0 before counting began.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPlacement:
-    """A task of the flow, on whichever node; what the group's topics say of it.
-
-    `state` is Connect's word, "" where nobody has said anything; `node` the worker's `host:port`.
-    """
+    """A task of the flow on any node, according to the group's internal topics."""
 
     number: int
     state: str
+    """Connect's task state; "" if none was reported."""
     node: str
+    """The worker's `host:port`."""
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowStatus:
-    """`slots_missing`: how many Spark slots its tasks wait for. `fencing`: the command that lets
-    those partitions be fenced that should be and are not, "" while there are none. `elsewhere`
-    counts partitions of tasks that do not run here, or not yet. `wanted`: how many its connector
-    has handed out, on whichever node, None where it does not run here, or does not know yet.
-    `places` are all tasks of the group, `warnings` what the flow's topics are mirrored in spite of.
-    `checkpoint_tasks`: how many of those that make checkpoints this node is given.
-    """
+    """Status of a flow on this node."""
 
     flow: str
     state: FlowState
@@ -152,34 +163,48 @@ class FlowStatus:
     tasks: tuple[TaskStatus, ...] = ()
     partitions: tuple[PartitionStatus, ...] = ()
     slots_missing: int = 0
+    """Number of Spark slots that its tasks wait for."""
     fencing: str = ""
+    """Command that enables fencing for partitions that should be fenced and are not; "" if there
+    are none.
+    """
     elsewhere: int = 0
+    """Number of partitions of tasks that do not run on this node, or not yet."""
     wanted: int | None = None
+    """Number of partitions that the connector has assigned to tasks, on any node; None if the
+    connector does not run on this node or has no result yet.
+    """
     holds: OperatorOverrides = operator_overrides.NO_OVERRIDES
+    """Pauses and stops by an operator."""
     places: tuple[TaskPlacement, ...] = ()
+    """All tasks of the group, on any node."""
     warnings: tuple[str, ...] = ()
+    """Problems despite which topics are mirrored."""
     checkpoint_tasks: int = 0
+    """Number of checkpoint tasks assigned to this node."""
 
     @property
     def final(self) -> bool:
-        """Does it not run again in this process? What an operator stopped can be resumed."""
+        """True if the flow will not run again in this process. A flow stopped by an operator can be
+        resumed.
+        """
         stopped = self.state is FlowState.STOPPED and not self.holds.stopped
         return stopped or self.state is FlowState.FAILED
 
     @property
     def copies_here(self) -> bool:
-        """Has this node anything of it to copy?"""
+        """True if this node has partitions of the flow to copy."""
         return bool(self.tasks) or any(each.task >= 0 for each in self.partitions)
 
     @property
     def empty(self) -> bool:
-        """Is it known to have nothing to copy, on whichever node?"""
+        """True if the flow certainly has nothing to copy on any node."""
         nothing = not self.partitions and not self.elsewhere
         return self.state is FlowState.RUNNING and nothing
 
     @property
     def all_move(self) -> bool:
-        """Is everything that this node has of it being copied right now?"""
+        """True if all of this node's partitions of the flow are being copied now."""
         return all(each.state is TaskState.RUNNING for each in self.tasks) and all(
             each.phase in COPYING_PHASES for each in self.partitions if each.task >= 0
         )
@@ -190,84 +215,94 @@ SnapshotT = TypeVar("SnapshotT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSnapshot:
-    """One task: `partitions` are all that are assigned to it, those that it must not copy too.
-
-    `slots_missing` and `fencing` as in `FlowStatus`. `props`: its configuration.
-    `beside_java`: what is less safe while workers of Java run tasks of the flow; "": none do.
-    """
+    """Snapshot of one task."""
 
     status: TaskStatus
     partitions: tuple[PartitionStatus, ...] = ()
+    """All assigned partitions, including those that must not be copied."""
     slots_missing: int = 0
+    """As in `FlowStatus`."""
     fencing: str = ""
+    """As in `FlowStatus`."""
     beside_java: str = ""
+    """Warning while Java workers run tasks of the flow; "" otherwise."""
     props: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Configuration of the task."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorSnapshot:
-    """The connector of a flow, on the worker that runs it.
-
-    `planned`: both clusters have answered, and tasks could be handed out; until then `reason` says
-    what it waits for. `findings` are partitions that no task is given (their task is -1);
-    `copyable` counts those that tasks are given, on whichever worker. `props`: its configuration.
-    `warnings` are lines for people: topics are mirrored in spite of that.
-    """
+    """Snapshot of a flow's source connector, on the worker that runs it."""
 
     planned: bool
+    """True once both clusters have responded and tasks could be assigned."""
     reason: str = ""
+    """What the connector waits for until `planned`."""
     copyable: int = 0
+    """Number of partitions that are assigned to tasks, on any worker."""
     props: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Configuration of the connector."""
     findings: tuple[PartitionStatus, ...] = ()
+    """Partitions that are assigned to no task (their task is -1)."""
     warnings: tuple[str, ...] = ()
+    """Problems despite which topics are mirrored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSearchResult:
-    """Of `known` groups `matching` were asked for; `groups` are the first of these, by name, with
-    the checkpoints that stand."""
+    """Result of a search for consumer groups by name."""
 
     known: int
+    """Number of all groups."""
     matching: int
+    """Number of matching groups."""
     groups: Mapping[str, Sequence[Checkpoint]]
+    """The first matching groups by name, with their current checkpoints."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointGroupsSnapshot:
-    """What a task that makes checkpoints knows of its groups.
-
-    `since_s`: when it began to wait for its first round; `round_s`: when it was through with all of
-    them last, could read them all, and the target has acknowledged their checkpoints since, None
-    before it was; `written_s`: when the offsets of all of them were last compared and written on
-    the target, and none was refused, where it `writes` these. All on the monotonic clock;
-    `round_ms` is `round_s` for people, on the wall clock. `groups` have checkpoints. `find` looks
-    for so many groups with that text in their name; any thread may ask.
-    """
+    """Snapshot of a checkpoint task's groups. Times `*_s` are monotonic."""
 
     round_s: float | None
+    """When the last complete round ended: all groups were read, and the target has acknowledged
+    their checkpoints. None before.
+    """
     since_s: float = 0.0
+    """When the task started."""
     written_s: float | None = None
+    """When group offsets were last compared and written on the target without failure;
+    None before.
+    """
     round_ms: int | None = None
+    """`round_s` as wall clock time."""
     writes: bool = False
+    """True if group offsets are written to the target."""
     groups: int = 0
+    """Number of groups with checkpoints."""
     find: Callable[[str, int], GroupSearchResult] = field(repr=False)
+    """Returns groups whose name contains a text, up to a number. Thread-safe."""
 
     @property
     def waits(self) -> bool:
-        """Is something of it still to be done for the first time?"""
+        """True until a round, and a write if enabled, has succeeded."""
         return self.round_s is None or (self.writes and self.written_s is None)
 
     @property
     def done_s(self) -> float:
-        """When whichever of both is longer ago was done; what waits, since when."""
+        """Time of the older of the last round and the last write; the start if one is missing."""
         times = [self.round_s, *([self.written_s] if self.writes else [])]
         return min(self.since_s if each is None else each for each in times)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrySnapshot:
-    """`tasks`, `pulses` of their copies, and `groups` by flow and number. A pulse is no part of a
-    task: it moves all the time, and a task that rests stays the same object."""
+    """All snapshots of the registry. `tasks`, `groups` and `pulses` are keyed by flow and task
+    number.
+
+    Latencies (`pulses`) are separate from tasks because they change all the time, while the
+    snapshot of an idle task stays the same object.
+    """
 
     tasks: Mapping[str, Mapping[int, TaskSnapshot]] = field(default_factory=dict)
     connectors: Mapping[str, ConnectorSnapshot] = field(default_factory=dict)
@@ -276,24 +311,24 @@ class RegistrySnapshot:
 
 
 class SnapshotPublisher(Generic[SnapshotT]):
-    """One owner's place on the board. Who comes later to the same place has it from then on."""
+    """Publishes the snapshots of one key. A later publisher of the same key replaces it."""
 
     def __init__(self, places: _SnapshotPublishers[SnapshotT], key: Hashable) -> None:
-        self._places = places
+        self._publishers = places
         self._key = key
 
     def put(self, part: SnapshotT) -> None:
-        self._places.put(self._key, part, by=self)
+        self._publishers.put(self._key, part, by=self)
 
     def leave(self) -> None:
-        self._places.leave(self._key, by=self)
+        self._publishers.leave(self._key, by=self)
 
 
 class _SnapshotPublishers(Generic[SnapshotT]):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._owners: dict[Hashable, SnapshotPublisher[SnapshotT]] = {}
-        self._parts: dict[Hashable, SnapshotT] = {}
+        self._snapshots: dict[Hashable, SnapshotT] = {}
 
     def take(self, key: Hashable) -> SnapshotPublisher[SnapshotT]:
         place = SnapshotPublisher(self, key)
@@ -304,27 +339,30 @@ class _SnapshotPublishers(Generic[SnapshotT]):
     def put(self, key: Hashable, part: SnapshotT, *, by: SnapshotPublisher[SnapshotT]) -> None:
         with self._lock:
             if self._owners.get(key) is by:
-                self._parts[key] = part
+                self._snapshots[key] = part
 
     def leave(self, key: Hashable, *, by: SnapshotPublisher[SnapshotT]) -> None:
         with self._lock:
             if self._owners.get(key) is by:
                 del self._owners[key]
-                self._parts.pop(key, None)
+                self._snapshots.pop(key, None)
 
     def parts(self) -> dict[Hashable, SnapshotT]:
         with self._lock:
-            return dict(self._parts)
+            return dict(self._snapshots)
 
 
 class StatusRegistry:
-    """Safe from any thread. Bounded by what runs: whoever ends leaves its place."""
+    """Current snapshots of tasks, connectors, groups and latencies. Thread-safe.
+
+    Every publisher must call `leave` when it ends, which bounds the registry.
+    """
 
     def __init__(self) -> None:
         self._tasks: _SnapshotPublishers[TaskSnapshot] = _SnapshotPublishers()
         self._connectors: _SnapshotPublishers[ConnectorSnapshot] = _SnapshotPublishers()
         self._groups: _SnapshotPublishers[CheckpointGroupsSnapshot] = _SnapshotPublishers()
-        self._pulses: _SnapshotPublishers[LatencySnapshot] = _SnapshotPublishers()
+        self._latencies: _SnapshotPublishers[LatencySnapshot] = _SnapshotPublishers()
 
     def task(self, flow: str, number: int) -> SnapshotPublisher[TaskSnapshot]:
         return self._tasks.take((flow, number))
@@ -333,32 +371,32 @@ class StatusRegistry:
         return self._connectors.take(flow)
 
     def groups(self, flow: str, number: int) -> SnapshotPublisher[CheckpointGroupsSnapshot]:
-        """Of the task that makes checkpoints."""
+        """Publisher for a checkpoint task."""
         return self._groups.take((flow, number))
 
     def pulse(self, flow: str, number: int) -> SnapshotPublisher[LatencySnapshot]:
-        """Of the task's copy."""
-        return self._pulses.take((flow, number))
+        """Publisher for the latencies of a task's copy process."""
+        return self._latencies.take((flow, number))
 
     def seen(self) -> RegistrySnapshot:
-        """All parts as they are now."""
+        """Current snapshots of all publishers."""
         connectors = {str(key): part for key, part in self._connectors.parts().items()}
         return RegistrySnapshot(
             tasks=_group_by_task(self._tasks),
             connectors=connectors,
             groups=_group_by_task(self._groups),
-            pulses=_group_by_task(self._pulses),
+            pulses=_group_by_task(self._latencies),
         )
 
 
-def _group_by_task(places: _SnapshotPublishers[SnapshotT]) -> dict[str, dict[int, SnapshotT]]:
-    found: dict[str, dict[int, SnapshotT]] = {}
-    for key, part in places.parts().items():
+def _group_by_task(publishers: _SnapshotPublishers[SnapshotT]) -> dict[str, dict[int, SnapshotT]]:
+    by_flow: dict[str, dict[int, SnapshotT]] = {}
+    for key, snapshot in publishers.parts().items():
         assert isinstance(key, tuple)
         flow, number = key
-        found.setdefault(flow, {})[number] = part
-    return found
+        by_flow.setdefault(flow, {})[number] = snapshot
+    return by_flow
 
 
 REGISTRY = StatusRegistry()
-"""This process's."""
+"""The registry of this process."""

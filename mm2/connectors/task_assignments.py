@@ -1,8 +1,8 @@
 """Partition assignments of a flow's source tasks: published, planned, moved for load balance.
 
-Byte rates per partition come from the status registry and are known only if all tasks of the
-flow run in this process; otherwise partitions are not moved. The connector's thread records
-refresh results; the worker's thread requests task configurations at any time.
+Byte rates per partition come from the status registry and are known only if all tasks of the flow
+run in this process; otherwise partitions are not moved. The connector's thread records refresh
+results; the worker's thread requests task configurations at any time.
 """
 
 from __future__ import annotations
@@ -23,30 +23,40 @@ from mm2.topics.load_balancing import OverloadState, PartitionByteRates
 
 
 class TaskByteRates:
-    """One thread's. Rates are those between one question and the next."""
+    """Byte rates of a flow's partitions between two calls. Not thread-safe."""
 
     def __init__(self, flow: str, *, seen: StatusRegistry = status_registry.REGISTRY) -> None:
         self._flow = flow
-        self._seen = seen
-        self._before: tuple[float, Mapping[TopicPartition, int]] | None = None
+        self._registry = seen
+        self._previous: tuple[float, Mapping[TopicPartition, int]] | None = None
 
     def rates(self, tasks: int, now_s: float) -> PartitionByteRates | None:
-        """Of a flow of so many tasks; None: they are not all here, or were not the last time.
+        """Byte rates of a flow with this number of tasks.
 
-        A task that started anew counts from nothing again.
+        None unless all tasks ran in this process at this and the previous call. The counters of a
+        restarted task start at zero.
         """
-        shown = self._seen.seen().tasks.get(self._flow, {})
-        if set(shown) != set(range(tasks)):
-            self._before = None
+        tasks_by_number = self._registry.seen().tasks.get(self._flow, {})
+        if set(tasks_by_number) != set(range(tasks)):
+            self._previous = None
             return None
-        moved = {each.partition: each.bytes for one in shown.values() for each in one.partitions}
-        before, self._before = self._before, (now_s, moved)
-        if before is None or now_s <= before[0]:
+        byte_counts = {
+            each.partition: each.bytes
+            for one in tasks_by_number.values()
+            for each in one.partitions
+        }
+        previous, self._previous = self._previous, (now_s, byte_counts)
+        if previous is None or now_s <= previous[0]:
             return None
-        since_s, known = now_s - before[0], before[1]
+        since_s, previous_counts = now_s - previous[0], previous[1]
         return {
-            name: (count if count < known.get(name, 0) else count - known.get(name, 0)) / since_s
-            for name, count in moved.items()
+            name: (
+                count
+                if count < previous_counts.get(name, 0)
+                else count - previous_counts.get(name, 0)
+            )
+            / since_s
+            for name, count in byte_counts.items()
         }
 
 
@@ -55,7 +65,7 @@ PublishedTaskConfigs = Sequence[Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LastRefresh:
-    """What the last look found; `beginning` as in `assignment`. Replaced whole."""
+    """Result of the last refresh; `beginning` as in `assignment`. Replaced as a whole."""
 
     looked: AssignableTopics
     beginning: frozenset[str] | None
@@ -63,14 +73,16 @@ class _LastRefresh:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MovedAssignments:
-    """Shares in which partitions are moved from those that were `published`."""
+    """Assignments with partitions moved for load balance, derived from the `published` ones."""
 
     published: list[PartitionAssignment]
     shares: list[PartitionAssignment]
 
 
 class SourceTaskAssignments:
-    """`published` gives the configurations that the flow's tasks were given last."""
+    """Plans the assignments of source tasks. `published` returns the last published task
+    configurations.
+    """
 
     def __init__(
         self,
@@ -81,62 +93,66 @@ class SourceTaskAssignments:
     ) -> None:
         self._config = config
         self._published = published
-        self._loads = loads
-        self._given: PublishedTaskConfigs = ()
-        self._seen: _LastRefresh | None = None
+        self._byte_rates = loads
+        self._last_published: PublishedTaskConfigs = ()
+        self._last_refresh: _LastRefresh | None = None
         self._moved: _MovedAssignments | None = None
-        self._uneven = OverloadState()
+        self._overload = OverloadState()
 
     @property
     def known(self) -> bool:
-        """Has there been a look?"""
-        return self._seen is not None
+        """True once a refresh has finished."""
+        return self._last_refresh is not None
 
     def topics(self) -> frozenset[str]:
-        """Those of which tasks have partitions."""
-        return assignment.list_assigned_topics(self._before())
+        """Topics with assigned partitions."""
+        return assignment.list_assigned_topics(self._parse_published())
 
     def found(self, looked: AssignableTopics) -> None:
-        """What a look found, the first one or a later one."""
+        """Record the result of a refresh."""
         if self._config.flow.start.at is StartAt.EARLIEST:
             beginning = None
-        elif self._seen is not None:
-            beginning = self._seen.beginning
+        elif self._last_refresh is not None:
+            beginning = self._last_refresh.beginning
         else:
-            wanted = _previous_topic_filter(self._configs())
-            beginning = assignment.find_initial_topics(looked, self._before(), wanted)
-        self._seen = _LastRefresh(looked=looked, beginning=beginning)
+            should_replicate = _build_previous_topic_filter(self._read_published())
+            beginning = assignment.find_initial_topics(
+                looked, self._parse_published(), should_replicate
+            )
+        self._last_refresh = _LastRefresh(looked=looked, beginning=beginning)
 
     def are_news(self) -> bool:
-        """Would tasks be told something else than they were?"""
+        """True if the planned assignments differ from the published ones."""
         return assignment.do_assignments_differ(
-            self._shares(self._config.flow.tasks_max), self._before()
+            self._plan_assignments(self._config.flow.tasks_max), self._parse_published()
         )
 
     def are_moved(self, now_s: float) -> bool:
-        """Has a task carried too much for so long that it gives something away, from now on?"""
-        before = self._before()
-        rates = self._loads.rates(len(before), now_s)
-        if rates is None or self._seen is None:
-            self._uneven = OverloadState()
+        """True if a task was overloaded for long enough that partitions are moved."""
+        current = self._parse_published()
+        rates = self._byte_rates.rates(len(current), now_s)
+        if rates is None or self._last_refresh is None:
+            self._overload = OverloadState()
             return False
-        self._uneven, better = load_balancing.check_load(
-            [each.partitions for each in before],
+        self._overload, better = load_balancing.check_load(
+            [each.partitions for each in current],
             rates,
             tasks_max=self._config.flow.tasks_max,
-            before=self._uneven,
+            before=self._overload,
             now_s=now_s,
         )
         if better is None:
             return False
         self._moved = _MovedAssignments(
-            published=before, shares=assignment.rearrange_assignments(before, better)
+            published=current, shares=assignment.rearrange_assignments(current, better)
         )
         return True
 
     def task_configs(self, props: Mapping[str, str], tasks_max: int) -> list[dict[str, str]]:
-        """Of a connector with these properties. Raises `RetriableError` before the first look."""
-        shares = self._shares(tasks_max)
+        """Task configurations of a connector with these properties. Raises `RetriableError` before
+        the first refresh.
+        """
+        shares = self._plan_assignments(tasks_max)
         return assignment.build_partition_task_configs(
             props,
             [share.partitions for share in shares],
@@ -144,32 +160,36 @@ class SourceTaskAssignments:
             budgets=self._config.flow.budgets,
         )
 
-    def _shares(self, tasks_max: int) -> list[PartitionAssignment]:
-        """What is moved stands until something else was published."""
-        seen, common = self._seen, self._config.common
-        if seen is None:
+    def _plan_assignments(self, tasks_max: int) -> list[PartitionAssignment]:
+        """Planned assignments. Moves for load balance apply until other assignments are
+        published.
+        """
+        refresh, common = self._last_refresh, self._config.common
+        if refresh is None:
             raise RetriableError(
-                f"connector {common.name}: the topics of {common.source} are not known yet"
+                f"connector {common.name}: the topics of {common.source} have not been listed yet"
             )
-        before, moved = self._before(), self._moved
-        if moved is not None and moved.published == before:
-            before = moved.shares
+        current, moved = self._parse_published(), self._moved
+        if moved is not None and moved.published == current:
+            current = moved.shares
         return assignment.plan_assignments(
-            seen.looked, before, beginning=seen.beginning, tasks_max=tasks_max
+            refresh.looked, current, beginning=refresh.beginning, tasks_max=tasks_max
         )
 
-    def _before(self) -> list[PartitionAssignment]:
-        return assignment.parse_published_assignments(self._configs())
+    def _parse_published(self) -> list[PartitionAssignment]:
+        return assignment.parse_published_assignments(self._read_published())
 
-    def _configs(self) -> PublishedTaskConfigs:
-        """While others are being written none are shown, which is no reason to begin anew."""
-        self._given = self._published() or self._given
-        return self._given
+    def _read_published(self) -> PublishedTaskConfigs:
+        """Published configurations; the previous ones while new ones are being written."""
+        self._last_published = self._published() or self._last_published
+        return self._last_published
 
 
-def _previous_topic_filter(configs: PublishedTaskConfigs) -> Callable[[str], bool]:
-    """Which topics were mirrored under the configuration that tasks were given last. Where that
-    cannot be read any more, all: better one from its first record on than one with a hole."""
+def _build_previous_topic_filter(configs: PublishedTaskConfigs) -> Callable[[str], bool]:
+    """The topic filter of the published task configurations; all topics if it cannot be evaluated.
+
+    A topic mirrored from its start is preferable to one with a gap.
+    """
     props = configs[0] if configs else {}
     filters = (props.get(key, "") for key in (keys.TOPICS, keys.TOPICS_EXCLUDE))
     if any("${" in each for each in filters):

@@ -1,8 +1,8 @@
-"""Runs the copy of one task's assignment on the task's thread: plan, start, replace, stop.
+"""Runs the copy process of one task's assignment on the task's thread: plan, start, replace, stop.
 
 A second thread reads the topics on both clusters, because brokers may be slow. A running copy
-is kept if a later read does not find its topics (the copy notices a deleted topic by itself);
-it is replaced only if a setting of the mirror topic would damage what is copied.
+process is kept if a later read does not find its topics (it detects deleted topics by itself); it
+is replaced only if a setting of the mirror topic would damage the copied data.
 """
 
 from __future__ import annotations
@@ -52,18 +52,21 @@ from mm2.replication.setup import PartitionSetup
 from mm2.topics.flow_config import Flow
 
 TOPIC_RETRY_DELAY_S = 60.0
-"""What failed, or must not be copied, is looked at again after this time, or sooner if the interval
-is shorter."""
+"""Delay until topics that failed or must not be copied are checked again; the refresh interval if
+that is shorter.
+"""
 FIRST_TOPIC_RETRY_DELAY_S = 2.0
-READING_TOPICS = "looking at topics"
+READING_TOPICS = "reading topic metadata"
 _LOG = logging.getLogger(__name__)
 
 AdminPairFactory = Callable[[], tuple[Admin, Admin]]
-"""The source's and the target's, made anew; may raise `FatalError`."""
+"""Creates admin clients of source and target; may raise `FatalError`."""
 
 
 class TopicPoller:
-    """`take`, `reason` and `failure` are for the task's thread."""
+    """Reads the topics of an assignment on a separate thread. `take`, `reason` and `failure` are
+    for the task's thread.
+    """
 
     def __init__(
         self,
@@ -75,10 +78,10 @@ class TopicPoller:
         clock: Clock,
         name: str,
     ) -> None:
-        self.reason = f"asking clusters {flow.source} and {flow.target}"
-        """Why there is no first look yet."""
+        self.reason = f"reading topic metadata of {flow.source} and {flow.target}"
+        """Why there is no first result yet."""
         self.failure: FatalError | None = None
-        """Why there will be none."""
+        """Set if there will be no result."""
         self._flow = flow
         self._share = tuple(share)
         self._admins = admins
@@ -87,52 +90,54 @@ class TopicPoller:
         self._name = name
         self._lock = threading.Lock()
         self._found: PartitionSetupPlan | None = None
-        self._looked = False
-        self._complaints = RateLimitedWarnings(_LOG, clock=clock)
-        self._threads = ThreadGroup(on_unasked_end=self._ended)
+        self._has_result = False
+        self._warnings = RateLimitedWarnings(_LOG, clock=clock)
+        self._threads = ThreadGroup(on_unasked_end=self._handle_thread_death)
 
     def start(self) -> None:
-        self._threads.start(f"topics {self._name}", self._run)
+        self._threads.start(f"topics {self._name}", self._run_polls)
 
     def take(self) -> PartitionSetupPlan | None:
-        """What the newest look found, once."""
+        """Return the newest result once; None if there is no new one."""
         with self._lock:
-            found, self._found = self._found, None
-        return found
+            plan, self._found = self._found, None
+        return plan
 
     def stop(self) -> None:
-        """Ask it to end; it does once brokers have answered."""
+        """Ask the thread to end. It ends after the current requests."""
         self._threads.stop_all(0.0)
 
-    def _run(self, stop: threading.Event) -> None:
+    def _run_polls(self, stop: threading.Event) -> None:
         with log_context.bind_fields(flow=self._flow.name):
             while not stop.is_set():
-                stop.wait(self._look(stop))
+                stop.wait(self._read_topics(stop))
 
-    def _look(self, stop: threading.Event) -> float | None:
-        """Returns after how many seconds the next one is due, None for never."""
+    def _read_topics(self, stop: threading.Event) -> float | None:
+        """Read the topics; return the delay until the next read in seconds, None for no further
+        read.
+        """
         interval_s = self._flow.refresh_topics_interval_s
-        again_s = min(TOPIC_RETRY_DELAY_S, interval_s or TOPIC_RETRY_DELAY_S)
+        retry_s = min(TOPIC_RETRY_DELAY_S, interval_s or TOPIC_RETRY_DELAY_S)
         try:
-            found = self._ask(stop)
+            plan = self._build_plan(stop)
         except RetriableError as error:
             self.reason = str(error)
             if not stop.is_set():
-                self._complaints.say(READING_TOPICS, f"{error}; it is tried again")
-            return again_s if self._looked else min(FIRST_TOPIC_RETRY_DELAY_S, again_s)
+                self._warnings.say(READING_TOPICS, f"{error}; retrying")
+            return retry_s if self._has_result else min(FIRST_TOPIC_RETRY_DELAY_S, retry_s)
         except FatalError as error:
-            if not self._looked:
+            if not self._has_result:
                 self.failure = error
                 return None
-            self._complaints.say(READING_TOPICS, f"{error}; what is mirrored goes on")
-            return again_s
-        self._complaints.over(READING_TOPICS)
+            self._warnings.say(READING_TOPICS, f"{error}; replication continues")
+            return retry_s
+        self._warnings.over(READING_TOPICS)
         with self._lock:
-            self._found = found
-        self._looked = True
-        return again_s if found.findings else interval_s
+            self._found = plan
+        self._has_result = True
+        return retry_s if plan.findings else interval_s
 
-    def _ask(self, stop: threading.Event) -> PartitionSetupPlan:
+    def _build_plan(self, stop: threading.Event) -> PartitionSetupPlan:
         source, target = self._admins()
         try:
             setups = PartitionSetupBuilder(
@@ -143,8 +148,8 @@ class TopicPoller:
             source.close()
             target.close()
 
-    def _ended(self, end: ThreadDied) -> None:
-        self.failure = FatalError(f"looking at topics ended: {end.error!r}")
+    def _handle_thread_death(self, end: ThreadDied) -> None:
+        self.failure = FatalError(f"the thread that reads topic metadata ended: {end.error!r}")
 
 
 PartitionSetupTuple = tuple[PartitionSetup, ...]
@@ -156,44 +161,46 @@ def apply_offset_map(
     *,
     added: Collection[TopicPartition],
 ) -> PartitionSetupPlan:
-    """With what the flow's map says: where partitions start, and which of them belong to a topic
-    that was created again. `added` came to the flow later: they start at their earliest record.
+    """Complete the plan with the flow's offset map: start positions, and halts for recreated
+    topics.
 
-    Both follow from the eras of a topic's other partitions, so a partition without progress is not
-    copied while a record is unreadable that may be one of those: see `needs_readable_map`.
+    Partitions in `added` joined the flow later and start at their earliest record. Both rules need
+    the eras of a topic's other partitions, so a partition without progress is not copied while an
+    unreadable record may be one of those: see `needs_readable_map`.
     """
     unreadable = [(each, _find_map_unreadable_halt(each, known)) for each in plan.partitions]
     readable = [each for each, stop in unreadable if stop is None]
-    kept, stopped = recreated_topics.split_recreated(readable, known)
-    held_back = [(each, stop) for each, stop in unreadable if stop is not None]
+    copyable, halted = recreated_topics.split_recreated(readable, known)
+    unreadable_halts = [(each, stop) for each, stop in unreadable if stop is not None]
     findings = (
         PartitionFinding(
             partition=get_source_partition(where), cause=stop.cause.value, message=stop.text
         )
-        for where, stop in (*held_back, *stopped)
+        for where, stop in (*unreadable_halts, *halted)
     )
-    later = frozenset(added)
-    kept = [
-        replace(each, start="earliest") if get_source_partition(each) in later else each
-        for each in kept
+    added_later = frozenset(added)
+    copyable = [
+        replace(each, start="earliest") if get_source_partition(each) in added_later else each
+        for each in copyable
     ]
     return replace(
         plan,
-        partitions=start_positions.resolve_start_positions(kept, known),
+        partitions=start_positions.resolve_start_positions(copyable, known),
         findings=(*plan.findings, *findings),
     )
 
 
 def needs_readable_map(plan: PartitionSetupPlan, known: OffsetMap) -> bool:
-    """Must `plan` be settled again once the map is readable?"""
+    """True if `plan` must be completed again once the map is readable."""
     return any(_find_map_unreadable_halt(each, known) is not None for each in plan.partitions)
 
 
 def _find_map_unreadable_halt(where: PartitionSetup, known: OffsetMap) -> PartitionHalt | None:
-    """Of a partition without progress; any other one does not need its siblings, and its take
-    itself sees what is unreadable."""
-    mine = known.partition(get_source_partition(where))
-    if mine.newest_era or mine.open_request is not None:
+    """The halt of a partition without progress. Others do not need the eras of other partitions,
+    and their acquisition detects unreadable records.
+    """
+    progress = known.partition(get_source_partition(where))
+    if progress.newest_era or progress.open_request is not None:
         return None
     return next(
         (
@@ -206,94 +213,103 @@ def _find_map_unreadable_halt(where: PartitionSetup, known: OffsetMap) -> Partit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdatedCopyPlan:
-    """What is to be copied from now on and what cannot be; `troubles` are lines about what is
-    copied all the same."""
+    """What to copy from now on."""
 
     partitions: PartitionSetupTuple
     findings: tuple[PartitionFinding, ...]
+    """Partitions that must not be copied."""
     troubles: tuple[str, ...]
+    """Problems despite which partitions are copied."""
 
 
 def merge_running(running: Sequence[PartitionSetup], plan: PartitionSetupPlan) -> UpdatedCopyPlan:
-    """A later `plan` of the share of which `running` are copied."""
-    spoilt = {each.partition for each in plan.findings if each.spoils}
+    """Merge a later `plan` of an assignment with its `running` partitions."""
+    must_end = {each.partition for each in plan.findings if each.spoils}
     copied = {
         get_source_partition(each): each
         for each in running
-        if get_source_partition(each) not in spoilt
+        if get_source_partition(each) not in must_end
     }
-    found = {get_source_partition(each): each for each in plan.partitions}
-    partitions = {**copied, **found}
-    told = {each.partition: each.message for each in plan.findings}
+    planned = {get_source_partition(each): each for each in plan.partitions}
+    partitions = {**copied, **planned}
+    messages = {each.partition: each.message for each in plan.findings}
     return UpdatedCopyPlan(
         partitions=tuple(partitions[each] for each in sorted(partitions)),
         findings=tuple(each for each in plan.findings if each.partition not in copied),
-        troubles=tuple(dict.fromkeys(told[each] for each in sorted(copied.keys() & told.keys()))),
+        troubles=tuple(
+            dict.fromkeys(messages[each] for each in sorted(copied.keys() & messages.keys()))
+        ),
     )
 
 
 def can_keep_running(one: Iterable[PartitionSetup], other: Iterable[PartitionSetup]) -> bool:
-    """May a copy of `one` go on where `other` was found?
+    """True if a copy process of `one` can continue with the settings in `other`.
 
-    Brokers that remember producers longer than it believes are no reason to end it.
+    A longer producer expiration on the brokers needs no restart.
     """
-    ours = {each.name: each for each in one}
-    theirs = {each.name: each for each in other}
-    return ours.keys() == theirs.keys() and all(
+    current = {each.name: each for each in one}
+    found = {each.name: each for each in other}
+    return current.keys() == found.keys() and all(
         mine.target_codec == later.target_codec
         and mine.old_after_ms <= later.old_after_ms
         and mine.renew_after_s <= later.renew_after_s
-        for mine, later in ((ours[each], theirs[each]) for each in ours)
+        for mine, later in ((current[each], found[each]) for each in current)
     )
 
 
 def get_source_partition(where: PartitionSetup) -> TopicPartition:
-    """The source partition that a setup is of."""
+    """Source partition of a setup."""
     return TopicPartition(where.topic, where.partition)
 
 
 BUSY_POLL_INTERVAL_S = 0.05
-"""While something is on its way; else a turn takes as long as its caller lets it."""
+"""Poll interval while work is pending; otherwise an iteration takes as long as its
+caller permits.
+"""
 MAX_MESSAGES_PER_ITERATION = 500
 PLAN_RETRY_DELAY_S = 5.0
-"""What was looked up waits for the map: so long in between."""
+"""Delay before a plan is completed again if the offset map cannot be read."""
 OWNERSHIP_CONFIRMATION_AGE_S = 5.0
-"""A task that the group has confirmed within so much is still this worker's: a first take need not
-ask again."""
+"""A confirmation of the group that is at most this old permits the first acquisitions."""
 REPLACE_TIMEOUT_S = 1.9
 CLOSE_TIMEOUT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceTaskDeps:
-    """What a share's copy is given.
-
-    `owner` marks this worker's anchors; `in_group`: a group of workers says whose the share is;
-    `may_take`, `may_live` and `gauged` as in `CopySupervisorDeps`. `syncs` None: none are
-    written. `assigned` is told what is copied. `waits` says at that time (monotonic seconds) why
-    nothing may be copied yet by who copies nothing so far; "": it may.
-    """
+    """Dependencies of a task's copy process."""
 
     plane: DataPlane
     clients: SourceTaskClients
     clock: Clock
     random: Random
     owner: bytes
+    """Identifies this worker process in resume points."""
     number: int
+    """The task number."""
     in_group: bool
+    """True if a Connect group assigns the partitions."""
     java: ReadJavaProgress
+    """Reads the progress of Java's MirrorMaker."""
     syncs: OffsetSyncEmitter | None
+    """None if the flow has no offset-syncs topic."""
     may_take: Callable[[float], bool]
+    """As in `CopySupervisorDeps`."""
     may_live: Callable[[float], bool]
+    """As in `CopySupervisorDeps`."""
     waits: Callable[[float], str]
+    """Returns why copying must not begin at this time (monotonic seconds); "" if it may."""
     gauged: Callable[[PartitionSetup, PartitionGauge], None]
+    """As in `CopySupervisorDeps`."""
     assigned: Callable[[Sequence[PartitionSetup]], None]
+    """Called with the partitions that are copied."""
 
 
 class SourceTaskRunner:
-    """One thread's, but for `abandon`. What it raises fails the task.
+    """Runs the copy process of one task. Not thread-safe except for `abandon`. Exceptions fail the
+    task.
 
-    `copy` is None while nothing is copied, for this `reason`.
+    `copy` is None while nothing is copied; `reason` says why.
     """
 
     def __init__(self, share: MirrorSourceTaskConfig, around: SourceTaskDeps) -> None:
@@ -301,74 +317,74 @@ class SourceTaskRunner:
         self.copy: CopySupervisor | None = None
         self.reason = "starting"
         self.report = TaskStatusBuilder(around.number)
-        self._around = around
+        self._deps = around
         self._inbox = ChannelInbox()
-        self._place = CopyStarter(
+        self._starter = CopyStarter(
             flow=share.config.flow.name,
             task=around.number,
             plane=around.plane,
             inbox=self._inbox,
         )
-        self._ahead = EarlyCopyStart(self._place, self._reach)
+        self._early_start = EarlyCopyStart(self._starter, self._build_endpoints)
         self._ledger = TaskLedger(
             around.clients.ledger(share.partitions, around.java),
             clock=around.clock,
             random=around.random,
         )
-        self._looks = _build_topic_poller(share, around)
-        self._keeper = MapCompactor(
+        self._topic_poller = _build_topic_poller(share, around)
+        self._compactor = MapCompactor(
             self._ledger,
             budget_bytes=share.config.flow.map_bytes,
             clock=around.clock,
             random=around.random,
         )
-        self._opposite = around.clients.opposite()
-        self._warned: tuple[str, ...] = ()
+        self._reverse_producer_ids = around.clients.opposite()
+        self._logged_warnings: tuple[str, ...] = ()
         self._plan: PartitionSetupPlan | None = None
         self._plan_due_s = 0.0
-        self._next: tuple[PartitionSetup, ...] | None = None
+        self._next_partitions: tuple[PartitionSetup, ...] | None = None
         self._replace_by_s = 0.0
-        self._resting = False
+        self._is_paused = False
         self._abandoned = False
-        self._began_s = 0.0
+        self._started_s = 0.0
 
     def start(self) -> None:
-        self._began_s = self._around.clock.now_s()
-        self._looks.start()
+        self._started_s = self._deps.clock.now_s()
+        self._topic_poller.start()
 
-    # A turn
+    # One iteration
 
     def run_once(self, timeout_s: float) -> None:
-        """Raises `FatalError`: the task cannot begin, or cannot go on."""
-        if self._around.plane.failure:
-            raise FatalError(self._around.plane.failure)
-        self._take_messages(timeout_s)
-        now_s = self._around.clock.now_s()
+        """Run one iteration. Raises `FatalError` if the task cannot start or continue."""
+        if self._deps.plane.failure:
+            raise FatalError(self._deps.plane.failure)
+        self._handle_messages(timeout_s)
+        now_s = self._deps.clock.now_s()
         if self.copy is None:
-            self._tend_ahead(now_s)
+            self._start_early(now_s)
         if self._ledger.ready:
             self._ledger.work()
         if not self._ledger.ready:
-            self._mend(now_s)
+            self._reopen_ledger(now_s)
             return
-        self._take_look(now_s)
-        if self._around.syncs is not None:
-            self._around.syncs.work()
+        self._update_plan(now_s)
+        if self._deps.syncs is not None:
+            self._deps.syncs.work()
         copy = self.copy
         if copy is not None:
             copy.tick(now_s)
             copy.tell_stored()
-            if copy.channel is None:  # it has ended: others may copy by now
-                self._keeper.forget()
-            self._keeper.work(now_s)
+            if copy.channel is None:  # it has ended: another worker may copy by now
+                self._compactor.forget()
+            self._compactor.work(now_s)
             self._replace_stopped(copy, now_s)
             if copy.taken_over:
                 raise FatalError(f"fenced by another owner: {copy.taken_over}")
 
-    def _take_messages(self, timeout_s: float) -> None:
-        busy = self.copy is None or self._next is not None
+    def _handle_messages(self, timeout_s: float) -> None:
+        busy = self.copy is None or self._next_partitions is not None
         busy = busy or self._ledger.ledger.busy or (self.copy is not None and self.copy.busy)
-        busy = busy or (self._around.syncs is not None and self._around.syncs.busy)
+        busy = busy or (self._deps.syncs is not None and self._deps.syncs.busy)
         wait_s = min(timeout_s, BUSY_POLL_INTERVAL_S) if busy else timeout_s
         for _ in range(MAX_MESSAGES_PER_ITERATION):
             taken = self._inbox.take(wait_s)
@@ -377,127 +393,129 @@ class SourceTaskRunner:
             channel, message = taken
             wait_s = 0.0
             if self.copy is not None and self.copy.channel is channel:
-                self.copy.received(message, self._around.clock.now_s())
+                self.copy.received(message, self._deps.clock.now_s())
 
-    def _mend(self, now_s: float) -> None:
-        """The flow's topics cannot be used: the copy ends, and goes on once they can be."""
+    def _reopen_ledger(self, now_s: float) -> None:
+        """End the copy process until the flow's internal topics can be used again."""
         if self.copy is not None:
             self.copy.restart(self._ledger.trouble, now_s)
         self.reason = self._ledger.trouble
         self._ledger.tend()
 
-    # What is to be copied
+    # Planning
 
-    def _tend_ahead(self, now_s: float) -> None:
-        """A process for the copy begins while it is looked up what it is to copy."""
-        waits = self._around.waits(now_s)
-        if waits:
-            self._ahead.end(waits)
+    def _start_early(self, now_s: float) -> None:
+        """Start the copy process early, while the topics are being read."""
+        wait_reason = self._deps.waits(now_s)
+        if wait_reason:
+            self._early_start.end(wait_reason)
         else:
-            self._ahead.tend(now_s)
-            self._around.may_take(self._began_s)  # so that it is known by then
+            self._early_start.tend(now_s)
+            self._deps.may_take(self._started_s)  # requests a confirmation early
 
-    def _take_look(self, now_s: float) -> None:
-        if self._looks.failure is not None:
-            raise self._looks.failure
-        waits = self._around.waits(now_s) if self.copy is None else ""
-        if waits:
-            self.reason = waits
+    def _update_plan(self, now_s: float) -> None:
+        if self._topic_poller.failure is not None:
+            raise self._topic_poller.failure
+        wait_reason = self._deps.waits(now_s) if self.copy is None else ""
+        if wait_reason:
+            self.reason = wait_reason
             return
-        self._plan = self._looks.take() or self._plan
+        self._plan = self._topic_poller.take() or self._plan
         if self._plan is None:
-            self.reason = self._looks.reason
+            self.reason = self._topic_poller.reason
             return
-        if now_s < self._plan_due_s or self._next is not None:
+        if now_s < self._plan_due_s or self._next_partitions is not None:
             return
-        known = self._ledger.known()
-        if known is None:
+        offset_map = self._ledger.known()
+        if offset_map is None:
             self._plan_due_s = now_s + PLAN_RETRY_DELAY_S
             return
         plan, self._plan = self._plan, None
-        if needs_readable_map(plan, known):
+        if needs_readable_map(plan, offset_map):
             self._plan, self._plan_due_s = plan, now_s + halts.MAP_RETRY_DELAY_S
-        self._take_up(apply_offset_map(plan, known, added=self.share.added), now_s)
+        self._apply_plan(apply_offset_map(plan, offset_map, added=self.share.added), now_s)
 
-    def _take_up(self, plan: PartitionSetupPlan, now_s: float) -> None:
+    def _apply_plan(self, plan: PartitionSetupPlan, now_s: float) -> None:
         running = () if self.copy is None else self.copy.settings.partitions
         later = merge_running(running, plan)
         self.report.found(later.findings)
-        self._warn((*plan.warnings, *later.troubles, *(each.message for each in later.findings)))
+        self._log_new_warnings(
+            (*plan.warnings, *later.troubles, *(each.message for each in later.findings))
+        )
         if self.copy is not None and can_keep_running(running, later.partitions):
             return
         if self.copy is not None:
-            self._next = later.partitions
+            self._next_partitions = later.partitions
             self._replace_by_s = now_s + REPLACE_TIMEOUT_S
             self.copy.stop()
         elif later.partitions:
-            self._begin(later.partitions, before=None)
+            self._start_supervisor(later.partitions, before=None)
         else:
             self.reason = later.findings[0].message
 
-    def _warn(self, lines: Iterable[str]) -> None:
-        """Of what lasts from look to look once."""
+    def _log_new_warnings(self, lines: Iterable[str]) -> None:
+        """Log new warnings; those that persist are logged once."""
         found = tuple(dict.fromkeys(lines))
         for line in found:
-            if line not in self._warned:
+            if line not in self._logged_warnings:
                 _LOG.warning("%s", line)
-        self._warned = found
+        self._logged_warnings = found
 
     def _replace_stopped(self, copy: CopySupervisor, now_s: float) -> None:
         if copy.state is TaskState.STOPPING and now_s >= self._replace_by_s:
             copy.abandon()
         if copy.state is not TaskState.STOPPED:
             return
-        partitions, self._next = self._next, None
+        partitions, self._next_partitions = self._next_partitions, None
         self.report.forget()
-        self._keeper.forget()
+        self._compactor.forget()
         if partitions:
-            self._begin(partitions, before=copy)
+            self._start_supervisor(partitions, before=copy)
         else:
-            self.copy, self.reason = None, "none of its partitions can be copied as things are"
+            self.copy, self.reason = None, "none of its partitions can be copied at present"
 
-    def _begin(
+    def _start_supervisor(
         self,
         partitions: tuple[PartitionSetup, ...],
         *,
         before: CopySupervisor | None,
     ) -> None:
-        """With the live settings as they are by now."""
-        around = self._around
-        settings = self._configure(partitions)
-        surroundings = CopySupervisorDeps(
-            place=self._place,
+        """Start supervising a copy process, with the current live settings."""
+        around = self._deps
+        settings = self._build_copy_configuration(partitions)
+        supervisor_deps = CopySupervisorDeps(
+            place=self._starter,
             ledger=self._ledger.ledger,
             random=around.random,
             log_broken=self._ledger.broken,
-            whose=self._opposite.ask,
+            whose=self._reverse_producer_ids.ask,
             may_take=around.may_take,
             may_live=around.may_live,
-            streamed=self._streamed,
-            gauged=self._gauged,
+            streamed=self._handle_streamed,
+            gauged=self._handle_gauge,
         )
         self.copy = CopySupervisor(
             settings,
-            surroundings,
+            supervisor_deps,
             before=before,
-            ahead=self._ahead.take(),
-            given_s=max(self._began_s, around.clock.now_s() - OWNERSHIP_CONFIRMATION_AGE_S),
+            ahead=self._early_start.take(),
+            given_s=max(self._started_s, around.clock.now_s() - OWNERSHIP_CONFIRMATION_AGE_S),
         )
-        self.copy.pause(paused=self._resting)
+        self.copy.pause(paused=self._is_paused)
         self.reason = ""
         around.assigned(settings.partitions)
 
-    def _reach(self) -> CopyEndpoints:
+    def _build_endpoints(self) -> CopyEndpoints:
         topics = sorted({each.topic for each in self.share.partitions})
         return CopyEndpoints(
-            source=self._around.clients.source(),
-            target=self._around.clients.target(),
+            source=self._deps.clients.source(),
+            target=self._deps.clients.target(),
             topics=tuple(topics),
             mirrors=tuple(map(self.share.config.flow.remote_topic, topics)),
         )
 
-    def _configure(self, partitions: tuple[PartitionSetup, ...]) -> ConfigureCopy:
-        share, around = self.share, self._around
+    def _build_copy_configuration(self, partitions: tuple[PartitionSetup, ...]) -> ConfigureCopy:
+        share, around = self.share, self._deps
         return ConfigureCopy(
             flow=share.config.flow.name,
             task=around.number,
@@ -513,65 +531,67 @@ class SourceTaskRunner:
             unreachable_after_s=share.config.flow.unreachable_after_s,
         )
 
-    def _streamed(self, items: Sequence[FlowLogItem]) -> None:
-        if self._around.syncs is not None:
-            self._around.syncs.note(items)
+    def _handle_streamed(self, items: Sequence[FlowLogItem]) -> None:
+        if self._deps.syncs is not None:
+            self._deps.syncs.note(items)
 
-    def _gauged(self, where: PartitionSetup, gauge: PartitionGauge) -> None:
-        self._keeper.observe(where, gauge)
-        self._around.gauged(where, gauge)
+    def _handle_gauge(self, where: PartitionSetup, gauge: PartitionGauge) -> None:
+        self._compactor.observe(where, gauge)
+        self._deps.gauged(where, gauge)
 
-    # The worker's hand
+    # Commands of the worker
 
     def pause(self, *, paused: bool) -> None:
-        self._resting = paused
+        self._is_paused = paused
         if self.copy is not None:
             self.copy.pause(paused=paused)
 
     def change(self, share: MirrorSourceTaskConfig) -> None:
-        """The same share, with other live settings."""
+        """Apply changed live settings of the same assignment."""
         self.share = share
         if self.copy is not None:
             self.copy.throttle(share.budget.flow, share.budget.topics)
             self.copy.pause_topics(share.config.paused)
 
     def stop(self, timeout_s: float) -> None:
-        """Settle what is on its way, or cut it off once `timeout_s` have passed. Whatever fails
-        meanwhile, the copy ends, and all that was opened is closed."""
-        until_s = self._around.clock.now_s() + timeout_s - CLOSE_TIMEOUT_S
+        """Finish in-flight batches, or kill the copy process after `timeout_s`.
+
+        All resources are closed, whatever fails meanwhile.
+        """
+        until_s = self._deps.clock.now_s() + timeout_s - CLOSE_TIMEOUT_S
         copy = self.copy
         with contextlib.ExitStack() as closing:
-            closing.callback(self._opposite.close)
-            closing.callback(lambda: self._ledger.close(self._close_s()))
-            closing.callback(self._ahead.end, "the task stops")
-            if self._around.syncs is not None:
-                syncs = self._around.syncs
-                closing.callback(lambda: syncs.close(self._close_s()))
+            closing.callback(self._reverse_producer_ids.close)
+            closing.callback(lambda: self._ledger.close(self._choose_close_timeout_s()))
+            closing.callback(self._early_start.end, "the task is stopping")
+            if self._deps.syncs is not None:
+                syncs = self._deps.syncs
+                closing.callback(lambda: syncs.close(self._choose_close_timeout_s()))
             if copy is not None:
                 closing.callback(lambda: None if copy.ended else copy.abandon())
-            self._looks.stop()
+            self._topic_poller.stop()
             if copy is not None:
-                self._settle(copy, until_s)
+                self._wait_for_end(copy, until_s)
 
-    def _settle(self, copy: CopySupervisor, until_s: float) -> None:
-        """Until it has ended, or is to be cut off."""
-        clock = self._around.clock
+    def _wait_for_end(self, copy: CopySupervisor, until_s: float) -> None:
+        """Wait until the copy process has ended or the time is up."""
+        clock = self._deps.clock
         copy.stop(max(0.1, until_s - clock.now_s()))
         while not copy.ended and not self._abandoned:
             if clock.now_s() >= until_s or not self._ledger.ready:
                 return
-            self._take_messages(BUSY_POLL_INTERVAL_S)
+            self._handle_messages(BUSY_POLL_INTERVAL_S)
             self._ledger.work()
             copy.tick(clock.now_s())
             copy.tell_stored()
 
-    def _close_s(self) -> float:
+    def _choose_close_timeout_s(self) -> float:
         return 0.0 if self._abandoned else CLOSE_TIMEOUT_S / 2
 
     def abandon(self) -> None:
-        """From another thread, while `stop` runs: cut everything off at once."""
+        """Kill everything at once. Called from another thread while `stop` runs."""
         self._abandoned = True
-        self._ahead.end("abandoned")
+        self._early_start.end("abandoned")
         copy = self.copy
         if copy is not None:
             copy.cut()

@@ -1,7 +1,7 @@
 """Builds the status snapshot that a source task publishes; unchanged partitions keep their object.
 
-With thousands of mostly idle partitions, rebuilding all of them twice a second would cost more
-than copying.
+With thousands of mostly idle partitions, rebuilding all of them twice a second would cost more than
+copying.
 """
 
 from __future__ import annotations
@@ -23,30 +23,32 @@ from mm2.replication import halts
 from mm2.topics.flow_config import DeliveryMode
 
 _GaugeAndReason = tuple[PartitionGauge | None, str]
-"""What a partition's status is made of: its gauge (the object); without one its task's reason."""
+"""Inputs of a partition's status: its gauge (compared by identity), or the task's reason."""
 
 
 NO_PROPS: Mapping[str, str] = {}
 
 
 class TaskStatusBuilder:
-    """`shown` is a frozen snapshot: replaced whole by `make`, kept while nothing changes."""
+    """Builds status snapshots. `shown` is the newest one, kept while nothing changes."""
 
     def __init__(self, number: int) -> None:
         self._number = number
         self.shown = TaskSnapshot(
             status=TaskStatus(index=number, state=TaskState.STARTING, reason="starting", restarts=0)
         )
-        self._made: dict[int, tuple[_GaugeAndReason, PartitionStatus]] = {}
-        self._found: tuple[PartitionStatus, ...] = ()
+        self._cache: dict[int, tuple[_GaugeAndReason, PartitionStatus]] = {}
+        self._finding_statuses: tuple[PartitionStatus, ...] = ()
 
     def found(self, findings: Iterable[PartitionFinding]) -> None:
-        """These partitions are not copied as things are."""
-        self._found = tuple(build_finding_status(each, task=self._number) for each in findings)
+        """Set the partitions that must not be copied."""
+        self._finding_statuses = tuple(
+            build_finding_status(each, task=self._number) for each in findings
+        )
 
     def forget(self) -> None:
-        """Another copy has taken the place of the one that was shown."""
-        self._made = {}
+        """Drop cached statuses. Call when the supervisor is replaced."""
+        self._cache = {}
 
     def make(
         self,
@@ -57,16 +59,20 @@ class TaskStatusBuilder:
         props: Mapping[str, str] = NO_PROPS,
         beside_java: str = "",
     ) -> None:
-        """Of `copy`; without one it is starting, or has nothing to copy, for this `reason`.
-        `props` are its configuration, `beside_java` as in `TaskSnapshot`."""
-        partitions = [*self._found]
+        """Update `shown`. `copy` is None while nothing is copied, for `reason`.
+
+        `props` is the task's configuration, `beside_java` as in `TaskSnapshot`.
+        """
+        partitions = [*self._finding_statuses]
         if copy is None:
             state = TaskState.STARTING
             status = TaskStatus(index=self._number, state=state, reason=reason, restarts=0)
         else:
-            partitions += (self._partition(copy, at) for at in range(len(copy.settings.partitions)))
+            partitions += (
+                self._get_partition_status(copy, at) for at in range(len(copy.settings.partitions))
+            )
             status = build_task_status(copy)
-        after = TaskSnapshot(
+        snapshot = TaskSnapshot(
             status=status,
             partitions=tuple(partitions),
             slots_missing=slots_missing,
@@ -74,20 +80,20 @@ class TaskStatusBuilder:
             props=props,
             beside_java=beside_java,
         )
-        if after != self.shown:  # partitions that are the same objects are equal at once
-            self.shown = after
+        if snapshot != self.shown:  # fast: identical objects are equal
+            self.shown = snapshot
 
-    def _partition(self, copy: CopySupervisor, index: int) -> PartitionStatus:
+    def _get_partition_status(self, copy: CopySupervisor, index: int) -> PartitionStatus:
         gauge = copy.figures.gauges.get(index)
-        seen: _GaugeAndReason = (
+        inputs: _GaugeAndReason = (
             gauge,
             "" if gauge is not None else copy.reason or copy.state.value,
         )
-        made = self._made.get(index)
-        if made is not None and made[0][0] is gauge and made[0][1] == seen[1]:
-            return made[1]
+        cached = self._cache.get(index)
+        if cached is not None and cached[0][0] is gauge and cached[0][1] == inputs[1]:
+            return cached[1]
         status = build_partition_status(copy, index)
-        self._made[index] = (seen, status)
+        self._cache[index] = (inputs, status)
         return status
 
 
@@ -95,7 +101,9 @@ def suggest_fencing_command(
     copy: CopySupervisor | None,
     partitions: Iterable[PartitionStatus],
 ) -> str:
-    """The command that lets those be fenced that should be and are not; "" without any."""
+    """Command that enables fencing for partitions that should be fenced and are not; "" if there
+    are none.
+    """
     if copy is None or all(each.fenced for each in partitions):
         return ""
     where = copy.settings.partitions[0]
@@ -105,7 +113,7 @@ def suggest_fencing_command(
 
 
 def build_task_status(copy: CopySupervisor) -> TaskStatus:
-    """The task as it is shown. Incidents and restarts are counted since it was assigned."""
+    """Status of a task. Incidents and restarts count from its assignment."""
     return TaskStatus(
         index=copy.settings.task,
         state=copy.state,
@@ -120,7 +128,7 @@ def build_task_status(copy: CopySupervisor) -> TaskStatus:
 
 
 def build_partition_status(copy: CopySupervisor, index: int) -> PartitionStatus:
-    """One of its partitions. Before its first gauge it waits, for its task's reason."""
+    """Status of a partition. Before its first gauge it is waiting, with the task's reason."""
     where = copy.settings.partitions[index]
     gauge = copy.figures.gauges.get(index)
     totals = copy.figures.totals(index)
@@ -148,7 +156,7 @@ def build_partition_status(copy: CopySupervisor, index: int) -> PartitionStatus:
 
 
 def build_finding_status(finding: PartitionFinding, *, task: int) -> PartitionStatus:
-    """A partition that is assigned, and not copied as things are."""
+    """Status of an assigned partition that must not be copied."""
     return PartitionStatus(
         partition=finding.partition,
         task=task,

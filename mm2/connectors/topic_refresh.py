@@ -1,7 +1,7 @@
 """Topic refresh of a flow: reads both clusters, updates mirror topics, syncs configs and ACLs.
 
-`RefreshSchedule` holds when refresh, config sync, ACL sync and load balancing are due. One
-thread at a time.
+`RefreshSchedule` determines when refresh, config sync, ACL sync and load balancing are due. Not
+thread-safe.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from connect_runtime.base import plurals
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock, Deadline
@@ -36,17 +37,19 @@ from mm2.topics.assignment import AssignableTopics
 from mm2.topics.flow_config import Flow
 
 REFRESH_RETRY_DELAY_S = 10.0
-"""What failed is tried again after this time, or sooner if its interval is shorter."""
+"""Delay after a failure; the interval of the action if that is shorter."""
 LOAD_CHECK_INTERVAL_S = 30.0
-"""How often it is looked at what tasks carry."""
+"""How often the load of tasks is checked."""
 
 
 @dataclass(slots=True)
 class PeriodicAction:
-    """One thing that is done at intervals of seconds; None: once. `due_s` None: never again."""
+    """An action that runs at an interval."""
 
     interval_s: float | None
+    """None to run once."""
     due_s: float | None
+    """None if it will not run again."""
 
     def is_due(self, now_s: float) -> bool:
         return self.due_s is not None and now_s >= self.due_s
@@ -60,16 +63,23 @@ class PeriodicAction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshSchedule:
-    """A look is due at once. Settings follow with the first look, and then as often as is asked;
-    ACLs soon after the start, as in Java. `loads`: whether a task carries too much."""
+    """When the connector's actions are due.
+
+    The first refresh, at once, includes a config sync; later config syncs run at their interval.
+    ACLs are synced soon after the start, as in Java.
+    """
 
     looks: PeriodicAction
+    """Topic refresh."""
     settings: PeriodicAction
+    """Config sync."""
     acls: PeriodicAction
+    """ACL sync."""
     loads: PeriodicAction
+    """Load check of tasks."""
 
     def pause_s(self, now_s: float) -> float | None:
-        """Seconds until something is due; None: nothing will be."""
+        """Seconds until an action is due; None if none will be."""
         every = (self.looks, self.settings, self.acls, self.loads)
         dues = (each.due_s for each in every)
         first_s = min((each for each in dues if each is not None), default=None)
@@ -77,7 +87,7 @@ class RefreshSchedule:
 
 
 def build_refresh_schedule(config: MirrorSourceConfig, *, now_s: float) -> RefreshSchedule:
-    """As the configuration says."""
+    """Build the schedule from the connector configuration."""
     flow = config.flow
     settings_s, acls_s = flow.sync_topic_configs_interval_s, config.sync_acls_interval_s
     return RefreshSchedule(
@@ -93,20 +103,20 @@ def build_refresh_schedule(config: MirrorSourceConfig, *, now_s: float) -> Refre
 def describe_new_partitions(
     before: Iterable[TopicPartition], now: Iterable[TopicPartition]
 ) -> Iterator[str]:
-    """Of topics that came, or have more partitions than before."""
+    """Log lines for new topics and topics with added partitions."""
     known = set(before)
     topics = {each.topic for each in known}
     more = Counter(each.topic for each in now if each not in known)
     for topic, count in sorted(more.items()):
         if topic in topics:
-            told = f"partitions: {count} more are mirrored, from their first records on"
+            added = plurals.format_count(count, "partition")
+            yield f"topic {topic}: {added} added, mirrored from the first record on"
         else:
-            told = f"is mirrored from now on (partitions: {count})"
-        yield f"topic {topic} {told}"
+            yield f"topic {topic}: now mirrored ({plurals.format_count(count, 'partition')})"
 
 
 def describe_missing_topics(before: Iterable[str], now: Iterable[str]) -> Iterator[str]:
-    """Of topics that were mirrored, and of which nothing is known any more."""
+    """Log lines for mirrored topics that the source no longer lists."""
     for topic in sorted(set(before).difference(now)):
         yield (
             f"topic {topic} is no longer listed by the source (deleted, or DESCRIBE is no longer "
@@ -119,16 +129,22 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRefreshResult:
-    """What a look found: partitions to hand out, those that must not be, and lines for people."""
+    """Result of a refresh."""
 
     looked: AssignableTopics
+    """Partitions to assign to tasks."""
     findings: tuple[PartitionFinding, ...]
+    """Partitions that must not be copied."""
     warnings: tuple[str, ...]
+    """Lines for the log."""
 
 
 class TopicRefresher:
-    """`wait`, given seconds, says whether it is asked to stop, `gone` the same at once: from then
-    on nothing is changed any more. Raises as `KafkaSourceConnectorClients`."""
+    """Refreshes the topics of a flow. Raises as `KafkaSourceConnectorClients`.
+
+    `wait`, called with seconds, returns True if the connector is stopping; `gone` does so without
+    waiting. From then on nothing is changed.
+    """
 
     def __init__(
         self,
@@ -162,7 +178,7 @@ class TopicRefresher:
             now=clock,
             operator=self._operator,
         )
-        self._way_back = clients.way_back(source=self._source, target=self._target)
+        self._java_reverse_flow = clients.way_back(source=self._source, target=self._target)
         self._acls: AclSync | None = None
         self._topics: frozenset[str] = assignment.NO_TOPICS
 
@@ -173,9 +189,11 @@ class TopicRefresher:
             self._acls.close()
 
     def create_topics(self, waits: Callable[[str], object]) -> None:
-        """Offset syncs, and the flow's own topics. While a cluster does not answer it is asked
-        again, and while a topic must not be used as it is, it is checked again; `waits` is told
-        why. Raises `FatalError` where one is refused."""
+        """Create the offset-syncs topic and the flow's internal topics.
+
+        Retries while a cluster does not respond or a topic is misconfigured; `waits` is called with
+        the reason. Raises `FatalError` if a topic is refused.
+        """
         config = self._config
         if config.syncs_topic is not None:
             _create_offset_syncs_topic(
@@ -188,46 +206,50 @@ class TopicRefresher:
             try:
                 return topics.ensure(names, config.common.admin_timeout_s)
             except RetriableError as error:
-                told = f"{error}; retrying"
+                message = f"{error}; retrying"
             except MisconfiguredTopicError as error:
-                told = operator_commands.insert_note(
+                message = operator_commands.insert_note(
                     str(error), "The flow waits until this is corrected."
                 )
-            if told != logged:
-                logged = told
-                _LOG.warning("%s", told)
-            waits(told)
+            if message != logged:
+                logged = message
+                _LOG.warning("%s", message)
+            waits(message)
             if self._wait(internal_topics.CREATE_RETRY_DELAY_S):
                 return None
 
     def look(self, held: Collection[str], *, settings: bool) -> TopicRefreshResult:
-        """See to it that the flow's topics have mirrors as large as they are, with `settings` ones
-        that follow theirs. `held` are topics of which tasks have partitions.
+        """Create or grow mirrors of the flow's topics; with `settings` also sync topic configs.
 
-        Raises `RetriableError` when a cluster does not answer and `FatalError` when it refuses us.
+        `held` are topics with assigned partitions. Raises `RetriableError` if a cluster does not
+        respond and `FatalError` if it denies access.
         """
-        flow, end = self._config.flow, self._end()
+        flow, end = self._config.flow, self._build_deadline()
         common = self._setups.common(end)
-        wanted = self._wanted(held, end)
-        clashes = assignment.find_mirror_name_conflicts(wanted, flow.remote_topic)
-        wanted = wanted.difference(*clashes.values())
-        topics = self._mirrors.bring_about(sorted(wanted), end, sync_configs=settings)
-        plan = self._way_back.sift(self._setups.sort(topics, common), self._left_s(end))
-        self._topics = wanted
-        told = [line for _, lines in sorted(topics.warnings.items()) for line in lines]
+        selected = self._select_topics(held, end)
+        conflicts = assignment.find_mirror_name_conflicts(selected, flow.remote_topic)
+        selected = selected.difference(*conflicts.values())
+        topics = self._mirrors.bring_about(sorted(selected), end, sync_configs=settings)
+        plan = self._java_reverse_flow.sift(
+            self._setups.sort(topics, common), self._compute_remaining_s(end)
+        )
+        self._topics = selected
+        warnings = [line for _, lines in sorted(topics.warnings.items()) for line in lines]
         return TopicRefreshResult(
-            looked=_to_assignable_topics(plan, wanted),
+            looked=_to_assignable_topics(plan, selected),
             findings=plan.findings,
-            warnings=(*plan.warnings, *told, *_describe_name_conflicts(flow, clashes)),
+            warnings=(*plan.warnings, *warnings, *_describe_name_conflicts(flow, conflicts)),
         )
 
     def follow_settings(self) -> None:
-        """Of mirrors that are there, of topics that the last look found. Raises as `look`."""
+        """Sync topic configs to the mirrors of the topics that the last refresh found. Raises as
+        `look`.
+        """
         if self._topics:
-            self._mirrors.follow_settings(sorted(self._topics), self._end())
+            self._mirrors.follow_settings(sorted(self._topics), self._build_deadline())
 
     def follow_acls(self) -> None:
-        """Raises as `look`."""
+        """Sync ACLs. Raises as `look`."""
         if self._acls is None:
             self._acls = AclSync(
                 self._config.flow,
@@ -238,22 +260,26 @@ class TopicRefresher:
             )
         self._acls.sync(self._config.common.admin_timeout_s)
 
-    def _wanted(self, held: Collection[str], end: Deadline) -> frozenset[str]:
-        """Topics that are listed; of those that tasks have, only what is certainly gone is not."""
+    def _select_topics(self, held: Collection[str], end: Deadline) -> frozenset[str]:
+        """Topics to replicate: listed ones, and assigned ones unless they certainly no longer
+        exist.
+        """
         flow = self._config.flow
-        listed = self._source.list_topics(self._left_s(end))
+        listed = self._source.list_topics(self._compute_remaining_s(end))
         missing = {name for name in held if name not in listed}
         if missing:
-            failed = self._source.describe_topics(sorted(missing), self._left_s(end)).failed
+            failed = self._source.describe_topics(
+                sorted(missing), self._compute_remaining_s(end)
+            ).failed
             missing -= {
                 name for name, error in failed.items() if isinstance(error, TopicMissingError)
             }
         return frozenset(filter(flow.should_replicate_topic, listed | missing))
 
-    def _end(self) -> Deadline:
+    def _build_deadline(self) -> Deadline:
         return Deadline.after(self._config.common.admin_timeout_s, now_s=self._clock.now_s())
 
-    def _left_s(self, end: Deadline) -> float:
+    def _compute_remaining_s(self, end: Deadline) -> float:
         return end.left_s(self._clock.now_s())
 
 
@@ -265,10 +291,11 @@ def _to_assignable_topics(plan: PartitionSetupPlan, topics: frozenset[str]) -> A
 
 def _describe_name_conflicts(flow: Flow, clashes: Mapping[str, Collection[str]]) -> Iterator[str]:
     for mirror, topics in sorted(clashes.items()):
-        told = " and ".join(sorted(topics))
+        names = " and ".join(sorted(topics))
         yield (
-            f"topics {told} would all be {mirror} on {flow.target}: none of them is mirrored; "
-            f"{keys.POLICY} has to name them apart, or {keys.TOPICS_EXCLUDE} leave all but one out"
+            f"topics {names} would all be mirrored to {mirror} on {flow.target}, so none of them "
+            f"is mirrored: use a {keys.POLICY} with distinct names, or exclude all but one with "
+            f"{keys.TOPICS_EXCLUDE}"
         )
 
 

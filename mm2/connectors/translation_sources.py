@@ -1,8 +1,8 @@
 """Sources of translated offsets: offset maps and offset syncs as a checkpoint task follows them.
 
 Without an offset map (only Java replicates, or it cannot be read) checkpoints are as precise as
-Java's; this is logged once, and the map is looked for again. A missing offset-syncs topic is
-retried and an unreadable record skipped, where Java's `OffsetSyncStore` fails for good.
+Java's; this is logged once, and reading the map is retried. A missing offset-syncs topic is retried
+and an unreadable record skipped, whereas Java's `OffsetSyncStore` fails for good.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class OffsetSyncsFollower:
-    """One thread at a time. `keep_history`: see `OffsetSyncStore`."""
+    """Offset syncs of a flow. Not thread-safe. `keep_history` as in `OffsetSyncStore`."""
 
     def __init__(self, connect: Callable[[], TopicTail], *, keep_history: bool) -> None:
         self._connect = connect
@@ -37,12 +37,13 @@ class OffsetSyncsFollower:
 
     @property
     def ready(self) -> bool:
-        """Was it read to an end once?"""
+        """True once the topic was read to its end."""
         return self._table.ready
 
     def refresh(self, timeout_s: float) -> None:
-        """Take in what is new. Raises as `TopicTail`; what was known stays known,
-        unless the topic itself is another one now."""
+        """Read new offset syncs. Raises as `TopicTail`; known syncs are kept unless the topic was
+        recreated.
+        """
         if self._tail is None:
             self._tail = self._connect()
         try:
@@ -62,11 +63,11 @@ class OffsetSyncsFollower:
             )
 
     def translate(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
-        """See `TranslateOffset`."""
+        """Translate an upstream offset by offset syncs; see `TranslateOffset`."""
         return self._table.translate(partition, upstream)
 
     def newest(self, partition: TopicPartition) -> OffsetSync | None:
-        """The last sync of the partition, None without one."""
+        """The newest sync of the partition; None if there is none."""
         slots = self._table.slots(partition)
         return slots[0] if slots else None
 
@@ -77,11 +78,13 @@ class OffsetSyncsFollower:
 
 
 MAP_RETRY_DELAY_S = 60.0
-"""What is not there, or may not be read, is looked for again after this time."""
+"""Delay before a missing or unreadable map is read again."""
 
 
 class OffsetMapFollower:
-    """One thread at a time. Only topics that `takes_topic` takes are kept."""
+    """The offset map of a flow. Not thread-safe. Keeps only topics for which `takes_topic` returns
+    True.
+    """
 
     def __init__(
         self,
@@ -96,18 +99,20 @@ class OffsetMapFollower:
         self._takes_topic = takes_topic
         self._clock = clock
         self._tail: TopicTail | None = None
-        self._map = self._empty()
+        self._map = self._create_map()
         self._due_s = clock.now_s()
-        self._told = ""
-        self._doubted: set[TopicPartition] = set()
+        self._logged_reason = ""
+        self._contradicted: set[TopicPartition] = set()
         self._translators: dict[TopicPartition, MapTranslator] = {}
-        self._agreed: dict[TopicPartition, OffsetSync] = {}
+        self._confirmed_syncs: dict[TopicPartition, OffsetSync] = {}
         self.beginnings = 0
-        """How often an era has begun, or all: what was exact before may be elsewhere since."""
+        """Number of new eras and resets of the map. A change invalidates earlier translations."""
 
     def refresh(self, timeout_s: float) -> None:
-        """Take in what is new, as far as that goes; what was known stays known, unless the topic
-        itself is another one now. Raises `RetriableError` where asking again soon may help."""
+        """Read new records. Known records are kept unless the topic was recreated.
+
+        Raises `RetriableError` if an early retry may help.
+        """
         if self._clock.now_s() < self._due_s:
             return
         if self._tail is None:
@@ -115,32 +120,36 @@ class OffsetMapFollower:
         try:
             found = self._tail.read_to_end(timeout_s)
             for each in found:
-                self._apply(each)
-            self._refuse_unreadable()
+                self._apply_record(each)
+            self._raise_if_unreadable()
             if found:
-                self._forget()
+                self._clear_caches()
         except LogTruncatedError as error:
-            self._give_up(f"{error}; it is read anew", again_s=0.0)
+            self._reset_map(f"{error}; reading it again", delay_s=0.0)
         except TopicMissingError:
-            self._give_up("", again_s=MAP_RETRY_DELAY_S)
+            self._reset_map("", delay_s=MAP_RETRY_DELAY_S)
         except FatalError as error:
-            self._give_up(f"{error}; offset syncs alone count", again_s=MAP_RETRY_DELAY_S)
+            self._reset_map(f"{error}; using only offset syncs", delay_s=MAP_RETRY_DELAY_S)
         else:
-            self._told = ""
+            self._logged_reason = ""
 
     def translate(
         self, partition: TopicPartition, upstream: int, *, newest: OffsetSync | None
     ) -> TranslatedOffset:
-        """See `TranslateOffset`. `newest`: the last offset sync of the partition; a map that
-        it contradicts may be of a topic that is no more: Java has mirrored since."""
-        if self._contradicts(partition, newest):
+        """Translate an upstream offset by the offset map; see `TranslateOffset`.
+
+        `newest` is the partition's newest offset sync. If the sync contradicts the map, the map is
+        ignored: it may belong to a deleted topic, or Java has mirrored since.
+        """
+        if self._is_contradicted(partition, newest):
             return Untranslated.UNKNOWN
-        return self._translator(partition).translate(upstream)
+        return self._get_translator(partition).translate(upstream)
 
     def copied_to(self, partition: TopicPartition, *, newest: OffsetSync | None) -> int | None:
-        """The next source offset to copy, as far as was written down; None where the map counts
-        for nothing, see `translate`."""
-        if self._contradicts(partition, newest):
+        """The next source offset to copy, as far as recorded; None if the map is ignored, see
+        `translate`.
+        """
+        if self._is_contradicted(partition, newest):
             return None
         return self._map.partition(partition).copied_to
 
@@ -149,58 +158,59 @@ class OffsetMapFollower:
         if tail is not None:
             tail.close()
 
-    def _translator(self, partition: TopicPartition) -> MapTranslator:
-        found = self._translators.get(partition)
-        if found is None:
-            found = MapTranslator(self._map.partition(partition))
-            self._translators[partition] = found
-        return found
+    def _get_translator(self, partition: TopicPartition) -> MapTranslator:
+        translator = self._translators.get(partition)
+        if translator is None:
+            translator = MapTranslator(self._map.partition(partition))
+            self._translators[partition] = translator
+        return translator
 
-    def _forget(self) -> None:
-        """The map has changed."""
+    def _clear_caches(self) -> None:
+        """Clear caches after the map has changed."""
         self._translators.clear()
-        self._agreed.clear()
+        self._confirmed_syncs.clear()
 
-    def _contradicts(self, partition: TopicPartition, newest: OffsetSync | None) -> bool:
-        if newest is not None and self._agreed.get(partition) != newest:
-            if not self._translator(partition).agrees(newest):
-                self._doubt(partition)
+    def _is_contradicted(self, partition: TopicPartition, newest: OffsetSync | None) -> bool:
+        if newest is not None and self._confirmed_syncs.get(partition) != newest:
+            if not self._get_translator(partition).agrees(newest):
+                self._log_contradiction(partition)
                 return True
-            self._agreed[partition] = newest
-        self._doubted.discard(partition)
+            self._confirmed_syncs[partition] = newest
+        self._contradicted.discard(partition)
         return False
 
-    def _doubt(self, partition: TopicPartition) -> None:
-        if partition not in self._doubted:
-            self._doubted.add(partition)
+    def _log_contradiction(self, partition: TopicPartition) -> None:
+        if partition not in self._contradicted:
+            self._contradicted.add(partition)
             _LOG.warning(
-                "%s: its map says other than its newest offset sync; syncs alone count", partition
+                "%s: its offset map contradicts the newest offset sync; using only offset syncs",
+                partition,
             )
 
-    def _apply(self, record: TopicRecord) -> None:
+    def _apply_record(self, record: TopicRecord) -> None:
         if record.key is None:
-            raise FatalError(f"{record.topic}: what stands at {record.offset} has no key")
+            raise FatalError(f"{record.topic}: the record at offset {record.offset} has no key")
         self._map.fold(record.key, record.value, offset=record.offset)
 
-    def _refuse_unreadable(self) -> None:
+    def _raise_if_unreadable(self) -> None:
         for each in self._map.unreadable():
             raise FatalError(each.describe(topic="the offset map", flow=self._flow))
 
-    def _give_up(self, why: str, *, again_s: float) -> None:
-        """Until then, and from there on anew."""
+    def _reset_map(self, reason: str, *, delay_s: float) -> None:
+        """Discard the map, and read it again from its start after `again_s`."""
         self.close()
         self.beginnings += bool(self._map.partitions())
-        self._map = self._empty()
-        self._forget()
-        self._due_s = self._clock.now_s() + again_s
-        if why and why != self._told:
-            _LOG.warning("%s", why)
-        self._told = why
+        self._map = self._create_map()
+        self._clear_caches()
+        self._due_s = self._clock.now_s() + delay_s
+        if reason and reason != self._logged_reason:
+            _LOG.warning("%s", reason)
+        self._logged_reason = reason
 
-    def _empty(self) -> OffsetMap:
-        return OffsetMap(keeps=self._keeps)
+    def _create_map(self) -> OffsetMap:
+        return OffsetMap(keeps=self._should_keep)
 
-    def _keeps(self, key: MapKey) -> bool:
+    def _should_keep(self, key: MapKey) -> bool:
         is_era = isinstance(key, EraKey)
         if not (is_era or isinstance(key, MapSegmentKey)):
             return False

@@ -30,9 +30,11 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 
 class BatchReads:
-    """`ask` collects, `flush` sends. `ask_offset` gets what must be asked of ListOffsets first.
+    """Batches read requests into one fetch per leader.
 
-    Invariant: `_reading` are the leaders that have one of our fetches, by side and node id.
+    `ask` queues a request and `flush` sends the queued requests. `ask_offset` queues the
+    ListOffsets lookup that follows an out-of-range read. Invariant: `_reading` holds the leaders
+    with a fetch in flight, as (is target, node id).
     """
 
     def __init__(
@@ -45,45 +47,49 @@ class BatchReads:
     ) -> None:
         self._sides = (source, target)
         self._reply = reply
-        self._ask_offset = ask_offset
-        self._waiting: list[tuple[RecoveryCluster, PendingRequest]] = []
+        self._queue_offset_lookup = ask_offset
+        self._queued: list[tuple[RecoveryCluster, PendingRequest]] = []
         self._reading: set[tuple[bool, int]] = set()
 
     def ask(self, side: RecoveryCluster, question: PendingRequest) -> None:
-        """ReadTarget or ReadSource."""
-        self._waiting.append((side, question))
+        """Queue a `ReadTarget` or `ReadSource` request for the next `flush`."""
+        self._queued.append((side, question))
 
     def flush(self) -> None:
-        if not self._waiting:
+        if not self._queued:
             return
-        waiting, self._waiting = self._waiting, []
+        waiting, self._queued = self._queued, []
         for side in self._sides:
             mine = [question for other, question in waiting if other is side]
             for node_id, group in side.by_leader(mine, reply=self._reply).items():
-                self._send(side, node_id, group)
+                self._send_fetch(side, node_id, group)
 
-    def _send(self, side: RecoveryCluster, node_id: int, group: list[PendingRequest]) -> None:
-        """As many as one fetch may ask for, if the leader can be asked now."""
-        spoken = fetcher.choose_fetch_versions(side.topic_id(question.copy) for question in group)
-        version = side.cluster.version_for(node_id, api_versions.FETCH_KEY, *spoken)
-        trouble = side.cluster.trouble(node_id) if version is None else None
-        if trouble is not None:
+    def _send_fetch(self, side: RecoveryCluster, node_id: int, group: list[PendingRequest]) -> None:
+        """Send one fetch if the leader has none in flight, and requeue the requests that do not
+        fit.
+        """
+        version_range = fetcher.choose_fetch_versions(
+            side.topic_id(question.copy) for question in group
+        )
+        version = side.cluster.version_for(node_id, api_versions.FETCH_KEY, *version_range)
+        connection_error = side.cluster.trouble(node_id) if version is None else None
+        if connection_error is not None:
             for question in group:
-                self._reply(question, offset_lookups.build_unanswered(trouble))
+                self._reply(question, offset_lookups.build_unanswered(connection_error))
             return
-        place = (side.is_target, node_id)
-        if place in self._reading or version is None:
-            self._waiting.extend((side, question) for question in group)
+        leader_key = (side.is_target, node_id)
+        if leader_key in self._reading or version is None:
+            self._queued.extend((side, question) for question in group)
             return
         now, later = group[:MAX_READ_PARTITIONS], group[MAX_READ_PARTITIONS:]
-        self._waiting.extend((side, question) for question in later)
-        self._reading.add(place)
-        self._read(side, node_id, now, version=version)
+        self._queued.extend((side, question) for question in later)
+        self._reading.add(leader_key)
+        self._fetch_records(side, node_id, now, version=version)
 
-    def _read(
+    def _fetch_records(
         self, side: RecoveryCluster, node_id: int, group: list[PendingRequest], *, version: int
     ) -> None:
-        wanted = [
+        partitions = [
             FetchRequestPartition(
                 side.topic(question.copy),
                 side.topic_id(question.copy),
@@ -103,7 +109,7 @@ class BatchReads:
             isolation_level=READ_UNCOMMITTED if side.is_target else READ_COMMITTED,
             session_id=0,
             session_epoch=-1,
-            partitions=wanted,
+            partitions=partitions,
             forgotten=(),
             rack_id="",
         )
@@ -113,11 +119,11 @@ class BatchReads:
             api_key=api_versions.FETCH_KEY,
             version=version,
             chunks=[body],
-            done=lambda reply: self._answered(side, node_id, group, reply=reply),
+            done=lambda reply: self._handle_response(side, node_id, group, reply=reply),
             timeout_s=READ_TIMEOUT_S,
         )
 
-    def _answered(
+    def _handle_response(
         self,
         side: RecoveryCluster,
         node_id: int,
@@ -126,52 +132,59 @@ class BatchReads:
         reply: RawClientResponse,
     ) -> None:
         self._reading.discard((side.is_target, node_id))
-        found = _decode_fetch(reply)
-        if isinstance(found, NoResponse):
+        decoded = _decode_fetch(reply)
+        if isinstance(decoded, NoResponse):
             for question in group:
-                self._reply(question, found)
+                self._reply(question, decoded)
             return
-        named = [(_find_fetched(found, side, question), question) for question in group]
-        # Brokers fill an answer from the front: who got nothing asks first the next time.
-        named.sort(key=_has_records)
-        for each, question in named:
+        results = [
+            (_find_fetched_partition(decoded, side, question), question) for question in group
+        ]
+        # Brokers fill a response in request order. Partitions without records are answered first,
+        # so their next requests are at the front of the next fetch.
+        results.sort(key=_has_records)
+        for each, question in results:
             if each is not None and each.error_code:
-                self._refuse(side, question, each)
+                self._reply_with_error(side, question, each)
             else:
-                self._reply(question, _build_answer(side, each))
+                self._reply(question, _build_read_answer(side, each))
 
-    def _refuse(
-        self, side: RecoveryCluster, question: PendingRequest, found: FetchResponsePartition
+    def _reply_with_error(
+        self, side: RecoveryCluster, question: PendingRequest, partition: FetchResponsePartition
     ) -> None:
-        """Brokers do not name the log's start with OFFSET_OUT_OF_RANGE: ask for it then."""
-        refused = side.refused(question, found.error_code)
-        out_of_range = found.error_code == offset_lookups.OUT_OF_RANGE
-        if side.is_target and out_of_range and found.log_start_offset < 0:
+        """Answer with the error of the partition.
+
+        OFFSET_OUT_OF_RANGE does not carry the start of the log, so the start is looked up first.
+        """
+        refused = side.refused(question, partition.error_code)
+        out_of_range = partition.error_code == offset_lookups.OUT_OF_RANGE
+        if side.is_target and out_of_range and partition.log_start_offset < 0:
             log_start = LogStartLookup(refused.message)
-            self._ask_offset(side, PendingRequest(question.copy, question.token, log_start))
+            lookup = PendingRequest(question.copy, question.token, log_start)
+            self._queue_offset_lookup(side, lookup)
             return
         self._reply(
             question,
             InstructionRefused(
-                code=refused.code, message=refused.message, log_start=found.log_start_offset
+                code=refused.code, message=refused.message, log_start=partition.log_start_offset
             ),
         )
 
 
 _FetchedByTopic = dict[tuple[str | bytes, int], FetchResponsePartition]
-"""By topic, or by topic id where the response names no topics, and partition."""
+"""Keyed by topic name (topic id if the response has no names) and partition."""
 
 
 def _decode_fetch(reply: RawClientResponse) -> _FetchedByTopic | NoResponse:
     response: FetchResponse | None = None
-    reason = str(reply.failure) if reply.failure is not None else "no answer"
+    reason = str(reply.failure) if reply.failure is not None else "no response"
     if reply.body is not None:
         try:
             response = fetch.decode_fetch_response(reply.version, reply.body)
         except TruncatedResponse as error:
             reason = str(error)
     if response is None or response.error_code:
-        return NoResponse(reason=f"reading: {reason}")
+        return NoResponse(reason=f"fetch failed: {reason}")
     return {(each.topic or each.topic_id, each.partition): each for each in response.partitions}
 
 
@@ -179,26 +192,28 @@ def _has_records(answer: tuple[FetchResponsePartition | None, PendingRequest]) -
     return answer[0] is not None and len(answer[0].records) > 0
 
 
-def _find_fetched(
-    found: _FetchedByTopic, side: RecoveryCluster, question: PendingRequest
+def _find_fetched_partition(
+    fetched: _FetchedByTopic, side: RecoveryCluster, question: PendingRequest
 ) -> FetchResponsePartition | None:
     number = question.copy.where.partition
-    by_name = found.get((side.topic(question.copy), number))
-    return by_name or found.get((side.topic_id(question.copy), number))
+    by_name = fetched.get((side.topic(question.copy), number))
+    return by_name or fetched.get((side.topic_id(question.copy), number))
 
 
-def _build_answer(side: RecoveryCluster, found: FetchResponsePartition | None) -> InstructionAnswer:
-    if found is None:
+def _build_read_answer(
+    side: RecoveryCluster, fetched: FetchResponsePartition | None
+) -> InstructionAnswer:
+    if fetched is None:
         return offset_lookups.build_missing_partition()
     return FetchedRecords(
-        records=found.records,
-        log_start=found.log_start_offset,
-        end=found.high_watermark if side.is_target else found.last_stable_offset,
-        aborted=tuple(found.aborted),
-        last_stable=_read_last_stable_offset(found) if side.is_target else None,
+        records=fetched.records,
+        log_start=fetched.log_start_offset,
+        end=fetched.high_watermark if side.is_target else fetched.last_stable_offset,
+        aborted=tuple(fetched.aborted),
+        last_stable=_read_last_stable_offset(fetched) if side.is_target else None,
     )
 
 
-def _read_last_stable_offset(found: FetchResponsePartition) -> int | None:
-    """-1 is how brokers say that they do not know it."""
-    return found.last_stable_offset if found.last_stable_offset >= 0 else None
+def _read_last_stable_offset(fetched: FetchResponsePartition) -> int | None:
+    """Return the last stable offset; None if the broker reports -1 (unknown)."""
+    return fetched.last_stable_offset if fetched.last_stable_offset >= 0 else None

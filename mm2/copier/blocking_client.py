@@ -1,4 +1,4 @@
-"""Kafka client that sends one request at a time and waits for the answer, for tools."""
+"""Kafka client for tools: sends one request at a time and waits for the response."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _CONNECTION_NAME = "questions"
 
 
 class BrokerResponseError(RetriableError):
-    """A broker answers, with this Kafka error code; waiting may help."""
+    """The broker responded with a Kafka error code; a retry may succeed."""
 
     def __init__(self, doing: str, error_code: int) -> None:
         super().__init__(f"{doing}: {request_errors.format_error_code(error_code)}")
@@ -54,7 +54,10 @@ class BrokerResponseError(RetriableError):
 
 
 class BlockingClient:
-    """Every call waits; raises `ConnectError` for no answer within `REQUEST_TIMEOUT_S`. Close it."""
+    """Kafka client whose calls block. Use it as a context manager.
+
+    Calls raise `ConnectError` if no response arrives within `REQUEST_TIMEOUT_S`.
+    """
 
     def __init__(
         self,
@@ -88,19 +91,23 @@ class BlockingClient:
     def until(
         self, found: Callable[[], T | None], what: str, *, timeout_s: float = REQUEST_TIMEOUT_S
     ) -> T:
-        """Move the connections until there is something."""
+        """Poll the connections until `found` returns a value, and return the value.
+
+        Raises the first connection error, or `RetriableError`, after `timeout_s`. `what` names the
+        operation in the error.
+        """
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         while (answer := found()) is None:
             if end.passed(self._clock.now_s()):
                 raise next(
                     iter(self._cluster.troubles().values()),
-                    RetriableError(f"{what}: nothing within {timeout_s:.0f} s"),
+                    RetriableError(f"{what}: timed out after {timeout_s:.0f} s"),
                 )
             self._poller.poll(min(_POLL_INTERVAL_S, self._cluster.tick(self._clock.now_s())))
         return answer
 
     def ask(self, to: RequestTarget, message: RequestBuilder) -> Any:
-        """The response, a kio entity."""
+        """Send one request and return the response body, a kio entity."""
         replies: list[ClientResponse] = []
         self._cluster.call(to, message, done=replies.append, timeout_s=REQUEST_TIMEOUT_S)
         reply = self.until(
@@ -111,84 +118,96 @@ class BlockingClient:
         return reply.body
 
     def forget_coordinator(self, to: CoordinatorTarget) -> None:
+        """Drop the cached coordinator, so the next request looks it up again."""
         self._cluster.forget_coordinator(to.kind, to.key)
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """The node that leads the partition, once there is one."""
-        self._cluster.want_topics([topic])
-        doing = f"looking for the leader of {topic}-{partition}"
+        """Return the node id of the partition leader, and wait until there is one.
 
-        def known() -> int | None:
-            found = self._cluster.view.leader(topic, partition)
-            return None if found is None else found.node_id
+        Raises `BrokerResponseError` if the metadata reports an error for the topic.
+        """
+        self._cluster.want_topics([topic])
+        doing = f"finding the leader of {topic}-{partition}"
+
+        def find_leader() -> int | None:
+            leader = self._cluster.view.leader(topic, partition)
+            return None if leader is None else leader.node_id
 
         try:
-            return self.until(known, doing)
+            return self.until(find_leader, doing)
         except RetriableError as error:
-            told = self._cluster.view.topic(topic)
-            if told is None or not told.error_code:
+            metadata = self._cluster.view.topic(topic)
+            if metadata is None or not metadata.error_code:
                 raise
-            raise BrokerResponseError(doing, told.error_code) from error
+            raise BrokerResponseError(doing, metadata.error_code) from error
 
     def topic_id(self, topic: str) -> bytes:
-        """16 bytes, all zero where there are none; of a topic whose leader was asked for."""
-        found = self._cluster.view.topic(topic)
-        return varints.NO_TOPIC_ID if found is None else found.topic_id
+        """Return the topic id (16 bytes, all zero if the cluster has no topic ids).
+
+        Call `leader` for the topic first.
+        """
+        metadata = self._cluster.view.topic(topic)
+        return varints.NO_TOPIC_ID if metadata is None else metadata.topic_id
 
     def any_node(self) -> int:
-        """A broker of the cluster."""
+        """Return the lowest broker id of the cluster."""
 
         brokers = self.ask(AnyNodeTarget(), request_builders.request_metadata(())).brokers
         if not brokers:
-            raise RetriableError("the cluster tells of no brokers")
+            raise RetriableError("the cluster metadata lists no brokers")
         return min(int(each.node_id) for each in brokers)
 
     def spoken(self, node_id: int, api_key: int, asked: tuple[int, int]) -> int | None:
-        """The version that both sides speak within a range; None: there is none."""
+        """Return the newest API version in the range `asked` that the broker supports, or None."""
 
-        def chosen() -> int | None:
+        def negotiate() -> int | None:
             try:
                 return self._cluster.version_for(node_id, api_key, *asked)
             except UnsupportedVersion:
                 return -1
 
-        found = self.until(chosen, f"asking node {node_id} for its API versions")
-        return None if found < 0 else found
+        version = self.until(negotiate, f"requesting the API versions of node {node_id}")
+        return None if version < 0 else version
 
     def produce(self, topic: str, batch: memoryview) -> ProduceResponsePartition:
-        """A batch to partition 0, outside transactions, for all replicas in sync."""
+        """Produce one batch to partition 0 with acks=all, outside a transaction."""
         node_id = self.leader(topic)
-        version = self._needed(node_id, api_versions.PRODUCE_KEY, api_versions.PRODUCE_VERSIONS)
-        wanted = ProduceBatch(topic, self.topic_id(topic), 0, batch)
+        version = self._require_version(
+            node_id, api_versions.PRODUCE_KEY, api_versions.PRODUCE_VERSIONS
+        )
+        request = ProduceBatch(topic, self.topic_id(topic), 0, batch)
         chunks = produce.encode_produce_request(
             version,
             transactional_id=None,
             acks=-1,
             timeout_ms=int(REQUEST_TIMEOUT_S * 1000),
-            batches=[wanted],
+            batches=[request],
         )
-        body = self._raw(node_id, api_versions.PRODUCE_KEY, version=version, chunks=chunks)
+        body = self._send_raw(node_id, api_versions.PRODUCE_KEY, version=version, chunks=chunks)
         (answer,) = produce.decode_produce_response(version, body).partitions
         return answer
 
     def fetch(
         self, topic: str, offset: int, *, partition: int = 0, committed: bool = False
     ) -> FetchResponsePartition:
-        """What stands in the partition from an offset on, uncommitted too; with `committed` up to
-        the last stable offset, and which transactions were aborted there."""
+        """Fetch record batches from `offset` on, uncommitted ones included.
+
+        With `committed`, return records up to the last stable offset and the list of aborted
+        transactions.
+        """
 
         return self.until(
-            lambda: self._fetched(topic, offset, partition=partition, committed=committed),
+            lambda: self._try_fetch(topic, offset, partition=partition, committed=committed),
             f"reading {topic}-{partition}",
         )
 
-    def _fetched(
+    def _try_fetch(
         self, topic: str, offset: int, *, partition: int, committed: bool
     ) -> _Fetched | None:
-        """None: the broker holds us back, and answers without the partition."""
+        """Send one fetch request; None if the response omits the partition (throttled)."""
         node_id = self.leader(topic, partition)
-        spoken = fetcher.choose_fetch_versions([self.topic_id(topic)])
-        version = self._needed(node_id, api_versions.FETCH_KEY, spoken)
+        version_range = fetcher.choose_fetch_versions([self.topic_id(topic)])
+        version = self._require_version(node_id, api_versions.FETCH_KEY, version_range)
         chunk = fetch.encode_fetch_request(
             version,
             max_wait_ms=500,
@@ -205,27 +224,28 @@ class BlockingClient:
             forgotten=[],
             rack_id="",
         )
-        body = self._raw(node_id, api_versions.FETCH_KEY, version=version, chunks=[chunk])
+        body = self._send_raw(node_id, api_versions.FETCH_KEY, version=version, chunks=[chunk])
         response = fetch.decode_fetch_response(version, body)
-        for found in response.partitions:
-            if found.error_code == 0:
-                return found
+        for result in response.partitions:
+            if result.error_code == 0:
+                return result
             self._cluster.refresh_metadata()
-            raise BrokerResponseError(f"reading {topic}-{partition}", found.error_code)
+            raise BrokerResponseError(f"reading {topic}-{partition}", result.error_code)
         if response.error_code == 0:
             return None
         raise BrokerResponseError(f"reading {topic}", response.error_code)
 
-    def _needed(self, node_id: int, api_key: int, asked: tuple[int, int]) -> int:
-        version = self.spoken(node_id, api_key, asked)
+    def _require_version(self, node_id: int, api_key: int, version_range: tuple[int, int]) -> int:
+        """Negotiate an API version. Raises `FatalError` if the broker supports none in range."""
+        version = self.spoken(node_id, api_key, version_range)
         if version is None:
             raise FatalError(
-                f"node {node_id} speaks {api_versions.API_NAMES[api_key]} in no version from "
-                f"{asked[0]} to {asked[1]}"
+                f"node {node_id} supports no version of {api_versions.API_NAMES[api_key]} from "
+                f"{version_range[0]} to {version_range[1]}"
             )
         return version
 
-    def _raw(
+    def _send_raw(
         self, node_id: int, api_key: int, *, version: int, chunks: Sequence[Any]
     ) -> memoryview:
         replies: list[RawClientResponse] = []

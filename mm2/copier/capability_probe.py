@@ -1,10 +1,8 @@
-"""Finds out what a cluster supports by trying it: the input of the capability report of `mm2
-probe`.
+"""Tests what a cluster supports by using it: the input of the capability report of `mm2 probe`.
 
-The target is tested on partition 0 of a scratch topic. Two transactional producers write one
-after the other: the first writes, repeats a batch, and leaves a sequence gap; the second fences
-it, and the first tries to write once more. The probe records what the broker answers and decides
-nothing.
+The target is tested on partition 0 of a scratch topic. Two transactional producers write in turn:
+the first writes, repeats a batch, and leaves a sequence gap; the second fences it, and the first
+tries to write again. The probe records the broker's responses and evaluates nothing.
 """
 
 from __future__ import annotations
@@ -30,11 +28,11 @@ from mm2.replication.capabilities import (
     ClusterRole,
 )
 
-PROBE_RECORD_VALUE = b"mm2 probe: what this cluster does with producers; nothing reads it"
+PROBE_RECORD_VALUE = b"mm2 probe: test record of the producer checks, safe to delete"
 
 
 class BrokerScratchPartition:
-    """Implements `target_probe.ScratchPartition` under one transactional id."""
+    """A scratch partition on a real cluster, written with one transactional id."""
 
     def __init__(
         self,
@@ -44,33 +42,33 @@ class BrokerScratchPartition:
         transactional_id: str,
         clock: Clock,
     ) -> None:
-        self._questions = questions
+        self._client = questions
         self._topic = topic
-        self._fenced = PartitionFencer(
+        self._fencer = PartitionFencer(
             questions,
             TopicPartition(topic, 0),
             transactional_id=transactional_id,
             clock=clock,
         )
         self._clock = clock
-        self._marker_from = 0
+        self._marker_start = 0
         self._sent = b""
 
     def new_owner(self) -> ProducerIdAndEpoch | BrokerRefusal:
-        return self._fenced.new_owner()
+        return self._fencer.new_owner()
 
     def new_plain_owner(self) -> ProducerIdAndEpoch | BrokerRefusal:
-        return self._fenced.new_plain_owner()
+        return self._fencer.new_plain_owner()
 
     def commit_empty(self, owner: ProducerIdAndEpoch) -> BrokerRefusal | None:
-        self._marker_from = self.end()
-        return self._fenced.commit_empty(owner)
+        self._marker_start = self.end()
+        return self._fencer.commit_empty(owner)
 
     def marker_seen(self, owner: ProducerIdAndEpoch) -> bool:
-        return self._fenced.marker_of(owner, start=self._marker_from) is not None
+        return self._fencer.marker_of(owner, start=self._marker_start) is not None
 
     def end(self) -> int:
-        return self._fenced.end()
+        return self._fencer.end()
 
     def send(self, owner: ProducerIdAndEpoch, sequence: int) -> int | BrokerRefusal:
         record = BatchRecord(
@@ -81,27 +79,30 @@ class BrokerScratchPartition:
         batch = records.encode_batch([record], codec=0)
         producer = (owner.id, owner.epoch, sequence)
         record_batch.stamp_producer(memoryview(batch), attributes=0, producer=producer)
-        answer = self._questions.produce(self._topic, memoryview(batch))
+        answer = self._client.produce(self._topic, memoryview(batch))
         if answer.error_code:
             return BrokerRefusal(code=answer.error_code)
         self._sent = bytes(batch[record_batch.CRC_START :])
         return answer.base_offset
 
     def unchanged(self, offset: int) -> bool:
-        fetched = memoryview(self._questions.fetch(self._topic, offset).records)
+        fetched_records = memoryview(self._client.fetch(self._topic, offset).records)
         return any(
             header.base_offset == offset and batch[record_batch.CRC_START :] == self._sent
-            for header, batch in record_sets.iter_batches(fetched)
+            for header, batch in record_sets.iter_batches(fetched_records)
         )
 
 
 OUT_OF_ORDER, DUPLICATE_SEQUENCE, INVALID_EPOCH, PRODUCER_FENCED = 45, 46, 47, 90
 TRANSACTIONAL_ID_DENIED = 53
 SCRATCH_TOPIC_DENIED = frozenset({29, 31})
-"""TOPIC_ and CLUSTER_AUTHORIZATION_FAILED: of the scratch topic, which says nothing of mirrors."""
+"""TOPIC_AUTHORIZATION_FAILED and CLUSTER_AUTHORIZATION_FAILED for the scratch topic. They say
+nothing about the permissions on mirror topics.
+"""
 TRANSIENT_ERROR_CODES = frozenset({3, 5, 6, 7, 13, 19, 20, 56, 74, 75, 89})
-"""While leaders move, replicas are missing, a disk or a quota is full: brokers' answers of the
-moment, which say nothing of what they can do."""
+"""Temporary errors (leader election, missing replicas, full disk, exceeded quota). They say nothing
+about what the broker supports.
+"""
 SEQUENCE_GAP = 1000
 
 
@@ -109,137 +110,142 @@ _ProbeAnswer = TypeVar("_ProbeAnswer", bound=ProducerIdAndEpoch | BrokerRefusal 
 
 
 class ScratchPartition(Protocol):
-    """A partition of our own. Every call waits, and raises `ConnectError` when nobody answers."""
+    """Partition of a scratch topic. All calls block and raise `ConnectError` if the broker does not
+    respond.
+    """
 
     def new_owner(self) -> ProducerIdAndEpoch | BrokerRefusal:
-        """InitProducerId with the transactional id of this probe."""
+        """Send InitProducerId with the transactional id of this probe."""
 
     def new_plain_owner(self) -> ProducerIdAndEpoch | BrokerRefusal:
-        """InitProducerId without a transactional id: nobody can fence it."""
+        """Send InitProducerId without a transactional id; such a producer cannot be fenced."""
 
     def commit_empty(self, owner: ProducerIdAndEpoch) -> BrokerRefusal | None:
-        """A transaction with nothing in it."""
+        """Commit a transaction without records."""
 
     def marker_seen(self, owner: ProducerIdAndEpoch) -> bool:
-        """Can the marker of its empty transaction be read, within a deadline?"""
+        """Return True if the commit marker of the empty transaction can be read in time."""
 
     def end(self) -> int:
-        """The offset that the next batch gets."""
+        """Return the log end offset."""
 
     def send(self, owner: ProducerIdAndEpoch, sequence: int) -> int | BrokerRefusal:
-        """A batch of one record, outside transactions; its acknowledged offset."""
+        """Produce a batch of one record outside a transaction; return its acknowledged offset."""
 
     def unchanged(self, offset: int) -> bool:
-        """Does the batch that `send` sent last stand at `offset`, byte for byte?"""
+        """Return True if the batch that `send` sent last is stored at `offset`, byte for byte."""
 
 
 class TargetProbe:
-    """`run` once. Answers stay where they are when a later step cannot be taken."""
+    """Runs the checks of a target once. `answers` keeps the results if a later step fails."""
 
     def __init__(self, scratch: ScratchPartition) -> None:
         self._scratch = scratch
         self.answers: dict[CapabilityCheck, CapabilityCheckResult] = {}
 
     def run(self) -> None:
-        """Never raises for what the cluster does: what was not tried stays unknown."""
+        """Run all checks. Never raises `ConnectError`: checks that could not run have the outcome
+        UNKNOWN.
+        """
         try:
-            self._try_all()
+            self._run_checks()
         except ConnectError as error:
             for check in CapabilityCheck:
                 unknown = CapabilityCheckResult(outcome=CheckOutcome.UNKNOWN, detail=str(error))
                 self.answers.setdefault(check, unknown)
 
-    def _try_all(self) -> None:
-        first = self._take()
+    def _run_checks(self) -> None:
+        first = self._acquire_producer()
         if first is None:
-            self._try_unfenced()
+            self._check_without_fencing()
             return
-        if not self._write(first):
+        if not self._check_writes(first):
             return
-        second = self._take()
+        second = self._acquire_producer()
         if second is None:
             return
-        late = self._send(first, 1)
-        self._note(
+        late = self._produce_record(first, 1)
+        self._record_outcome(
             CapabilityCheck.FENCE,
-            f"epoch {first.epoch} of producer {first.id} is answered {_describe_answer(late)} "
-            "after epoch "
-            f"{second.epoch} of {second.id} wrote",
+            f"a write with epoch {first.epoch} of producer {first.id}, after epoch {second.epoch} "
+            f"of producer {second.id} wrote, returned {_describe_answer(late)}",
             holds=isinstance(late, BrokerRefusal) and late.code in {INVALID_EPOCH, PRODUCER_FENCED},
         )
-        own = self._send(second, 0)
-        self._note(
+        own = self._produce_record(second, 0)
+        self._record_outcome(
             CapabilityCheck.SUCCESSOR,
-            f"answered {_describe_answer(own)}",
+            f"the broker returned {_describe_answer(own)}",
             holds=not isinstance(own, BrokerRefusal),
         )
 
-    def _try_unfenced(self) -> None:
-        """What is left without a fence: numbered batches of a producer of one's own."""
+    def _check_without_fencing(self) -> None:
+        """Run the checks that need no fencing, with an idempotent producer."""
         owner = _raise_if_transient(self._scratch.new_plain_owner())
         if isinstance(owner, BrokerRefusal):
-            self._note_refusal(CapabilityCheck.OFFSET, owner)
+            self._record_refusal(CapabilityCheck.OFFSET, owner)
         else:
-            self._write(owner)
+            self._check_writes(owner)
 
-    def _take(self) -> ProducerIdAndEpoch | None:
-        """A new owner whose marker was read; None: that is as far as it goes."""
+    def _acquire_producer(self) -> ProducerIdAndEpoch | None:
+        """Initialize a transactional producer and read its marker; None if a step fails."""
         owner = _raise_if_transient(self._scratch.new_owner())
         if isinstance(owner, BrokerRefusal):
-            self._note_refusal(CapabilityCheck.TRANSACTIONAL_ID, owner)
+            self._record_refusal(CapabilityCheck.TRANSACTIONAL_ID, owner)
             return None
         refused = _raise_if_transient(self._scratch.commit_empty(owner))
         if refused is not None:
-            self._note_refusal(CapabilityCheck.TRANSACTIONAL_ID, refused)
+            self._record_refusal(CapabilityCheck.TRANSACTIONAL_ID, refused)
             return None
-        self._note(CapabilityCheck.TRANSACTIONAL_ID, holds=True)
+        self._record_outcome(CapabilityCheck.TRANSACTIONAL_ID, holds=True)
         seen = self._scratch.marker_seen(owner)
-        self._note(CapabilityCheck.MARKER, "it did not become readable in time", holds=seen)
+        self._record_outcome(
+            CapabilityCheck.MARKER, "the marker was not readable in time", holds=seen
+        )
         return owner if seen else None
 
-    def _write(self, owner: ProducerIdAndEpoch) -> bool:
+    def _check_writes(self, owner: ProducerIdAndEpoch) -> bool:
         expected = self._scratch.end()
-        sent = self._send(owner, 0)
+        sent = self._produce_record(owner, 0)
         if isinstance(sent, BrokerRefusal):
-            self._note_refusal(CapabilityCheck.OFFSET, sent)
+            self._record_refusal(CapabilityCheck.OFFSET, sent)
             return False
-        self._note(
-            CapabilityCheck.OFFSET, f"{sent} where {expected} was next", holds=sent == expected
+        self._record_outcome(
+            CapabilityCheck.OFFSET, f"offset {sent} instead of {expected}", holds=sent == expected
         )
-        self._note(
+        self._record_outcome(
             CapabilityCheck.UNCHANGED,
-            "other bytes are read",
+            "the stored bytes differ from the sent ones",
             holds=self._scratch.unchanged(expected),
         )
-        again = self._send(owner, 0)
+        again = self._produce_record(owner, 0)
         stored_twice = self._scratch.end() != expected + 1
         refused = isinstance(again, BrokerRefusal) and again.code != DUPLICATE_SEQUENCE
-        self._note(
+        self._record_outcome(
             CapabilityCheck.DUPLICATE,
-            "it is stored again" if stored_twice else f"answered {_describe_answer(again)}",
+            "the broker stored the duplicate"
+            if stored_twice
+            else f"the broker returned {_describe_answer(again)}",
             holds=not stored_twice and not refused,
         )
-        gap = self._send(owner, SEQUENCE_GAP)
-        self._note(
+        gap = self._produce_record(owner, SEQUENCE_GAP)
+        self._record_outcome(
             CapabilityCheck.SEQUENCE,
-            f"answered {_describe_answer(gap)}",
+            f"the broker returned {_describe_answer(gap)}",
             holds=isinstance(gap, BrokerRefusal) and gap.code == OUT_OF_ORDER,
         )
         return True
 
-    def _send(self, owner: ProducerIdAndEpoch, sequence: int) -> int | BrokerRefusal:
+    def _produce_record(self, owner: ProducerIdAndEpoch, sequence: int) -> int | BrokerRefusal:
         return _raise_if_transient(self._scratch.send(owner, sequence))
 
-    def _note(self, check: CapabilityCheck, otherwise: str = "", *, holds: bool) -> None:
-        """What failed once stays failed."""
+    def _record_outcome(self, check: CapabilityCheck, detail: str = "", *, holds: bool) -> None:
+        """Record the outcome of a check; a failed check stays failed."""
         if holds:
             self.answers.setdefault(check, capabilities.CHECK_HOLDS)
         else:
-            self.answers[check] = CapabilityCheckResult(
-                outcome=CheckOutcome.FAILS, detail=otherwise
-            )
+            self.answers[check] = CapabilityCheckResult(outcome=CheckOutcome.FAILS, detail=detail)
 
-    def _note_refusal(self, check: CapabilityCheck, refused: BrokerRefusal) -> None:
+    def _record_refusal(self, check: CapabilityCheck, refused: BrokerRefusal) -> None:
         outcome = CheckOutcome.FAILS
         if refused.code == TRANSACTIONAL_ID_DENIED:
             outcome = CheckOutcome.DENIED
@@ -249,9 +255,9 @@ class TargetProbe:
 
 
 def _raise_if_transient(answer: _ProbeAnswer) -> _ProbeAnswer:
-    """Raises `RetriableError` for a refusal that may be another one the next time."""
+    """Return `answer`. Raises `RetriableError` if it is a transient broker error."""
     if isinstance(answer, BrokerRefusal) and answer.code in TRANSIENT_ERROR_CODES:
-        raise RetriableError(f"the broker answered {answer}: probe again when that is over")
+        raise RetriableError(f"the broker returned {answer}, a transient error: probe again later")
     return answer
 
 
@@ -263,7 +269,7 @@ _TOPIC_SUFFIX_BITS = 32
 
 
 class ClusterProbe:
-    """Probes over connections of its own; `settings` say how to reach the cluster."""
+    """Probes one cluster over its own connections, opened with `settings`."""
 
     def __init__(
         self,
@@ -279,21 +285,22 @@ class ClusterProbe:
         self._random = random
 
     def source(self, topic: str | None = None) -> ClusterCapabilities:
-        """What a source speaks; `topic` is any of its topics, to see whether topics have ids.
+        """Probe a source: supported API versions, and whether topics have ids (checked on `topic`).
 
-        Raises `ConnectError` when it does not answer, or refuses us.
+        Raises `ConnectError` if the cluster does not respond or denies access.
         """
-        with self._questions() as questions:
+        with self._client() as questions:
             spoken = _probe_api_versions(questions, ClusterRole.SOURCE)
             ids = None if topic is None else _has_topic_id(questions, topic)
             return ClusterCapabilities(alias=self._alias, spoken=spoken, topic_ids=ids)
 
     def target(self, topic: str, *, transactional_prefix: str) -> ClusterCapabilities:
-        """What a target speaks and does, tried on partition 0 of `topic`, which is our own.
+        """Probe a target: supported API versions, and the checks on partition 0 of the scratch
+        topic `topic`.
 
-        Raises `ConnectError` when it does not answer, or refuses us.
+        Raises `ConnectError` if the cluster does not respond or denies access.
         """
-        with self._questions() as questions:
+        with self._client() as questions:
             spoken = _probe_api_versions(questions, ClusterRole.TARGET)
             suffix = f"{self._random.getrandbits(_TOPIC_SUFFIX_BITS):08x}"
             scratch = BrokerScratchPartition(
@@ -312,8 +319,8 @@ class ClusterProbe:
             )
 
     def untried(self, error: ConnectError) -> ClusterCapabilities:
-        """A target on which there is no topic of our own, because of `error`."""
-        with self._questions() as questions:
+        """Capabilities of a target whose scratch topic could not be created because of `error`."""
+        with self._client() as questions:
             unknown = CapabilityCheckResult(outcome=CheckOutcome.UNKNOWN, detail=str(error))
             return ClusterCapabilities(
                 alias=self._alias,
@@ -321,7 +328,7 @@ class ClusterProbe:
                 checks=dict.fromkeys(CapabilityCheck, unknown),
             )
 
-    def _questions(self) -> BlockingClient:
+    def _client(self) -> BlockingClient:
         return BlockingClient(self._settings, clock=self._clock, random=self._random)
 
 

@@ -1,4 +1,4 @@
-"""Client properties, as Java spells them, that shape the connections and fetches of copies."""
+"""Kafka client properties that configure the connections and fetches of copy processes."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ _FETCH_PROPERTIES = (
 )
 _RACK_PROPERTY = "client.rack"
 COPY_CLIENT_PROPERTIES = connection_settings.CONNECTION_KEYS | {*_FETCH_PROPERTIES, _RACK_PROPERTY}
-"""No secret is among them: they travel to the copies as they are."""
+"""Properties that are sent to copy processes unchanged. None of them holds a secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchLimits:
-    """`partition_bytes` is the least that is asked of a partition; round trips may raise it.
-
-    rack: ours, "" where replicas are all alike; a replica in it is read for `replica_max_age_s`.
-    """
+    """Limits of fetch requests, in milliseconds and bytes."""
 
     max_wait_ms: int = 500
     min_bytes: int = 1
     max_bytes: int = 32 * 1024 * 1024
     partition_bytes: int = fetch_sizes.FETCH_BYTES_MIN
+    """Minimum size requested per partition; raised when round trips are slow."""
     rack: str = ""
+    """Rack of this client (`client.rack`); "" disables follower fetching."""
     replica_max_age_s: float = 300.0
+    """How long a preferred read replica is used before the leader is asked again."""
 
 
 def read_connection_settings(access: ClusterAccess) -> ConnectionSettings:
-    """Values were checked when the settings were read."""
+    """Convert to connection settings. The values were validated with the configuration."""
     return connection_settings.create_connection_settings(
         access.properties,
         bootstrap=access.bootstrap,
@@ -49,8 +49,9 @@ def read_connection_settings(access: ClusterAccess) -> ConnectionSettings:
 
 
 def read_fetch_limits(properties: Mapping[str, str]) -> FetchLimits:
-    """From properties as Java spells them, in bytes and milliseconds; what is not set stays at our
-    default."""
+    """Parse the consumer's fetch properties (bytes, milliseconds); unset ones keep the
+    defaults.
+    """
     names = dict(
         zip(
             _FETCH_PROPERTIES,
@@ -58,9 +59,9 @@ def read_fetch_limits(properties: Mapping[str, str]) -> FetchLimits:
             strict=True,
         )
     )
-    given: dict[str, Any] = {
+    limits: dict[str, Any] = {
         option: int(properties[name]) for name, option in names.items() if name in properties
     }
     if "metadata.max.age.ms" in properties:
-        given["replica_max_age_s"] = int(properties["metadata.max.age.ms"]) / 1000.0
-    return FetchLimits(rack=properties.get(_RACK_PROPERTY, ""), **given)
+        limits["replica_max_age_s"] = int(properties["metadata.max.age.ms"]) / 1000.0
+    return FetchLimits(rack=properties.get(_RACK_PROPERTY, ""), **limits)

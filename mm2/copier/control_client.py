@@ -1,7 +1,7 @@
-"""The copy's end of the control channel: a socket in the copy loop's own selector, no thread.
+"""The copy process's end of the control channel: a socket in the copy loop's selector, no thread.
 
-It connects once. When the connection ends, the copy ends: a driver that starts it again opens a
-new channel, so a copy never has to find out what the driver missed.
+It connects once. When the connection ends, the copy process ends: a driver that restarts it opens a
+new channel, so a copy process never has to find out what the driver missed.
 """
 
 from __future__ import annotations
@@ -34,11 +34,16 @@ COPY_SEND_QUEUE_BYTES = 64 * 1024 * 1024
 
 
 class DriverConnectError(FatalError):
-    """The copy cannot reach its worker, or is not welcome: it ends, and the worker decides."""
+    """The copy process cannot reach its driver or was refused. It ends; the driver decides about a
+    restart.
+    """
 
 
 class ControlClient:
-    """`on_message` and `on_closed` run inside `poller.poll`, on the thread of the copy loop."""
+    """Control channel to the driver.
+
+    `on_message` and `on_closed` are called inside `poller.poll`, on the thread of the copy loop.
+    """
 
     def __init__(
         self,
@@ -62,74 +67,78 @@ class ControlClient:
         self.closed_reason: str | None = None
 
     def connect(self, timeout_s: float) -> None:
-        """Connect, check the certificate, say hello and wait for the answer: blocking, once.
+        """Connect, check the certificate, send hello and wait for the reply. Blocks; call once.
 
-        Messages that came along with the answer are handed out before it returns. Raises
-        ConnectFailedError.
+        Messages that arrive with the reply are passed to `on_message` before it returns. Raises
+        `DriverConnectError`.
         """
         end = Deadline.after(timeout_s, now_s=self._now.now_s())
         try:
             connected = self._connect_socket(end)
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._build_connect_error(error) from error
         try:
-            messages = self._greet(connected, end)
+            messages = self._exchange_greeting(connected, end)
         except (OSError, ControlFrameError) as error:
             connected.close()
-            raise self._failed(error) from error
+            raise self._build_connect_error(error) from error
         for message in messages:
             self._on_message(message)
         if self.closed_reason is None:
             self._interest = transport.READABLE
             self._selector.register(self._stream, transport.READABLE, handler=self._on_ready)
-            self._flush()
+            self._send_queued()
 
     def send(self, message: Mapping[str, object]) -> None:
-        """Queue one message; what is queued between two polls travels together.
+        """Queue one message; messages queued between two polls share a frame.
 
-        Raises FrameError for what JSON cannot carry and ChannelFullError at the bound. After the
-        channel has closed it does nothing: `on_closed` has said so.
+        Raises `ControlFrameError` if JSON cannot represent the message and `ChannelFullError` if
+        the queue is full. Does nothing after the channel was closed, which `on_closed` has
+        reported.
         """
         if self.closed_reason is not None:
             return
         self._outbox.put(control_frames.encode_message(message))
-        self._wait_for(transport.READABLE | transport.WRITABLE)
+        self._set_interest(transport.READABLE | transport.WRITABLE)
 
     def drain(self, timeout_s: float) -> bool:
-        """Send what is queued, waiting up to `timeout_s`; for the last words of a copy."""
+        """Send all queued messages; False if they were not sent within `timeout_s`.
+
+        Used for the final report before the process ends.
+        """
         end = Deadline.after(timeout_s, now_s=self._now.now_s())
         waiting = Poller()
-        self._flush()
+        self._send_queued()
         try:
-            while self.closed_reason is None and self._unsent():
+            while self.closed_reason is None and self._has_unsent():
                 left_s = end.left_s(self._now.now_s())
                 if not left_s:
                     return False
                 waiting.register(self._stream, transport.WRITABLE, handler=lambda _mask: None)
                 waiting.poll(left_s)
                 waiting.unregister(self._stream)
-                self._flush()
+                self._send_queued()
         finally:
             waiting.close()
         return self.closed_reason is None
 
-    def _unsent(self) -> bool:
+    def _has_unsent(self) -> bool:
         return self._messages is not None and self._messages.unsent
 
     def close(self) -> None:
-        """Leave; what was not sent is dropped and `on_closed` is not called."""
-        self._end("the copy closed it")
+        """Close the channel. Unsent messages are dropped and `on_closed` is not called."""
+        self._close_socket("closed by the copy process")
 
     @property
     def _stream(self) -> ChannelStream:
-        assert self._messages is not None, "connect comes first"
+        assert self._messages is not None, "call connect first"
         return self._messages.stream
 
     def _connect_socket(self, end: Deadline) -> socket.socket:
         match self._address:
             case UnixAddress(path=path):
                 connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-                connected.settimeout(self._left_s(end))
+                connected.settimeout(self._compute_remaining_s(end))
                 try:
                     connected.connect(path)
                 except OSError:
@@ -137,29 +146,31 @@ class ControlClient:
                     raise
                 return connected
             case TlsAddress(host=host, port=port, fingerprint=fingerprint):
-                plain = socket.create_connection((host, port), timeout=self._left_s(end))
+                plain = socket.create_connection(
+                    (host, port), timeout=self._compute_remaining_s(end)
+                )
                 try:
                     control_frames.enable_keepalive(plain)
-                    plain.settimeout(self._left_s(end))
+                    plain.settimeout(self._compute_remaining_s(end))
                     return _connect_tls(plain, fingerprint)
                 except OSError:
                     plain.close()
                     raise
 
-    def _greet(self, connected: socket.socket, end: Deadline) -> list[ControlMessage]:
-        """Exchange hello and welcome; returns the messages that came with the welcome."""
+    def _exchange_greeting(self, connected: socket.socket, end: Deadline) -> list[ControlMessage]:
+        """Exchange hello and welcome; return the messages that arrived with the welcome."""
         decoder = ControlFrameDecoder()
         greeting = CopyHello(token=self._token, pid=os.getpid(), host=socket.gethostname())
         outbox = MessageSendQueue(limit_bytes=control_frames.MAX_GREETING_BYTES)
         outbox.put(control_frames.encode_message(control_frames.encode_hello(greeting)))
-        connected.settimeout(self._left_s(end))
+        connected.settimeout(self._compute_remaining_s(end))
         connected.sendall(outbox.take_frame() or b"")
         messages: list[ControlMessage] = []
         while not messages:
-            connected.settimeout(self._left_s(end))
+            connected.settimeout(self._compute_remaining_s(end))
             data = connected.recv(control_frames.READ_BYTES)
             if not data:
-                raise ControlFrameError("the worker closed the connection without a word")
+                raise ControlFrameError("the driver closed the connection without a reply")
             messages = decoder.feed(data)
         control_frames.check_greeting_reply(messages.pop(0))
         self._messages = MessageStream(
@@ -169,20 +180,20 @@ class ControlClient:
         )
         return messages
 
-    def _left_s(self, end: Deadline) -> float:
+    def _compute_remaining_s(self, end: Deadline) -> float:
         left_s = end.left_s(self._now.now_s())
         if not left_s:
-            raise TimeoutError("the time for it is used up")
+            raise TimeoutError("timed out")
         return left_s
 
-    def _failed(self, error: Exception) -> DriverConnectError:
+    def _build_connect_error(self, error: Exception) -> DriverConnectError:
         self.closed_reason = str(error)
         return DriverConnectError(
-            f"connecting to the worker at {self._address}: {error}; the Spark executors must "
-            "reach that host and port (control.host and control.port of the spark section)"
+            f"connecting to the driver at {self._address}: {error}; the Spark executors must be "
+            "able to reach this host and port (control.host and control.port of the spark section)"
         )
 
-    def _wait_for(self, interest: int) -> None:
+    def _set_interest(self, interest: int) -> None:
         if self._messages is not None and self._interest and interest != self._interest:
             self._selector.modify(self._stream, interest)
             self._interest = interest
@@ -193,33 +204,33 @@ class ControlClient:
         try:
             received = messages.read()
         except (OSError, ControlFrameError) as error:
-            self._closed(str(error))
+            self._handle_closed(str(error))
             return
         for message in received:
             self._on_message(message)
             if self.closed_reason is not None:
                 return
         if messages.ended:
-            self._closed("the worker has closed the connection")
+            self._handle_closed("the driver closed the connection")
             return
-        self._flush()
+        self._send_queued()
 
-    def _flush(self) -> None:
+    def _send_queued(self) -> None:
         if self._messages is None or self.closed_reason is not None:
             return
         try:
             self._messages.write()
         except OSError as error:
-            self._closed(f"the connection broke: {error}")
+            self._handle_closed(f"the connection failed: {error}")
             return
-        self._wait_for(self._stream.interest(reading=True, writing=self._messages.unsent))
+        self._set_interest(self._stream.interest(reading=True, writing=self._messages.unsent))
 
-    def _closed(self, reason: str) -> None:
+    def _handle_closed(self, reason: str) -> None:
         if self.closed_reason is None:
-            self._end(reason)
+            self._close_socket(reason)
             self._on_closed(reason)
 
-    def _end(self, reason: str) -> None:
+    def _close_socket(self, reason: str) -> None:
         if self.closed_reason is None:
             self.closed_reason = reason
             if self._messages is not None:
@@ -230,14 +241,16 @@ class ControlClient:
 
 
 def _connect_tls(plain: socket.socket, fingerprint: bytes) -> ssl.SSLSocket:
-    """TLS with the one peer whose certificate has that SHA-256; no authority is asked."""
+    """Open TLS to the peer whose certificate has this SHA-256; no certificate authority is
+    involved.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # the fingerprint below is the check
+    context.verify_mode = ssl.CERT_NONE  # replaced by the fingerprint check below
     secured = context.wrap_socket(plain)
     certificate = secured.getpeercert(binary_form=True) or b""
     if not hmac.compare_digest(hashlib.sha256(certificate).digest(), fingerprint):
         secured.close()
-        raise ssl.SSLError("another certificate than the worker's answers there")
+        raise ssl.SSLError("the certificate is not the driver's")
     return secured

@@ -1,22 +1,22 @@
-"""Bytes of the control channel between the driver and its copies: frames, greeting, stream,
-address.
+"""Wire format of the control channel between the driver and its copy processes: frames, greeting,
+stream, address.
 
-A frame is a big-endian uint32 (length of what follows, in bytes) and a JSON array of objects in
-UTF-8, one object for each message. Several messages share a frame because a copy reports in
-bursts and the cost is per frame. JSON and never pickle: whoever reaches the socket must not be
-able to run code.
+A frame is a big-endian uint32 (length of the body, in bytes) and a JSON array of objects in UTF-8,
+one object per message. Several messages share a frame because a copy process reports in bursts and
+the cost is per frame. JSON and never pickle: a peer that reaches the socket must not be able to run
+code.
 
-The first message of a connection is the copy's `hello`, answered by `welcome` or `refused`. Both
-carry the protocol version; a side that does not know it refuses. Every message is an object with
-a string under `type`; `control_messages` has the types after the greeting.
+The first message of a connection is the copy process's `hello`, answered by `welcome` or `refused`.
+Both carry the protocol version; a side that does not support it refuses. Every message is an object
+with a string under `type`; `control_messages` defines the types after the greeting.
 
-The driver's address is one line of text: `unix:/tmp/mm2-x1/control.sock` on one host (only its
-user may open the 0700 directory), or `tls://host:9443#sha256=<64 hex digits>` across hosts. The
-fingerprint is the SHA-256 of the DER certificate that the driver made for this run.
+The driver's address is one line of text: `unix:/tmp/mm2-x1/control.sock` on one host (only its user
+may open the 0700 directory), or `tls://host:9443#sha256=<64 hex digits>` across hosts. The
+fingerprint is the SHA-256 of the DER certificate that the driver created for this run.
 
 TLS may have to write in order to read. `ChannelStream` hides this, and leaves no decrypted bytes
-where no selector sees them: one read takes a whole TLS record (16 KiB at most), and OpenSSL does
-not read ahead.
+unread, because a selector would not report them: one read returns a whole TLS record (16 KiB at
+most), and OpenSSL does not read ahead.
 """
 
 from __future__ import annotations
@@ -38,11 +38,13 @@ from connect_runtime.network import transport
 PROTOCOL_VERSION = 1
 CHANNEL_TOKEN_BYTES = 32
 MAX_FRAME_BYTES = 16 * 1024 * 1024
-"""No frame is larger; a peer that announces more is not one of ours, or has a fault."""
+"""Maximum frame size; a larger announced size is a protocol error."""
 MAX_GREETING_BYTES = 4096
-"""The bound before the token was checked: a stranger may not make us hold more than this."""
+"""Maximum frame size before the token was checked: an unauthenticated peer must not use more
+memory.
+"""
 FRAME_FILL_BYTES = 64 * 1024
-"""Messages are joined into one frame up to about this size."""
+"""Messages share a frame up to about this size."""
 
 ControlMessage = dict[str, object]
 
@@ -51,12 +53,12 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circul
 
 
 class ControlFrameError(FatalError):
-    """The peer sent bytes that are no control frame; the connection is of no further use."""
+    """The peer sent bytes that are not a control frame; the connection must be closed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyHello:
-    """How a copy introduces itself. `token` names the task and proves the right to speak for it."""
+    """The greeting of a copy process. `token` identifies its channel and authenticates it."""
 
     token: bytes = field(repr=False)
     pid: int
@@ -64,7 +66,11 @@ class CopyHello:
 
 
 def encode_message(message: Mapping[str, object]) -> bytes:
-    """One message as JSON. Raises FrameError for what JSON cannot carry, or what is too large."""
+    """Encode one message as JSON.
+
+    Raises `ControlFrameError` if JSON cannot represent the message, or if it is too large for a
+    frame.
+    """
     try:
         encoded = _ENCODER.encode(message).encode("ascii")
     except (TypeError, ValueError, RecursionError) as error:
@@ -72,16 +78,16 @@ def encode_message(message: Mapping[str, object]) -> bytes:
         raise ControlFrameError(f"encoding a control message of type {kind!r}: {error}") from error
     if len(encoded) + 2 > MAX_FRAME_BYTES:
         raise ControlFrameError(
-            f"a control message of type {message.get('type')!r} takes {len(encoded)} bytes; "
-            f"{MAX_FRAME_BYTES - 2} are allowed: send it in parts"
+            f"a control message of type {message.get('type')!r} has {len(encoded)} bytes; the "
+            f"maximum is {MAX_FRAME_BYTES - 2}: split it"
         )
     return encoded
 
 
 def pop_frame(pending: deque[bytes]) -> bytes:
-    """Move encoded messages from the left of `pending` into one frame of about FILL_BYTES.
+    """Move encoded messages from the left of `pending` into one frame of about `FRAME_FILL_BYTES`.
 
-    At least one message is taken, so `pending` must not be empty.
+    Always moves at least one message, so `pending` must not be empty.
     """
     taken = [pending.popleft()]
     size = len(taken[0])
@@ -93,14 +99,14 @@ def pop_frame(pending: deque[bytes]) -> bytes:
 
 
 def count_message_bytes(frame: bytes, messages: int) -> int:
-    """The encoded messages' own bytes in a frame of that many: without length, brackets, commas."""
+    """Size of the encoded messages in a frame, without the length field, brackets and commas."""
     return len(frame) - _LENGTH.size - 2 - (messages - 1)
 
 
 class ControlFrameDecoder:
-    """Cuts a byte stream into messages, however the stream was cut into pieces.
+    """Decodes a byte stream into messages, for any split of the stream into chunks.
 
-    Invariant: `_buffered` starts at a frame border and holds less than one whole frame.
+    Invariant: `_buffered` starts at a frame boundary and holds less than one whole frame.
     """
 
     __slots__ = ("_buffered", "_max_frame_bytes")
@@ -110,11 +116,13 @@ class ControlFrameDecoder:
         self._max_frame_bytes = max_frame_bytes
 
     def allow(self, max_frame_bytes: int) -> None:
-        """Change the size bound, for frames whose length was not read yet."""
+        """Change the maximum size of the frames that follow."""
         self._max_frame_bytes = max_frame_bytes
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[ControlMessage]:
-        """Return the messages that `data` completes. Raises FrameError; then feed no more."""
+        """Return the messages that `data` completes. After a `ControlFrameError`, feed no more
+        data.
+        """
         buffered = self._buffered
         buffered += data
         messages: list[ControlMessage] = []
@@ -123,8 +131,8 @@ class ControlFrameDecoder:
             (length,) = _LENGTH.unpack_from(buffered, start)
             if length > self._max_frame_bytes:
                 raise ControlFrameError(
-                    f"a control frame announces {length} bytes; {self._max_frame_bytes} "
-                    "are allowed: the peer does not speak this protocol"
+                    f"a control frame announces {length} bytes; the maximum is "
+                    f"{self._max_frame_bytes}: the peer does not use this protocol"
                 )
             end = start + _LENGTH.size + length
             if len(buffered) < end:
@@ -169,7 +177,7 @@ def encode_hello(greeting: CopyHello) -> ControlMessage:
 
 
 def decode_hello(message: ControlMessage) -> CopyHello:
-    """Raises FrameError for anything but a complete hello of a known version."""
+    """Decode a hello. Raises `ControlFrameError` if it is incomplete or has an unknown version."""
     if message["type"] != "hello":
         raise ControlFrameError(f"the first control message is {message['type']!r}, not 'hello'")
     _check_version(message)
@@ -184,21 +192,21 @@ def decode_hello(message: ControlMessage) -> CopyHello:
 
 
 def encode_welcome() -> ControlMessage:
-    """The answer to a hello whose token is known."""
+    """The reply to a hello with a valid token."""
     return {"type": "welcome", "version": PROTOCOL_VERSION}
 
 
 def encode_refusal(reason: str) -> ControlMessage:
-    """The answer to any other hello; the connection closes after it."""
+    """The reply to a rejected hello; the connection is closed after it."""
     return {"type": "refused", "version": PROTOCOL_VERSION, "reason": reason}
 
 
 def check_greeting_reply(message: ControlMessage) -> None:
-    """Raises FrameError unless the worker said welcome in a known version."""
+    """Check that the driver accepted the hello. Raises `ControlFrameError` if it did not."""
     if message["type"] == "refused":
-        raise ControlFrameError(f"the worker refused this copy: {message.get('reason')}")
+        raise ControlFrameError(f"the driver refused this copy: {message.get('reason')}")
     if message["type"] != "welcome":
-        raise ControlFrameError(f"the worker answered 'hello' with {message['type']!r}")
+        raise ControlFrameError(f"the driver answered 'hello' with {message['type']!r}")
     _check_version(message)
 
 
@@ -206,8 +214,8 @@ def _check_version(message: ControlMessage) -> None:
     version = message.get("version")
     if version != PROTOCOL_VERSION or isinstance(version, bool):
         raise ControlFrameError(
-            f"the peer speaks control protocol version {version!r}, this side "
-            f"{PROTOCOL_VERSION}: run the same release on the worker and on the Spark executors"
+            f"the peer uses control protocol version {version!r}, this side "
+            f"{PROTOCOL_VERSION}: run the same release on the driver and on the Spark executors"
         )
 
 
@@ -218,7 +226,7 @@ _FINGERPRINT_PREFIX = "#sha256="
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnixAddress:
-    """A stream socket in the file system of this host."""
+    """Path of a Unix stream socket on this host."""
 
     path: str
 
@@ -228,7 +236,7 @@ class UnixAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsAddress:
-    """A TCP port that answers TLS with the one certificate of that `fingerprint`."""
+    """A TCP port with TLS; `fingerprint` is the SHA-256 of the only accepted certificate."""
 
     host: str
     port: int
@@ -243,7 +251,7 @@ ChannelAddress = UnixAddress | TlsAddress
 
 
 def parse_address(text: str) -> ChannelAddress:
-    """The reverse of `str`. Raises FatalError with the text when it is neither form."""
+    """Parse the text form of an address. Raises `FatalError` if it has neither form."""
     if text.startswith(_UNIX_PREFIX):
         return UnixAddress(path=text.removeprefix(_UNIX_PREFIX))
     authority, pin, fingerprint = text.removeprefix(_TLS_PREFIX).partition(_FINGERPRINT_PREFIX)
@@ -256,7 +264,7 @@ def parse_address(text: str) -> ChannelAddress:
         if len(digest) == 32:
             return TlsAddress(host=host.strip("[]"), port=int(port), fingerprint=digest)
     raise FatalError(
-        f"{text!r} is no address of a control channel; allowed are "
+        f"{text!r} is not a control channel address; allowed are "
         f"{_UNIX_PREFIX}PATH and {_TLS_PREFIX}HOST:PORT{_FINGERPRINT_PREFIX}64 hex digits"
     )
 
@@ -274,15 +282,16 @@ _KEEPALIVE_OPTIONS = (
 
 
 def enable_keepalive(connected: socket.socket) -> None:
-    """Notice within half a minute that a TCP peer has vanished; send small frames at once."""
+    """Detect a lost TCP peer within 30 seconds, and send small frames without delay."""
     for level, option, value in _KEEPALIVE_OPTIONS:
         connected.setsockopt(level, option, value)
 
 
 class ChannelStream:
-    """Reads and writes what the socket takes now. OSError (ssl.SSLError is one) ends the stream.
+    """Non-blocking reads and writes of a socket, with or without TLS.
 
-    `handshaking` is True until a TLS handshake is through; call `handshake` on every readiness.
+    OSError (of which ssl.SSLError is a subclass) ends the stream. While `handshaking` is True, call
+    `handshake` whenever the socket is ready.
     """
 
     __slots__ = ("_socket", "_tls_wants_write", "handshaking")
@@ -297,7 +306,7 @@ class ChannelStream:
         return self._socket.fileno()
 
     def handshake(self) -> None:
-        """Go on with the TLS handshake; `handshaking` and `interest` say how it stands."""
+        """Continue the TLS handshake; `handshaking` is False once it is complete."""
         assert isinstance(self._socket, ssl.SSLSocket)
         self._tls_wants_write = False
         try:
@@ -310,7 +319,7 @@ class ChannelStream:
         self.handshaking = False
 
     def interest(self, *, reading: bool, writing: bool) -> int:
-        """What to wait for: a mask of poller.READ and poller.WRITE, 0 for nothing."""
+        """Return the events to wait for: a mask of READABLE and WRITABLE, 0 for none."""
         if self.handshaking:
             return transport.WRITABLE if self._tls_wants_write else transport.READABLE
         mask = transport.READABLE if reading else 0
@@ -319,7 +328,7 @@ class ChannelStream:
         return mask
 
     def receive(self) -> bytes | None:
-        """Up to READ_BYTES; None when nothing is there now, b"" at the end of the stream."""
+        """Read up to READ_BYTES; None if no data is available, b"" at the end of the stream."""
         self._tls_wants_write = False
         try:
             return self._socket.recv(READ_BYTES)
@@ -332,7 +341,7 @@ class ChannelStream:
             return b""
 
     def send(self, data: memoryview) -> int:
-        """How many bytes the socket took, 0 when it takes none now."""
+        """Write to the socket; return the number of bytes written, 0 if its buffer is full."""
         try:
             return self._socket.send(data)
         except (
@@ -348,15 +357,15 @@ class ChannelStream:
 
 
 MAX_READS_PER_READINESS = 16
-"""Reads per readiness: one busy peer may not keep a selector's other sockets waiting."""
+"""Reads per readiness event, so that one busy peer does not block the selector's other sockets."""
 
 
 class ChannelFullError(RetriableError):
-    """The peer takes messages more slowly than we send them and the bound is reached."""
+    """The send queue is full because the peer reads more slowly than this side sends."""
 
 
 class MessageSendQueue:
-    """Encoded messages on their way out, bounded in bytes. Safe from any thread."""
+    """Encoded messages that wait to be sent, bounded in bytes. Thread-safe."""
 
     def __init__(self, *, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
@@ -369,21 +378,21 @@ class MessageSendQueue:
         return self._bytes
 
     def put(self, encoded: bytes) -> None:
-        """Raises ChannelFullError and queues nothing when the bound would be exceeded.
+        """Queue one encoded message. Raises `ChannelFullError` if the limit would be exceeded.
 
-        An empty outbox takes a message of any size that a frame can hold.
+        An empty queue accepts a message of any size that a frame can hold.
         """
         with self._lock:
             if self._messages and self._bytes + len(encoded) > self._limit_bytes:
                 raise ChannelFullError(
-                    f"queueing a control message of {len(encoded)} bytes: {self._bytes} bytes "
-                    f"wait for the peer already, {self._limit_bytes} are allowed"
+                    f"queueing a control message of {len(encoded)} bytes: {self._bytes} bytes are "
+                    f"queued for the peer, the maximum is {self._limit_bytes}"
                 )
             self._messages.append(encoded)
             self._bytes += len(encoded)
 
     def take_frame(self) -> bytes | None:
-        """The next frame, None when nothing is queued."""
+        """Remove and return the next frame, None if the queue is empty."""
         with self._lock:
             if not self._messages:
                 return None
@@ -394,7 +403,7 @@ class MessageSendQueue:
 
 
 class MessageStream:
-    """One peer. A single thread reads and writes; only the outbox is shared."""
+    """Messages to and from one peer. One thread reads and writes; only the send queue is shared."""
 
     def __init__(
         self,
@@ -414,9 +423,9 @@ class MessageStream:
         return bool(self._frame) or self.outbox.pending_bytes > 0
 
     def read(self) -> list[ControlMessage]:
-        """What can be read now; `ended` is set at the end of the stream.
+        """Return the messages that can be read now; `ended` is set at the end of the stream.
 
-        Raises OSError when the connection broke and FrameError for what is no frame.
+        Raises `OSError` if the connection failed and `ControlFrameError` for invalid frames.
         """
         messages: list[ControlMessage] = []
         for _ in range(MAX_READS_PER_READINESS):
@@ -430,7 +439,7 @@ class MessageStream:
         return messages
 
     def write(self) -> None:
-        """Send what the socket takes now. Raises OSError when the connection broke."""
+        """Send as much as the socket accepts. Raises `OSError` if the connection failed."""
         while True:
             if not self._frame:
                 frame = self.outbox.take_frame()

@@ -1,10 +1,14 @@
-"""Messages of the control channel between the driver and a copy, and their JSON form.
+"""Messages of the control channel between the driver and a copy process, and their JSON form.
 
-Driver to copy: `reach` (optional, before all others: clusters and topics to connect to),
-`configure`, `beat`, `facts`, `opposite`, `recorded`, `may_take`, `pause`, `resume`,
-`pause_topics`, `throttle`, `stop`. Copy to driver: `read`, `opposite?`, `may_take?`, `record`
-(ordered stream of items to store, none of which may be lost), `gauges` (the newest wins),
-`ended`. Bytes travel as base64. The greeting of the channel carries the protocol version.
+Driver to copy process: `reach` (optional, first: clusters and topics to connect to), `configure`,
+`beat` (heartbeat), `facts` (recovered state), `opposite` (producer ids of the reverse flow),
+`recorded`, `may_take` (acquisition allowed), `pause`, `resume`, `pause_topics`, `throttle`, `stop`.
+
+Copy process to driver: `read` (request for recovered state), `opposite?`, `may_take?`, `record`
+(ordered stream of items to store, none of which may be lost), `gauges` (only the newest counts),
+`ended`.
+
+Bytes are encoded as base64. The greeting of the channel carries the protocol version.
 """
 
 from __future__ import annotations
@@ -39,16 +43,16 @@ from mm2.topics.flow_config import DeliveryMode, OnSourceGap, TargetTopicAccess
 
 
 def compute_copied_to(copy: PartitionReplicator) -> int:
-    """The first source offset that readers do not see on the target yet; -1 while unknown."""
+    """First source offset that consumers cannot read on the target yet; -1 while unknown."""
     if copy.map is None:
         return -1
     return copy.mode.open_from if copy.mode.open else copy.map.through
 
 
 def compute_oldest_uncopied_ms(copy: PartitionReplicator) -> int:
-    """Timestamp (ms) of the oldest record not copied, -1 when there is none.
+    """Timestamp (ms) of the oldest record not copied yet, -1 if there is none.
 
-    Where that record has not been fetched yet, the newest copied one's: it is not older.
+    If that record was not fetched yet, the timestamp of the newest copied record, as a lower bound.
     """
     for pending in (copy.window.oldest_timestamp, copy.outbox.oldest_timestamp):
         if pending is not None:
@@ -58,8 +62,10 @@ def compute_oldest_uncopied_ms(copy: PartitionReplicator) -> int:
 
 
 def compute_unrecorded_since_s(copy: PartitionReplicator) -> float | None:
-    """Since when (on the monotonic clock) something is copied that no stored anchor tells of;
-    `math.inf` when anchors tell of all, None while that is unknown."""
+    """Monotonic time since which copied records are not covered by a stored resume point.
+
+    `math.inf` if all are covered, None while unknown.
+    """
     if copy.map is None:
         return None
     since_s = copy.map.unrecorded_since_s
@@ -70,49 +76,52 @@ JsonMessage = dict[str, Any]
 
 HEARTBEAT_INTERVAL_S = 2.0
 PEER_TIMEOUT_S = 10.0
-"""A side that has heard nothing for this long takes the other for dead."""
+"""A side that receives no message for this long treats the peer as dead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAccess:
-    """How a copy reaches one cluster; `security` is the JSON form of the wire's security settings,
-    `properties` are client properties without secrets.
-    """
+    """How a copy process connects to one cluster."""
 
     alias: str
     bootstrap: tuple[str, ...]
     security: JsonMessage = field(repr=False)
+    """JSON form of `SecuritySettings`."""
     client_id: str
     properties: dict[str, str] = field(default_factory=dict)
+    """Client properties without secrets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigureCopy:
-    """Everything a copy works with.
-
-    `throttle_bytes_s` (0: none) is this copy's share of its flow's budget, `topic_throttles` its
-    shares of the budgets of single topics, in bytes per second. Nothing is copied of
-    `paused_topics`. `transforms` are the keys of a chain (`record_transforms`); none: there is
-    none. `granted`: the group has just confirmed the task; each partition's first question whether
-    it may be taken is answered by that. `unreachable_after_s` as in `Flow`.
-    """
+    """The complete configuration of a copy process."""
 
     flow: str
     task: int
     owner: bytes
+    """Identifies the worker process in resume points."""
     source: ClusterAccess
     target: ClusterAccess
     partitions: tuple[PartitionSetup, ...]
     budget_bytes: int
+    """Limit of fetched records in memory."""
     throttle_bytes_s: int = 0
+    """This task's share of the flow's throttle, in bytes per second; 0 for no limit."""
     topic_throttles: Mapping[str, int] = field(default_factory=dict)
+    """This task's share of each topic's throttle, in bytes per second."""
     paused_topics: frozenset[str] = frozenset()
     transforms: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Configuration keys of the transform chain (`record_transforms`); empty for no transforms."""
     granted: bool = False
+    """True if the group has just confirmed the task, so that the first acquisition of each
+    partition needs no further confirmation.
+    """
     unreachable_after_s: int = flow_config.DEFAULT_UNREACHABLE_AFTER_S
+    """As in `Flow`."""
 
 
 def encode_configure(settings: ConfigureCopy) -> JsonMessage:
+    """Encode the configuration of a copy process."""
     return {
         "type": "configure",
         "flow": settings.flow,
@@ -172,7 +181,7 @@ def decode_access(message: JsonMessage) -> ClusterAccess:
 
 
 def _encode_operator(partitions: Sequence[PartitionSetup]) -> OperatorCommands:
-    """Said once, since all partitions share it."""
+    """All partitions share the operator commands, so they are sent once."""
     return partitions[0].operator if partitions else operator_commands.GENERIC_COMMANDS
 
 
@@ -184,33 +193,33 @@ def _decode_operator(message: JsonMessage) -> OperatorCommands:
 
 
 def _encode_setup(where: PartitionSetup) -> JsonMessage:
-    plain = dataclasses.asdict(where)
-    del plain["operator"]
-    plain["source_topic_id"] = _encode_base64(where.source_topic_id)
-    plain["target_topic_id"] = _encode_base64(where.target_topic_id)
-    plain["target_topics"] = where.target_topics.value
-    plain["delivery"] = where.delivery.value
-    plain["on_source_gap"] = where.on_source_gap.value
-    return plain
+    fields = dataclasses.asdict(where)
+    del fields["operator"]
+    fields["source_topic_id"] = _encode_base64(where.source_topic_id)
+    fields["target_topic_id"] = _encode_base64(where.target_topic_id)
+    fields["target_topics"] = where.target_topics.value
+    fields["delivery"] = where.delivery.value
+    fields["on_source_gap"] = where.on_source_gap.value
+    return fields
 
 
 def _decode_setup(message: JsonMessage, operator: OperatorCommands) -> PartitionSetup:
-    given = dict(message)
-    given["source_topic_id"] = _decode_base64(message["source_topic_id"])
-    given["target_topic_id"] = _decode_base64(message["target_topic_id"])
-    given["target_topics"] = TargetTopicAccess(message["target_topics"])
-    given["delivery"] = DeliveryMode(message["delivery"])
-    given["on_source_gap"] = OnSourceGap(message["on_source_gap"])
-    return PartitionSetup(**given, operator=operator)
+    fields = dict(message)
+    fields["source_topic_id"] = _decode_base64(message["source_topic_id"])
+    fields["target_topic_id"] = _decode_base64(message["target_topic_id"])
+    fields["target_topics"] = TargetTopicAccess(message["target_topics"])
+    fields["delivery"] = DeliveryMode(message["delivery"])
+    fields["on_source_gap"] = OnSourceGap(message["on_source_gap"])
+    return PartitionSetup(**fields, operator=operator)
 
 
-# Facts
+# Recovered state
 
 
 def encode_recovered_state_request(
     number: int, where: PartitionSetup, *, target: int | None
 ) -> JsonMessage:
-    """Ask for a partition's facts; `target` as in `ReadRecoveredState`."""
+    """Request the recovered state of a partition; `target` as in `ReadRecoveredState`."""
     return {
         "type": "read",
         "id": number,
@@ -223,7 +232,10 @@ def encode_recovered_state_request(
 def encode_recovered_state(
     number: int, found: RecoveredState | None, *, failure: str = ""
 ) -> JsonMessage:
-    """`found` None: the map could not be read, and `failure` says why."""
+    """Encode the recovered state of a partition.
+
+    `found` is None if the offset map could not be read; `failure` says why.
+    """
     return {
         "type": "facts",
         "id": number,
@@ -257,19 +269,22 @@ def decode_recovered_state(message: JsonMessage) -> RecoveredState | NoResponse:
     )
 
 
-# Whose producer ids
+# Producer ids of the reverse flow
 
 
 def encode_reverse_producers_request(number: int, producers: Sequence[int]) -> JsonMessage:
-    """Ask which of these are the opposite flow's (`FindReverseFlowProducers`)."""
+    """Ask which of these producer ids belong to the reverse flow (`FindReverseFlowProducers`)."""
     return {"type": "opposite?", "id": number, "producers": list(producers)}
 
 
 def encode_reverse_producers(
     number: int, theirs: Collection[int] | None, *, failure: str = "", denied: bool = False
 ) -> JsonMessage:
-    """`theirs` None: the opposite flow's map could not be read, and `failure` says why; `denied`:
-    for want of a right."""
+    """Encode which of the requested producer ids belong to the reverse flow.
+
+    `theirs` is None if the reverse flow's map could not be read; `failure` says why, and `denied`
+    is True if an ACL is missing.
+    """
     return {
         "type": "opposite",
         "id": number,
@@ -334,7 +349,7 @@ def _decode_resume_point(plain: list[str] | None) -> ResumePoint | None:
 
 
 def encode_log_items(first: int, items: Sequence[FlowLogItem]) -> JsonMessage:
-    """Items `first`, `first` + 1, … of the stream, to be appended in this order."""
+    """Stream items numbered from `first`, to be appended in this order."""
     return {
         "type": "record",
         "first": first,
@@ -363,92 +378,94 @@ def decode_log_items(message: JsonMessage) -> list[FlowLogItem]:
 # Gauges
 
 CLOCK_SHIFT_WINDOW_S = 600.0
-"""So long the least shift of a channel's clocks counts at least."""
+"""The smallest clock shift counts for at least this long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionGauge:
-    """What one partition (by its index in `ConfigureCopy.partitions`) looks like now.
-
-    `copied_to` is the next source offset that is not on the target yet, `source_end` the last
-    stable offset seen, -1 before the first fetch. `age_ms` is the age of the newest record copied,
-    when its copy was acknowledged; `oldest_ms` is the timestamp of the oldest record not copied, -1
-    for none. `opened` says why the newest batch was not passed through as it is, "" when it was.
-    Not `fenced`, it is copied at least once. `arrived` and `stored` are of the records since the
-    gauge before: how old they were when they came, and when their copies were acknowledged.
-
-    `batches`, `made` and `spared` as in `counters.Counters`. `newest_ms` is the timestamp of the
-    newest record copied, -1 for none. `unrecorded_s`: since when, on the monotonic clock of the
-    process that holds the gauge, something is copied that the offset map does not tell of yet;
-    `math.inf`: it tells of all, None: that is not known.
-    """
+    """Current state and counters of one partition."""
 
     index: int
+    """Index in `ConfigureCopy.partitions`."""
     phase: str
     records: int
     bytes: int
     copied_to: int
+    """First source offset that is not on the target yet; -1 while unknown."""
     source_end: int
+    """Last stable offset of the source; -1 before the first fetch."""
     log_start: int
+    """Start offset of the source's log; -1 before the first fetch."""
     age_ms: int
+    """Age of the newest copied record when its copy was acknowledged."""
     oldest_ms: int
+    """Timestamp of the oldest record not copied yet; -1 if there is none."""
     transactional: bool
     reason: str
     cause: str
     opened: str = ""
+    """Why the newest batch was re-encoded; "" if it was passed through."""
     fenced: bool = True
+    """False if the partition is copied at least once, without fencing."""
     arrived: RecordAges = latency.NO_AGES
+    """Ages of records at their arrival, since the previous gauge."""
     stored: RecordAges = latency.NO_AGES
+    """Ages of records when their copies were acknowledged, since the previous gauge."""
     batches: int = 0
+    """Acknowledged batches."""
     made: int = 0
+    """Acknowledged batches that were re-encoded."""
     spared: int = 0
+    """Records that were already stored on the target."""
     newest_ms: int = -1
+    """Timestamp of the newest copied record; -1 if there is none."""
     unrecorded_s: float | None = None
+    """As `compute_unrecorded_since_s`, on the clock of the process that holds the gauge."""
 
 
 def build_gauge(index: int, copy: PartitionReplicator) -> PartitionGauge:
-    """As of now; what `arrived` and what is `stored` is told once."""
-    counted = copy.counters
-    arrived, stored = counted.take_ages()
+    """Build the gauge of a partition, and reset its `arrived` and `stored` ages."""
+    counters = copy.counters
+    arrived, stored = counters.take_ages()
     return PartitionGauge(
         index=index,
         phase=copy.standing.phase.value,
-        records=counted.records,
-        bytes=counted.bytes,
+        records=counters.records,
+        bytes=counters.bytes,
         copied_to=compute_copied_to(copy),
         source_end=copy.source.end,
         log_start=copy.source.log_start,
-        age_ms=counted.age_ms,
+        age_ms=counters.age_ms,
         oldest_ms=compute_oldest_uncopied_ms(copy),
         transactional=copy.mode.active,
         reason=copy.standing.reason,
         cause=copy.standing.stop.cause.value if copy.standing.stop is not None else "",
-        opened=counted.why,
+        opened=counters.why,
         fenced=copy.mode.possible,
         arrived=arrived,
         stored=stored,
-        batches=counted.batches,
-        made=counted.made,
-        spared=counted.spared,
-        newest_ms=counted.newest_ms,
+        batches=counters.batches,
+        made=counters.made,
+        spared=counters.spared,
+        newest_ms=counters.newest_ms,
         unrecorded_s=compute_unrecorded_since_s(copy),
     )
 
 
 class ClockShift:
-    """What the reader's monotonic clock shows more than the sender's, of one channel.
+    """Difference between the receiver's and the sender's monotonic clock, for one channel.
 
-    A message that is read late makes that too much, and each moment in it too young. So the least
-    that was seen in the last `CLOCK_SHIFT_WINDOW_S` or twice as long counts: clocks of two machines
-    drift apart."""
+    A delayed message makes the difference look too large, so the smallest difference of the last
+    `CLOCK_SHIFT_WINDOW_S` to twice that time counts. The window is limited because the clocks of
+    two machines drift apart.
+    """
 
     def __init__(self) -> None:
         self._since_s = -math.inf
         self._before_s = self._least_s = math.inf
 
     def note(self, message: JsonMessage, now_s: float) -> float:
-        """Of `encode_gauges`, read when the reader's clock shows `now_s`; returns what counts by
-        then."""
+        """Record the send time of a `gauges` message received at `now_s`; return the shift."""
         if now_s - self._since_s >= CLOCK_SHIFT_WINDOW_S:
             self._since_s, self._before_s, self._least_s = now_s, self._least_s, math.inf
         self._least_s = min(self._least_s, now_s - message["now_s"])
@@ -462,8 +479,11 @@ def encode_gauges(
     pulse: LatencySnapshot,
     now_s: float,
 ) -> JsonMessage:
-    """Those that changed; `troubles` say what all cannot be reached at present, and why. `now_s`:
-    what the sender's monotonic clock, which all moments in it are of, shows now."""
+    """Encode the changed gauges.
+
+    `troubles` lists the unreachable addresses and the errors. `now_s` is the sender's monotonic
+    clock, to which all times in the message refer.
+    """
     return {
         "type": "gauges",
         "now_s": now_s,
@@ -478,8 +498,7 @@ def encode_gauges(
 
 
 def decode_latency_snapshot(message: JsonMessage, shift_s: float) -> LatencySnapshot:
-    """The whole copy's, of `encode_gauges`; its moments are moved by `shift_s` to the reader's
-    clock."""
+    """Latencies of the whole copy process; `shift_s` converts times to the receiver's clock."""
     counts, sum_ms, ahead_ms, crossed_s, idle_s, life = message["pulse"]
     return LatencySnapshot(
         counts=tuple(counts),
@@ -495,7 +514,7 @@ _GAUGE_FIELDS = [each.name for each in dataclasses.fields(PartitionGauge)]
 
 
 def decode_gauges(message: JsonMessage, shift_s: float) -> list[PartitionGauge]:
-    """As `decode_latency_snapshot`."""
+    """Gauges of a `gauges` message; `shift_s` converts times to the receiver's clock."""
     return [_shift_gauge_moments(_decode_gauge(each), shift_s) for each in message["partitions"]]
 
 
@@ -511,9 +530,9 @@ def _shift_gauge_moments(found: PartitionGauge, shift_s: float) -> PartitionGaug
     return dataclasses.replace(found, unrecorded_s=_decode_moment(found.unrecorded_s, shift_s))
 
 
-def _encode_moment(at_s: float) -> Any:
-    """JSON has no infinity."""
-    return at_s if math.isfinite(at_s) else str(at_s)
+def _encode_moment(time_s: float) -> Any:
+    """Infinity is encoded as text, because JSON has no infinity."""
+    return time_s if math.isfinite(time_s) else str(time_s)
 
 
 def _decode_moment(plain: float | str, shift_s: float) -> float:
@@ -521,10 +540,11 @@ def _decode_moment(plain: float | str, shift_s: float) -> float:
 
 
 def _decode_gauge(values: Sequence[Any]) -> PartitionGauge:
-    found = dict(zip(_GAUGE_FIELDS, values, strict=True))
-    for name in ("arrived", "stored"):
-        found[name] = RecordAges._make(found[name])
-    return PartitionGauge(**found)
+    fields = dict(zip(_GAUGE_FIELDS, values, strict=True))
+    for name, value in fields.items():
+        if isinstance(value, list | tuple):  # JSON has no named tuples
+            fields[name] = RecordAges._make(value)
+    return PartitionGauge(**fields)
 
 
 def _convert_to(kind: type[Any], value: object) -> Any:
@@ -542,8 +562,7 @@ def _decode_base64(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyEndpoints:
-    """What a copy will have to do with, before it is told what to copy: clusters, and topics on
-    them."""
+    """Clusters and topics that a copy process can connect to before it gets its configuration."""
 
     source: ClusterAccess
     target: ClusterAccess

@@ -1,13 +1,14 @@
 """The driver's end of all control channels: one listener, one thread, one selector.
 
-On one host it listens on a Unix socket in a directory that only its user may enter; across hosts
-on TCP with TLS and a certificate of this run, which copies know by its fingerprint. Either way a
-copy must send the token of a channel that was opened for it, and each token works once: reading
-it from a Spark closure later is useless, and a second attempt of a Spark task is refused.
+On one host it listens on a Unix socket in a directory that only its user may enter; across hosts it
+uses TCP with TLS and a certificate created for this run, which copy processes verify by its
+fingerprint. A copy process must send the token of a channel that was opened for it. Each token
+works once, so a token read from a Spark closure later is useless, and a second attempt of a Spark
+task is refused.
 
-The server's thread moves bytes; any thread sends and receives messages through `TaskChannel`.
-All queues are bounded: sending fails if the copy does not keep up, and the socket of a copy whose
-messages nobody takes is not read.
+The server's thread transfers bytes; any thread may send and receive messages through `TaskChannel`.
+All queues are bounded: sending fails if the copy process reads too slowly, and a socket is not read
+while its messages are not consumed.
 """
 
 from __future__ import annotations
@@ -48,9 +49,10 @@ from mm2.copier.run_directory import RunDirectory
 
 
 def create_tls_context(*, host: str, wall_ms: int) -> tuple[ssl.SSLContext, bytes]:
-    """A TLS context with a certificate made now, and the SHA-256 of that certificate (DER).
+    """Create a certificate; return its TLS context and its SHA-256 (of the DER form).
 
-    The key exists in this process only: OpenSSL reads it from a file, so it is given one in memory.
+    The private key never reaches a disk: OpenSSL can only load it from a file, so it is passed in
+    an in-memory file.
     """
     authority = CertificateAuthority.create("mm2 run", wall_ms=wall_ms)
     issued = authority.issue("mm2 control channel", hosts=[host], wall_ms=wall_ms)
@@ -68,32 +70,35 @@ def create_tls_context(*, host: str, wall_ms: int) -> tuple[ssl.SSLContext, byte
 
 
 CLOSED_MESSAGE_TYPE = "closed"
-"""The type of the last message of a channel; made here, never sent by a copy: {type, reason}."""
+"""Type of the last message of a channel, {type, reason}. Created here, never sent by a copy
+process.
+"""
 MAX_UNDELIVERED_MESSAGES = 2048
-"""Messages of one channel that may wait for a taker before its socket is left alone (a read that
-is under way is still delivered)."""
+"""Unconsumed messages of one channel at which its socket is no longer read. A read in progress is
+still delivered.
+"""
 DRIVER_SEND_QUEUE_BYTES = 32 * 1024 * 1024
 
 
 class ChannelClosedError(RetriableError):
-    """The copy at the other end has gone; a new copy brings a new channel."""
+    """The copy process has disconnected. A new copy process gets a new channel."""
 
 
 class ChannelInbox:
-    """Messages of one or of several channels, in the order of arrival. Safe from any thread."""
+    """Received messages of one or more channels, in order of arrival. Thread-safe."""
 
     def __init__(self) -> None:
         self._items: deque[tuple[TaskChannel, ControlMessage]] = deque()
         self._ready = threading.Condition()
 
     def put(self, channel: TaskChannel, messages: list[ControlMessage]) -> None:
-        """These came over `channel`, in this order."""
+        """Append messages that `channel` received, in this order."""
         with self._ready:
             self._items.extend((channel, message) for message in messages)
             self._ready.notify(len(messages))
 
     def take(self, timeout_s: float) -> tuple[TaskChannel, ControlMessage] | None:
-        """The oldest message and its channel; None when none came in `timeout_s`."""
+        """Remove the oldest message; return it with its channel, or None after `timeout_s`."""
         with self._ready:
             if not self._ready.wait_for(lambda: self._items, timeout_s):
                 return None
@@ -103,10 +108,10 @@ class ChannelInbox:
 
 
 class TaskChannel:
-    """The worker's end of one copy's connection.
+    """The driver's end of the connection to one copy process.
 
-    A channel is opened before its copy starts, carries one connection and is closed for ever when
-    that ends; its last message then is {"type": "closed", "reason": …}.
+    A channel is opened before its copy process starts, carries one connection, and is closed for
+    good when that ends; its last message is {"type": "closed", "reason": …}.
     """
 
     def __init__(
@@ -119,7 +124,7 @@ class TaskChannel:
         self.peer: CopyHello | None = None
         self.closed_reason: str | None = None
         self.close_asked: str | None = None
-        self._wake = wake
+        self._request_wakeup = wake
         self._undelivered = 0
         self._paused = False
         self._lock = threading.Lock()
@@ -129,13 +134,14 @@ class TaskChannel:
 
     @property
     def connected(self) -> bool:
-        """Whether the copy has said hello and its connection is up."""
+        """True while the copy process is connected and authenticated."""
         return self.peer is not None and self.closed_reason is None
 
     def send(self, message: Mapping[str, object]) -> None:
-        """Queue one message; before the copy connects too: it gets it first of all.
+        """Queue one message. Messages queued before the copy process connects are sent first.
 
-        Raises ChannelClosedError, ChannelFullError, or FrameError for what JSON cannot carry.
+        Raises `ChannelClosedError`, `ChannelFullError`, or `ControlFrameError` if JSON cannot
+        represent the message.
         """
         if self.closed_reason is not None:
             raise ChannelClosedError(
@@ -143,33 +149,40 @@ class TaskChannel:
                 f"{self.closed_reason}"
             )
         self.outbox.put(control_frames.encode_message(message))
-        self._wake()
+        self._request_wakeup()
 
     def receive(self, timeout_s: float) -> ControlMessage | None:
-        """The next message, None when none came in time. Only for a channel with its own inbox."""
+        """Return the next message, or None after `timeout_s`. Only for a channel with its own
+        inbox.
+        """
         taken = self.inbox.take(timeout_s)
         if taken is None:
             return None
         channel, message = taken
-        assert channel is self, f"{self.name} shares its inbox with {channel.name}: use Inbox.take"
+        assert channel is self, (
+            f"{self.name} shares its inbox with {channel.name}: use ChannelInbox.take"
+        )
         return message
 
-    def close(self, reason: str = "the worker closed it") -> None:
-        """End the connection; what was not sent yet is dropped. The token is worth nothing now."""
+    def close(self, reason: str = "closed by the driver") -> None:
+        """Close the connection. Unsent messages are dropped and the token becomes invalid."""
         self.close_asked = self.close_asked or reason
-        self._wake()
+        self._request_wakeup()
 
     def hand_over(self, name: str, inbox: ChannelInbox) -> None:
-        """Of a copy that has said nothing yet: what it says from now on goes to another."""
+        """Rename the channel and redirect its messages to another inbox.
+
+        Only for a channel whose copy process has sent no message yet.
+        """
         self.name, self.inbox = name, inbox
 
-    # From here on: for the server's thread and the inbox.
+    # Called by the server's thread and the inbox only
 
     def note_connected(self, peer: CopyHello) -> None:
         self.peer = peer
 
     def deliver(self, messages: list[ControlMessage]) -> bool:
-        """Hand messages to the inbox; False when the socket should be left alone for now."""
+        """Put messages into the inbox; False if the socket must not be read for now."""
         if not messages:
             return True
         with self._lock:
@@ -190,10 +203,10 @@ class TaskChannel:
             if resume:
                 self._paused = False
         if resume:
-            self._wake()
+            self._request_wakeup()
 
     def note_closed(self, reason: str) -> None:
-        """Once; later reasons are consequences of the first."""
+        """Record why the channel was closed. Only the first reason counts."""
         with self._lock:
             if self.closed_reason is not None:
                 return
@@ -203,7 +216,7 @@ class TaskChannel:
 
 
 class ConnectionHandler(Protocol):
-    """Where a connection asks who may enter, and says that it is over."""
+    """Authenticates connections, and is notified when they end."""
 
     def admit(self, connection: ControlConnection, greeting: CopyHello) -> TaskChannel | None: ...
 
@@ -216,7 +229,7 @@ class ConnectionHandler(Protocol):
 
 
 def wrap_accepted_socket(accepted: socket.socket, tls: ssl.SSLContext | None) -> ChannelStream:
-    """Make a stream of what the listener accepted; the TLS handshake is still to come."""
+    """Wrap an accepted socket; a TLS handshake is still to be done."""
     if tls is None:
         return ChannelStream(accepted)
     control_frames.enable_keepalive(accepted)
@@ -225,7 +238,7 @@ def wrap_accepted_socket(accepted: socket.socket, tls: ssl.SSLContext | None) ->
 
 
 class ControlConnection:
-    """States: handshaking (TLS only) -> greeting -> serving a channel -> ended."""
+    """One accepted connection: handshaking (TLS only) -> greeting -> serving a channel -> ended."""
 
     def __init__(
         self,
@@ -237,7 +250,7 @@ class ControlConnection:
     ) -> None:
         self.stream = stream
         self.deadline_s = deadline_s
-        self._desk = desk
+        self._handler = desk
         self._selector = selector
         self._decoder = ControlFrameDecoder(max_frame_bytes=control_frames.MAX_GREETING_BYTES)
         self._messages = MessageStream(
@@ -251,27 +264,27 @@ class ControlConnection:
         selector.register(stream, self._interest, handler=self.on_ready)
 
     def on_ready(self, _mask: int) -> None:
-        """Called by the selector."""
+        """Handle a readiness event of the selector."""
         try:
             if self.stream.handshaking:
                 self.stream.handshake()
             elif not self._paused():
-                self._read()
+                self._read_messages()
         except ControlFrameError as error:
-            self._over(str(error))
+            self._report_end(str(error))
         except OSError as error:
-            self._over(f"the connection broke: {error}")
+            self._report_end(f"the connection failed: {error}")
         self.pump()
 
     def pump(self) -> None:
-        """Send what is queued and wait for what is needed next."""
+        """Send queued messages and update the events that the selector waits for."""
         if self._ended:
             return
         try:
             if not self.stream.handshaking:
                 self._messages.write()
         except OSError as error:
-            self._over(f"the connection broke: {error}")
+            self._report_end(f"the connection failed: {error}")
             return
         interest = self.stream.interest(reading=not self._paused(), writing=self._messages.unsent)
         if interest == self._interest:
@@ -285,7 +298,7 @@ class ControlConnection:
         self._interest = interest
 
     def end(self) -> None:
-        """Close the socket; the desk calls this, nobody else."""
+        """Close the socket. Called by the connection handler only."""
         if not self._ended:
             self._ended = True
             if self._interest:
@@ -295,23 +308,23 @@ class ControlConnection:
     def _paused(self) -> bool:
         return self._channel is not None and self._channel.paused
 
-    def _over(self, reason: str) -> None:
+    def _report_end(self, reason: str) -> None:
         if not self._ended:
-            self._desk.forget(self, self._channel, reason)
+            self._handler.forget(self, self._channel, reason)
 
-    def _read(self) -> None:
+    def _read_messages(self) -> None:
         messages = self._messages.read()
         if messages and self._channel is None:
-            self._greet(messages.pop(0))
+            self._authenticate(messages.pop(0))
         if messages and self._channel is not None:
             self._channel.deliver(messages)
         if self._messages.ended:
-            self._over("the copy has closed the connection")
+            self._report_end("the copy process closed the connection")
 
-    def _greet(self, message: ControlMessage) -> None:
+    def _authenticate(self, message: ControlMessage) -> None:
         try:
-            channel = self._desk.admit(self, control_frames.decode_hello(message))
-            reason = "its token is unknown or used up"
+            channel = self._handler.admit(self, control_frames.decode_hello(message))
+            reason = "its token is unknown or was already used"
         except ControlFrameError as error:
             channel, reason = None, str(error)
         if channel is None:
@@ -319,7 +332,7 @@ class ControlConnection:
                 control_frames.encode_message(control_frames.encode_refusal(reason))
             )
             self._messages.write()
-            self._over(f"refused: {reason}")
+            self._report_end(f"refused: {reason}")
             return
         self._messages.outbox.put(control_frames.encode_message(control_frames.encode_welcome()))
         self._messages.write()
@@ -330,22 +343,24 @@ class ControlConnection:
 
 LISTEN_BACKLOG = 512
 GREETING_TIMEOUT_S = 10.0
-"""How long a connection may take to say hello."""
+"""A connection that sends no hello within this time is closed."""
 MAX_UNGREETED_CONNECTIONS = 128
-"""Connections that have not said hello yet; more are turned away at once."""
+"""Connections without a hello; further ones are rejected."""
 _GREETING_CHECK_INTERVAL_S = 1.0
 _IDLE_POLL_S = 30.0
 _ACCEPT_RETRY_DELAY_S = 0.5
-"""How long nobody is accepted after that has failed: for want of file descriptors, say."""
+"""Pause after accepting failed, for example because no file descriptors are left."""
 _MAX_UNIX_PATH_BYTES = 100
 _RUN_DIRECTORY_PREFIX = "mm2-control-"
-_SHORT_PARENT = Path("/tmp")  # noqa: S108 - the directory made in it has mode 0700
+_SHORT_PARENT = Path("/tmp")  # noqa: S108 - the directory created in it has mode 0700
 
 _log = logging.getLogger(__name__)
 
 
 class ControlServer:
-    """Accepts the copies of one worker. `open` and the channels are safe from any thread."""
+    """Accepts the connections of one driver's copy processes. `open` and the channels are
+    thread-safe.
+    """
 
     def __init__(
         self,
@@ -363,111 +378,117 @@ class ControlServer:
         self._now = now
         self._poller = Poller()
         self._connections: dict[bytes, ControlConnection] = {}
-        self._strangers: set[ControlConnection] = set()
+        self._unauthenticated: set[ControlConnection] = set()
         self._channels: dict[bytes, TaskChannel] = {}
-        self._woken: set[bytes] = set()
-        self._waking = threading.Lock()
-        self._bell, self._bell_end = socket.socketpair()
-        for end in (self._bell, self._bell_end, listener):
+        self._pending_wakeups: set[bytes] = set()
+        self._wakeup_lock = threading.Lock()
+        self._wakeup_sender, self._wakeup_receiver = socket.socketpair()
+        for end in (self._wakeup_sender, self._wakeup_receiver, listener):
             end.setblocking(False)
-        self._rests_until_s: float | None = None
-        self._accepts = True
+        self._accept_paused_until_s: float | None = None
+        self._is_accepting = True
         self._failure: str | None = None
         self._released = False
-        self._closing = threading.Lock()
-        self._threads = ThreadGroup(on_unasked_end=self._note_unasked_end)
+        self._close_lock = threading.Lock()
+        self._threads = ThreadGroup(on_unasked_end=self._handle_thread_death)
         self._thread = self._threads.start("control-server", self._run)
 
     def open(self, name: str, *, inbox: ChannelInbox | None = None) -> TaskChannel:
-        """A channel for one copy that will come with `channel.token`.
+        """Open a channel for a copy process that will connect with `channel.token`.
 
-        Its messages go to `inbox`, which channels may share, or to one of its own. Raises
-        FatalError when the server has ended.
+        Its messages go to `inbox`, which channels may share, or to a new one. Raises `FatalError`
+        if the server has ended.
         """
         if self.failure:
-            raise FatalError(f"opening the control channel of {name}: {self.failure}")
+            raise FatalError(f"cannot open the control channel of {name}: {self.failure}")
         token = secrets.token_bytes(control_frames.CHANNEL_TOKEN_BYTES)
         channel = TaskChannel(
             name,
             token=token,
             inbox=inbox or ChannelInbox(),
-            wake=lambda: self._wake(token),
+            wake=lambda: self._request_wakeup(token),
         )
         self._channels[token] = channel
         return channel
 
     @property
     def failure(self) -> str:
-        """Why no copy can come any more, "" while they can."""
+        """Why copy processes can no longer connect; "" while they can."""
         if self._failure is not None:
             return self._failure
         return "the control server was closed" if self._thread.stop.is_set() else ""
 
     def close(self, timeout_s: float = 2.0) -> None:
-        """Close every channel, stop listening and remove the socket. May be called twice."""
-        with self._closing:
+        """Close every channel, stop listening and remove the socket. Idempotent."""
+        with self._close_lock:
             if self._thread.stop.is_set():
                 return
             self._thread.stop.set()
-        self._ring()
+        self._send_wakeup()
         self._threads.stop_all(timeout_s)
-        self._release("the worker has stopped")
+        self._close_all("the driver has stopped")
 
-    def _release(self, reason: str) -> None:
-        """Let everything go, once; nothing runs on the server's thread any more."""
+    def _close_all(self, reason: str) -> None:
+        """Close all channels and sockets, once, after the server's thread has ended."""
         if self._released:
             return
         self._released = True
         for channel in tuple(self._channels.values()):
             channel.note_closed(reason)
         self._channels.clear()
-        for connection in (*self._connections.values(), *self._strangers):
+        for connection in (*self._connections.values(), *self._unauthenticated):
             connection.stream.close()
-        for end in (self._listener, self._bell, self._bell_end, self._poller):
+        for end in (self._listener, self._wakeup_sender, self._wakeup_receiver, self._poller):
             end.close()
         if self._directory is not None:
             self._directory.remove()
 
-    def _note_unasked_end(self, end: ThreadDied) -> None:
+    def _handle_thread_death(self, end: ThreadDied) -> None:
         self._failure = f"the control server has failed: {end.error!r}"
-        self._release(self._failure)
+        self._close_all(self._failure)
 
-    def _wake(self, token: bytes) -> None:
-        with self._waking:
-            silent = not self._woken
-            self._woken.add(token)
+    def _request_wakeup(self, token: bytes) -> None:
+        with self._wakeup_lock:
+            silent = not self._pending_wakeups
+            self._pending_wakeups.add(token)
         if silent:
-            self._ring()
+            self._send_wakeup()
 
-    def _ring(self) -> None:
-        with contextlib.suppress(OSError):  # full: it rings already; closed: nobody listens
-            self._bell.send(b"!")
+    def _send_wakeup(self) -> None:
+        with contextlib.suppress(
+            OSError
+        ):  # full: a wake-up is pending; closed: the server has ended
+            self._wakeup_sender.send(b"!")
 
-    # What follows runs on the server's thread only.
+    # Runs on the server's thread only
 
     def _run(self, stop: threading.Event) -> None:
         self._poller.register(self._listener, transport.READABLE, handler=self._accept)
-        self._poller.register(self._bell_end, transport.READABLE, handler=self._answer_bell)
+        self._poller.register(
+            self._wakeup_receiver, transport.READABLE, handler=self._handle_wakeup
+        )
         while not stop.is_set():
-            self._poller.poll(self._patience_s())
-            self._turn_away_the_silent()
-            self._listen_again()
+            self._poller.poll(self._compute_poll_timeout_s())
+            self._close_unauthenticated()
+            self._resume_accepting()
 
-    def _patience_s(self) -> float:
-        if self._rests_until_s is not None:
-            return max(0.0, min(_ACCEPT_RETRY_DELAY_S, self._rests_until_s - self._now.now_s()))
-        return _GREETING_CHECK_INTERVAL_S if self._strangers else _IDLE_POLL_S
+    def _compute_poll_timeout_s(self) -> float:
+        if self._accept_paused_until_s is not None:
+            return max(
+                0.0, min(_ACCEPT_RETRY_DELAY_S, self._accept_paused_until_s - self._now.now_s())
+            )
+        return _GREETING_CHECK_INTERVAL_S if self._unauthenticated else _IDLE_POLL_S
 
-    def _answer_bell(self, _mask: int) -> None:
+    def _handle_wakeup(self, _mask: int) -> None:
         with contextlib.suppress(BlockingIOError):
-            while self._bell_end.recv(4096):
+            while self._wakeup_receiver.recv(4096):
                 pass
-        with self._waking:
-            woken, self._woken = self._woken, set()
+        with self._wakeup_lock:
+            woken, self._pending_wakeups = self._pending_wakeups, set()
         for token in sorted(woken):
-            self._serve(token)
+            self._serve_channel(token)
 
-    def _serve(self, token: bytes) -> None:
+    def _serve_channel(self, token: bytes) -> None:
         channel = self._channels.get(token)
         if channel is None:
             return
@@ -484,50 +505,51 @@ class ControlServer:
             except (BlockingIOError, ConnectionAbortedError):
                 return
             except OSError as error:
-                self._rest(error)
+                self._pause_accepting(error)
                 return
-            self._accepts = True
-            if len(self._strangers) >= MAX_UNGREETED_CONNECTIONS:
+            self._is_accepting = True
+            if len(self._unauthenticated) >= MAX_UNGREETED_CONNECTIONS:
                 accepted.close()
                 continue
             try:
                 stream = wrap_accepted_socket(accepted, self._tls)
             except OSError as error:
                 accepted.close()
-                _log.warning("control channel: a connection broke at once: %s", error)
+                _log.warning("control channel: an accepted connection failed: %s", error)
                 continue
             deadline_s = self._now.now_s() + GREETING_TIMEOUT_S
             connection = ControlConnection(
                 stream, desk=self, selector=self._poller, deadline_s=deadline_s
             )
-            self._strangers.add(connection)
+            self._unauthenticated.add(connection)
 
-    def _rest(self, error: OSError) -> None:
-        """Whoever knocks keeps the listener readable: do not look at it for a moment."""
+    def _pause_accepting(self, error: OSError) -> None:
+        """Stop accepting for a moment: pending connections would keep the listener readable."""
         self._poller.unregister(self._listener)
-        self._rests_until_s = self._now.now_s() + _ACCEPT_RETRY_DELAY_S
-        if self._accepts:
-            self._accepts = False
-            _log.warning(
-                "control channel: no copy can connect: %s; it is tried until one can", error
-            )
+        self._accept_paused_until_s = self._now.now_s() + _ACCEPT_RETRY_DELAY_S
+        if self._is_accepting:
+            self._is_accepting = False
+            _log.warning("control channel: copy processes cannot connect (%s); retrying", error)
 
-    def _listen_again(self) -> None:
-        if self._rests_until_s is not None and self._now.now_s() >= self._rests_until_s:
-            self._rests_until_s = None
+    def _resume_accepting(self) -> None:
+        if (
+            self._accept_paused_until_s is not None
+            and self._now.now_s() >= self._accept_paused_until_s
+        ):
+            self._accept_paused_until_s = None
             self._poller.register(self._listener, transport.READABLE, handler=self._accept)
 
-    def _turn_away_the_silent(self) -> None:
+    def _close_unauthenticated(self) -> None:
         now_s = self._now.now_s()
-        for connection in [each for each in self._strangers if each.deadline_s <= now_s]:
+        for connection in [each for each in self._unauthenticated if each.deadline_s <= now_s]:
             self.forget(connection, None, f"no hello within {GREETING_TIMEOUT_S:.0f} s")
 
     def admit(self, connection: ControlConnection, greeting: CopyHello) -> TaskChannel | None:
-        """The channel that this token opens, once; None for any other token."""
+        """Return the channel of this token, once; None if it is unknown or was already used."""
         channel = self._channels.get(greeting.token)
         if channel is None or greeting.token in self._connections:
             return None
-        self._strangers.discard(connection)
+        self._unauthenticated.discard(connection)
         self._connections[greeting.token] = connection
         channel.note_connected(greeting)
         return channel
@@ -538,12 +560,12 @@ class ControlServer:
         channel: TaskChannel | None,
         reason: str,
     ) -> None:
-        """End a connection, its channel, or both."""
+        """Close a connection, its channel, or both."""
         if connection is not None:
             connection.end()
-            self._strangers.discard(connection)
+            self._unauthenticated.discard(connection)
             if channel is None:
-                _log.warning("control channel: a connection was closed: %s", reason)
+                _log.warning("control channel: connection closed before its hello: %s", reason)
         if channel is not None:
             self._connections.pop(channel.token, None)
             self._channels.pop(channel.token, None)
@@ -551,9 +573,9 @@ class ControlServer:
 
 
 def listen_unix(now: Clock, *, parent: Path | None = None) -> ControlServer:
-    """Listen on a socket in a new directory of mode 0700, under `parent` or the temporary one.
+    """Listen on a Unix socket in a new 0700 directory, under `parent` or the temporary directory.
 
-    Raises FatalError when no directory has a path short enough for a socket (Linux: 107 bytes).
+    Raises `FatalError` if the socket cannot be created.
     """
     directory = run_directory.create(_RUN_DIRECTORY_PREFIX, parent=parent)
     if len(os.fsencode(directory.path)) > _MAX_UNIX_PATH_BYTES - len("/control.sock"):
@@ -580,10 +602,10 @@ def listen_tls(
     bind: tuple[str, int] = ("", 0),
     advertised_host: str,
 ) -> ControlServer:
-    """Listen on TCP; copies are told `advertised_host`.
+    """Listen on TCP with TLS; `advertised_host` is the host in the address that copy processes get.
 
-    `tls` presents the certificate whose SHA-256 is `fingerprint`. Raises FatalError with the
-    address when it cannot be bound.
+    `tls` presents the certificate whose SHA-256 is `fingerprint`. Raises `FatalError` with the
+    address if it cannot be bound.
     """
     host, port = bind
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

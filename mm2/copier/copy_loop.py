@@ -1,7 +1,7 @@
 """The copy loop: one thread and one selector for all partitions of a task.
 
-It moves bytes and answers between sockets and the `PartitionReplicator` state machines and
-decides nothing about them. One iteration: wait for events, handle them, run what is due, send.
+It transfers data between sockets and the `PartitionReplicator` state machines, which make all
+decisions. One iteration: wait for events, handle them, run timers, send.
 """
 
 from __future__ import annotations
@@ -42,13 +42,14 @@ SWEEP_INTERVAL_S = 10.0
 LEADER_CHECK_INTERVAL_S = 1.0
 IDLE_POLL_S = 0.25
 MAX_CONCURRENT_ACQUISITIONS = 256
-"""Partitions that are fenced and paired at the same time."""
+"""Partitions that may be acquired (fenced and matched) at the same time."""
 
 
 class CopyLoop:
-    """Runs until it is told to stop and everything in flight is settled, or is abandoned.
+    """Copies all partitions of a task.
 
-    `fatal` is set when the copy cannot go on at all (a wrong password, say): the owner ends it.
+    Call `run_once` until `closed`, or until `fatal` names an error that no retry can resolve (for
+    example a wrong password).
     """
 
     def __init__(
@@ -68,44 +69,44 @@ class CopyLoop:
         self._source, self._target = source, target
         self._aliases = settings.source.alias, settings.target.alias
         self._link = link
-        self._held = MemoryBudget(settings.budget_bytes)
-        self._joining = BatchMergeLimits()
-        self._crossing = LatencyHistogram()
-        self._questions = RecoveryRequests(
+        self._memory_budget = MemoryBudget(settings.budget_bytes)
+        self._merge_limits = BatchMergeLimits()
+        self._latencies = LatencyHistogram()
+        self._recovery = RecoveryRequests(
             source=source,
             target=target,
             link=link,
-            answered=self._answered,
+            answered=self._handle_answer,
             now=now,
             granted=settings.granted,
         )
-        self._source_side = Fetcher(
+        self._fetcher = Fetcher(
             source,
-            held=self._held,
-            carry=self._carry,
-            arrived=self._arrived,
+            held=self._memory_budget,
+            carry=self._execute_instructions,
+            arrived=self._handle_arrived,
             now=now,
             throttles=throttle.create_limits(settings.throttle_bytes_s, settings.topic_throttles),
             limits=client_properties.read_fetch_limits(settings.source.properties),
             can_send=self._has_leader,
         )
-        self._target_side = BatchProducer(
+        self._producer = BatchProducer(
             target,
-            carry=self._carry,
+            carry=self._execute_instructions,
             now=now,
-            settled=self._settled,
+            settled=self._handle_acknowledged,
             may_send=lambda: not link.full,
         )
-        self.copies = self._make_copies(settings, random, chain)
+        self.copies = self._create_partitions(settings, random, chain)
         source.want_topics({each.topic for each in settings.partitions})
         target.want_topics({each.remote_topic for each in settings.partitions})
-        self._restless: dict[int, PartitionReplicator] = {id(each): each for each in self.copies}
+        self._active: dict[int, PartitionReplicator] = {id(each): each for each in self.copies}
         self._gauges: dict[int, PartitionGauge] = {}
         self._index = {id(each): index for index, each in enumerate(self.copies)}
-        self._moved = set(self._index)
-        self._behind = set(range(len(self.copies)))
+        self._changed = set(self._index)
+        self._lagging = set(range(len(self.copies)))
         self._obstacles: dict[int, UnavailableLeader | None] = {}
-        self._watched = tuple(
+        self._monitored_clusters = tuple(
             _MonitoredCluster(
                 side=side,
                 alias=alias,
@@ -117,136 +118,142 @@ class CopyLoop:
             )
         )
         self._generations = (-1, -1)
-        self._next_tick_s = self._next_gauges_s = self._next_sweep_s = self._next_leaders_s = 0.0
-        self._waiting_since_s = 0.0
+        self._next_tick_s = self._next_gauges_s = self._next_sweep_s = self._next_leader_check_s = (
+            0.0
+        )
+        self._poll_started_s = 0.0
         self._closing = False
 
-    def _make_copies(
+    def _create_partitions(
         self, settings: ConfigureCopy, random: Random, chain: TransformChain | None
     ) -> list[PartitionReplicator]:
-        made = [
+        copies = [
             PartitionReplicator(
                 where,
                 owner=settings.owner,
-                held=self._held,
-                joining=self._joining,
+                held=self._memory_budget,
+                joining=self._merge_limits,
                 random=random,
                 wall_ms=self._clock.wall_ms,
                 transform=None if chain is None else chain.of(where),
-                shared=self._crossing,
+                shared=self._latencies,
             )
             for where in settings.partitions
         ]
-        for copy in made:
-            self._source_side.add(copy)
-        return made
+        for copy in copies:
+            self._fetcher.add(copy)
+        return copies
 
-    # One turn
+    # One iteration
 
     def run_once(self) -> None:
-        """Wait for the network until something is due, then handle all that has come."""
+        """Wait for network events until a timer is due, then handle all events."""
         now_s = self._clock.now_s()
         wait_s = min(
             self._source.tick(now_s),
             self._target.tick(now_s),
-            self._questions.next_wake_s() - now_s,
-            (self._next_tick_s - now_s) if self._restless else IDLE_POLL_S,
+            self._recovery.next_wake_s() - now_s,
+            (self._next_tick_s - now_s) if self._active else IDLE_POLL_S,
             IDLE_POLL_S,
         )
-        self._waiting_since_s = self._clock.now_s()
-        self._poller.poll(max(0.0, wait_s), woken=self._woken)
+        self._poll_started_s = self._clock.now_s()
+        self._poller.poll(max(0.0, wait_s), woken=self._record_wait)
         now_s = self._clock.now_s()
-        self._watch_leaders(now_s)
-        if now_s >= self._next_leaders_s:
-            self._next_leaders_s = now_s + LEADER_CHECK_INTERVAL_S
+        self._handle_leader_changes(now_s)
+        if now_s >= self._next_leader_check_s:
+            self._next_leader_check_s = now_s + LEADER_CHECK_INTERVAL_S
             self._find_silent_leaders(now_s)
         if now_s >= self._next_tick_s:
             self._next_tick_s = now_s + TICK_INTERVAL_S
-            self._tick(now_s)
-        self._questions.flush(now_s)
-        self._target_side.pump(now_s)
-        self._source_side.pump(now_s)
+            self._tick_partitions(now_s)
+        self._recovery.flush(now_s)
+        self._producer.pump(now_s)
+        self._fetcher.pump(now_s)
         if now_s >= self._next_gauges_s:
             self._next_gauges_s = now_s + GAUGES_INTERVAL_S
             self.send_gauges()
 
-    def _woken(self) -> None:
+    def _record_wait(self) -> None:
         now_s = self._clock.now_s()
-        waited_s = now_s - self._waiting_since_s
-        self._joining.waited(waited_s, now_s, slow_acks=self._target_side.slow_acks)
+        waited_s = now_s - self._poll_started_s
+        self._merge_limits.waited(waited_s, now_s, slow_acks=self._producer.slow_acks)
 
-    def _tick(self, now_s: float) -> None:
+    def _tick_partitions(self, now_s: float) -> None:
         if now_s >= self._next_sweep_s:
             self._next_sweep_s = now_s + SWEEP_INTERVAL_S
-            self._restless.update((id(each), each) for each in self.copies)
-            self._look_at_source(now_s)
-        if not self._restless:
+            self._active.update((id(each), each) for each in self.copies)
+            self._check_source(now_s)
+        if not self._active:
             return
-        taking = sum(copy.standing.phase is PartitionPhase.TAKING for copy in self.copies)
-        for number, copy in list(self._restless.items()):
+        acquiring = sum(copy.standing.phase is PartitionPhase.TAKING for copy in self.copies)
+        for number, copy in list(self._active.items()):
             waiting = copy.standing.phase in (PartitionPhase.WAITING, PartitionPhase.STOPPED)
-            if waiting and taking >= MAX_CONCURRENT_ACQUISITIONS and not self._closing:
+            if waiting and acquiring >= MAX_CONCURRENT_ACQUISITIONS and not self._closing:
                 continue
-            found = copy.tick(now_s)
-            taking += waiting and copy.standing.phase is PartitionPhase.TAKING
-            if found:
-                self._carry(copy, found)
-            self._place(copy)
-            self._restless.pop(number, None)
+            instructions = copy.tick(now_s)
+            acquiring += waiting and copy.standing.phase is PartitionPhase.TAKING
+            if instructions:
+                self._execute_instructions(copy, instructions)
+            self._schedule_partition(copy)
+            self._active.pop(number, None)
             if copy.restless:
-                self._restless[number] = copy
+                self._active[number] = copy
             if self._clock.now_s() - now_s > recovery_requests.MAX_COMPUTE_TIME_S:
-                break  # the others are first in the next turn
+                break  # the remaining partitions come first in the next iteration
 
-    def _watch_leaders(self, now_s: float) -> None:
+    def _handle_leader_changes(self, now_s: float) -> None:
         generations = (self._source.view.generation, self._target.view.generation)
         if generations == self._generations:
             return
         target_moved = generations[1] != self._generations[1]
         self._generations = generations
-        self._source_side.place_all()
-        self._look_at_source(now_s)
+        self._fetcher.place_all()
+        self._check_source(now_s)
         if not target_moved:
             return
         for copy in self.copies:
-            self._look_at_topic(copy, self._target, on_target=True, now_s=now_s)
+            self._check_topic(copy, self._target, on_target=True, now_s=now_s)
             leader = self._target.view.leader(copy.where.remote_topic, copy.where.partition)
-            self._source_side.place(copy)
+            self._fetcher.place(copy)
             if leader is not None:
-                self._carry(copy, copy.leader_epoch_seen(leader.epoch, now_s))
-                self._target_side.offer(copy)
+                self._execute_instructions(copy, copy.leader_epoch_seen(leader.epoch, now_s))
+                self._producer.offer(copy)
 
     def _has_leader(self, copy: PartitionReplicator) -> bool:
-        """What cannot be sent anywhere is not fetched: it would only fill the budget."""
+        """Partitions whose target has no leader are not fetched: their records would only fill the
+        memory budget.
+        """
         where = copy.where
         return self._target.view.leader(where.remote_topic, where.partition) is not None
 
     def _find_silent_leaders(self, now_s: float) -> None:
-        """Ask both clusters which leaders stopped answering, or answer again."""
+        """Check both clusters for leaders that stopped answering or answer again."""
         wall_ms = self._clock.wall_ms()
-        changed = [each.check(self.copies, now_s, wall_ms) for each in self._watched]
+        changed = [each.check(self.copies, now_s, wall_ms) for each in self._monitored_clusters]
         if any(changed):
             self._find_obstacles()
 
     def _find_obstacles(self) -> None:
-        """Note for each partition whether both of its leaders are there and answer."""
+        """Record for each partition whether one of its leaders is missing or does not answer."""
         source, target = self._source.view, self._target.view
         for copy in self.copies:
-            found = next(filter(None, (each.silence(copy) for each in self._watched)), None)
-            found = found or leader_availability.find_missing_leader(
+            obstacle = next(
+                filter(None, (each.silence(copy) for each in self._monitored_clusters)), None
+            )
+            obstacle = obstacle or leader_availability.find_missing_leader(
                 copy.where, source=source, target=target
             )
-            if found != self._obstacles.get(id(copy)):
-                self._moved.add(id(copy))
-                self._obstacles[id(copy)] = found
+            if obstacle != self._obstacles.get(id(copy)):
+                self._changed.add(id(copy))
+                self._obstacles[id(copy)] = obstacle
 
-    def _look_at_source(self, now_s: float) -> None:
-        """Has each partition a leader (on the target too), and is its topic there?"""
+    def _check_source(self, now_s: float) -> None:
+        """Check each partition for missing leaders and for a deleted or recreated source topic."""
         self._find_obstacles()
         for copy in self.copies:
-            self._look_at_topic(copy, self._source, on_target=False, now_s=now_s)
+            self._check_topic(copy, self._source, on_target=False, now_s=now_s)
 
-    def _look_at_topic(
+    def _check_topic(
         self,
         copy: PartitionReplicator,
         side: ClusterConnections,
@@ -255,88 +262,94 @@ class CopyLoop:
         now_s: float,
     ) -> None:
         name = copy.where.remote_topic if on_target else copy.where.topic
-        seen = side.view.topic(name)
-        if seen is None:
+        topic = side.view.topic(name)
+        if topic is None:
             return
-        if seen.error_code:
-            if seen.error_code == error_policy.UNKNOWN_TOPIC_OR_PARTITION and not on_target:
-                self._carry(copy, copy.source_refused(seen.error_code, now_s))
+        if topic.error_code:
+            if topic.error_code == error_policy.UNKNOWN_TOPIC_OR_PARTITION and not on_target:
+                self._execute_instructions(copy, copy.source_refused(topic.error_code, now_s))
             return
-        found = copy.topic_seen(seen.topic_id, now_s, on_target=on_target)
-        if found or copy.standing.phase is PartitionPhase.STOPPED:
-            self._carry(copy, found)
+        instructions = copy.topic_seen(topic.topic_id, now_s, on_target=on_target)
+        if instructions or copy.standing.phase is PartitionPhase.STOPPED:
+            self._execute_instructions(copy, instructions)
 
-    # Between the machines and the sides
+    # Instructions of the partitions, and their results
 
-    def _carry(self, copy: PartitionReplicator, found: Sequence[Instruction]) -> None:
-        """Carry out what a partition's machine asked for."""
+    def _execute_instructions(
+        self, copy: PartitionReplicator, instructions: Sequence[Instruction]
+    ) -> None:
+        """Carry out the instructions of a partition's state machine."""
         now_s = self._clock.now_s()
-        for instruction in found:
+        for instruction in instructions:
             match instruction:
                 case RefreshTargetMetadata():
                     self._target.refresh_metadata()
                 case AppendToFlowLog(items=items, token=token) if not copy.script.asks(instruction):
-                    self._link.record(items, answered=self._on_stored(copy, token))
+                    self._link.record(items, answered=self._build_stored_handler(copy, token))
                 case _:
-                    self._questions.ask(copy, instruction, now_s)
-        self._place(copy)
+                    self._recovery.ask(copy, instruction, now_s)
+        self._schedule_partition(copy)
 
-    def _answered(self, copy: PartitionReplicator, answer: InstructionAnswer) -> None:
-        self._carry(copy, copy.script.answered(answer, self._clock.now_s()))
+    def _handle_answer(self, copy: PartitionReplicator, answer: InstructionAnswer) -> None:
+        self._execute_instructions(copy, copy.script.answered(answer, self._clock.now_s()))
 
-    def _on_stored(self, copy: PartitionReplicator, token: int) -> DriverAnswerHandler:
-        return lambda _: self._stored(copy, token)
+    def _build_stored_handler(self, copy: PartitionReplicator, token: int) -> DriverAnswerHandler:
+        return lambda _: self._handle_stored(copy, token)
 
-    def _stored(self, copy: PartitionReplicator, token: int) -> None:
+    def _handle_stored(self, copy: PartitionReplicator, token: int) -> None:
         copy.recorded(token)
-        self._place(copy)
+        self._schedule_partition(copy)
 
-    def _arrived(self, copy: PartitionReplicator) -> None:
-        self._moved.add(id(copy))
+    def _handle_arrived(self, copy: PartitionReplicator) -> None:
+        self._changed.add(id(copy))
         if copy.outbox.queued:
-            self._target_side.offer(copy)
+            self._producer.offer(copy)
         if copy.restless:
-            self._restless[id(copy)] = copy
+            self._active[id(copy)] = copy
 
-    def _settled(self, copy: PartitionReplicator) -> None:
-        self._moved.add(id(copy))
-        self._source_side.room(copy)
+    def _handle_acknowledged(self, copy: PartitionReplicator) -> None:
+        self._changed.add(id(copy))
+        self._fetcher.room(copy)
         if copy.restless:
-            self._restless[id(copy)] = copy
+            self._active[id(copy)] = copy
 
-    def _place(self, copy: PartitionReplicator) -> None:
-        self._moved.add(id(copy))
-        self._source_side.place(copy)
+    def _schedule_partition(self, copy: PartitionReplicator) -> None:
+        self._changed.add(id(copy))
+        self._fetcher.place(copy)
         if copy.outbox.queued:
-            self._target_side.offer(copy)
+            self._producer.offer(copy)
         if copy.restless:
-            self._restless[id(copy)] = copy
+            self._active[id(copy)] = copy
 
-    # What the worker says
+    # Commands of the driver
 
     def pause(self, *, paused: bool, topics: Collection[str]) -> None:
-        """Everything, or these topics only; what is not paused goes on."""
+        """Pause all partitions, or only those of `topics`; resume all others."""
         for copy in self.copies:
-            resting = paused or copy.where.topic in topics
-            if resting != copy.paused:
-                copy.paused = resting
-                self._place(copy)
-                self._restless[id(copy)] = copy
+            should_pause = paused or copy.where.topic in topics
+            if should_pause != copy.paused:
+                copy.paused = should_pause
+                self._schedule_partition(copy)
+                self._active[id(copy)] = copy
 
     def throttle(self, bytes_per_s: int, topics: Mapping[str, int]) -> None:
-        self._source_side.throttle(throttle.create_limits(bytes_per_s, topics))
+        """Replace the limits of the flow and of single topics (bytes per second)."""
+        self._fetcher.throttle(throttle.create_limits(bytes_per_s, topics))
 
     def begin_close(self) -> None:
-        """Nothing new is fetched or sent; in-flight batches are awaited and anchors written."""
+        """Stop fetching and sending; in-flight batches are awaited and resume points written."""
         self._closing = True
         now_s = self._clock.now_s()
         for copy in self.copies:
-            self._carry(copy, copy.close(now_s))
-            self._restless[id(copy)] = copy
+            self._execute_instructions(copy, copy.close(now_s))
+            self._active[id(copy)] = copy
 
     @property
     def closed(self) -> bool:
-        """What a fenced partition has not recorded is its new owner's to find out."""
+        """True if every partition is closed with its progress recorded, or fenced.
+
+        The new owner of a fenced partition recovers the unrecorded progress.
+        """
         return all(
             copy.standing.phase is PartitionPhase.FENCED
             or (copy.standing.phase is PartitionPhase.CLOSED and copy.fully_recorded)
@@ -345,35 +358,37 @@ class CopyLoop:
 
     @property
     def fatal(self) -> str:
-        """Why no cluster connection can ever work, "" while that is not known."""
+        """Why a cluster can never be reached; "" while that is not certain."""
         for side in (self._source, self._target):
             if side.view.brokers:
-                continue  # some broker took us once: the others' partitions have the reason
+                continue  # a broker accepted the login: errors of others are reported per partition
             for where, trouble in side.troubles().items():
                 if isinstance(trouble, FatalError):
                     return f"{where}: {trouble}"
         return ""
 
     def send_gauges(self) -> None:
-        """What has changed since the last time; with thousands of partitions few have moved."""
+        """Send the gauges that changed since the last call."""
         changed = []
         now_s = self._clock.now_s()
-        moved, self._moved = self._moved, set()
-        for index in sorted(self._index[each] for each in moved):
+        changed_ids, self._changed = self._changed, set()
+        for index in sorted(self._index[each] for each in changed_ids):
             copy = self.copies[index]
             gauge = leader_availability.mark_gauge_waiting(
                 control_messages.build_gauge(index, copy), self._obstacles.get(id(copy))
             )
-            (self._behind.discard if _is_caught_up(copy, gauge) else self._behind.add)(index)
+            (self._lagging.discard if _is_caught_up(copy, gauge) else self._lagging.add)(index)
             if self._gauges.get(index) != gauge:
                 self._gauges[index] = gauge
                 changed.append(gauge)
-        idle_s = latency.NEVER_S if self._behind else self._source_side.heard_s()
-        pulse = self._crossing.take(idle_s=idle_s)
-        self._link.gauges(changed, troubles=self._troubles(), pulse=pulse, now_s=now_s)
+        idle_s = latency.NEVER_S if self._lagging else self._fetcher.heard_s()
+        pulse = self._latencies.take(idle_s=idle_s)
+        self._link.gauges(
+            changed, troubles=self._collect_connection_errors(), pulse=pulse, now_s=now_s
+        )
 
-    def _troubles(self) -> dict[str, str]:
-        """What of either cluster cannot be reached, and why."""
+    def _collect_connection_errors(self) -> dict[str, str]:
+        """Connection errors of both clusters, by alias and address."""
         sides = ((self._aliases[0], self._source), (self._aliases[1], self._target))
         return {
             f"{alias}: {where}": str(trouble)
@@ -384,7 +399,7 @@ class CopyLoop:
 
 @dataclass(slots=True, kw_only=True)
 class _MonitoredCluster:
-    """One cluster's leaders, and which of them are silent, as of the last check."""
+    """Leaders of one cluster, and which of them did not answer at the last check."""
 
     side: ClusterSide
     alias: str
@@ -395,37 +410,38 @@ class _MonitoredCluster:
     _generation: int = -1
 
     def check(self, copies: Sequence[PartitionReplicator], now_s: float, wall_ms: int) -> bool:
-        """Has a leader fallen silent, or answered again, since the last check?"""
+        """Check the leaders; return True if the set of silent leaders has changed."""
         view = self.connections.view
         if view.generation != self._generation:
             self._generation = view.generation
-            found = (view.leader(*self._mirrored(copy)) for copy in copies)
+            found = (view.leader(*self._topic_partition(copy)) for copy in copies)
             self._leaders = frozenset(each.node_id for each in found if each is not None)
         silent = self.watch.check(self._leaders, now_s)
         if silent.keys() == self.silent.keys():
             return False
         self.silent = {
-            node_id: self.silent.get(node_id) or self._unreachable(node_id, now_s - last_s, wall_ms)
+            node_id: self.silent.get(node_id)
+            or self._build_unreachable(node_id, now_s - last_s, wall_ms)
             for node_id, last_s in silent.items()
         }
         return True
 
     def silence(self, copy: PartitionReplicator) -> UnavailableLeader | None:
-        """What the silence of this cluster's leader of the partition means for it."""
+        """Return the obstacle if this cluster's leader of the partition is silent, else None."""
         if not self.silent:
             return None
-        leader = self.connections.view.leader(*self._mirrored(copy))
+        leader = self.connections.view.leader(*self._topic_partition(copy))
         found = None if leader is None else self.silent.get(leader.node_id)
         if found is None:
             return None
         return UnavailableLeader(side=self.side, reason=found.describe(), silent=True)
 
-    def _mirrored(self, copy: PartitionReplicator) -> tuple[str, int]:
-        """The partition's topic on this cluster, and its number."""
+    def _topic_partition(self, copy: PartitionReplicator) -> tuple[str, int]:
+        """The partition's topic on this cluster, and its partition number."""
         on_source = self.side is ClusterSide.SOURCE
         return copy.where.topic if on_source else copy.where.remote_topic, copy.where.partition
 
-    def _unreachable(self, node_id: int, silent_s: float, wall_ms: int) -> UnreachableCluster:
+    def _build_unreachable(self, node_id: int, silent_s: float, wall_ms: int) -> UnreachableCluster:
         trouble = self.connections.trouble(node_id)
         broker = self.connections.view.brokers.get(node_id)
         where = "" if broker is None else f" ({broker.host}:{broker.port})"
@@ -439,5 +455,7 @@ class _MonitoredCluster:
 
 
 def _is_caught_up(copy: PartitionReplicator, gauge: PartitionGauge) -> bool:
-    """Is it copied as far as its source is known to go, and would more be?"""
+    """True if the partition is copied up to the known end of the source, and new records would be
+    copied.
+    """
     return copy.wants_data and 0 <= gauge.source_end <= gauge.copied_to

@@ -1,8 +1,8 @@
 """The data plane of a process: one engine and one control server, shared by all its flows.
 
-The first `acquire` opens it. It stays open without holders, since a Spark context takes seconds
-to start, until `close` or the end of the process. If nobody holds it, a failed data plane, or one
-with other settings than requested, is replaced.
+The first `acquire` opens it. Because a Spark context takes seconds to start, it stays open without
+users until `close` or the end of the process. A data plane without users is replaced if it has
+failed or if other settings are requested.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ SPARK_STANDALONE_PREFIX = "spark://"
 
 
 def choose_engine_settings(settings: Mm2Settings) -> EngineSettings:
-    """What this process's data plane is opened with."""
+    """The engine settings of this process's data plane."""
     spark = settings.spark
     conf = spark.conf
     if spark.master.startswith(SPARK_STANDALONE_PREFIX):
-        # On a standalone cluster no process takes more cores than it has tasks.
+        # A standalone cluster would give this application all cores: limit them to its tasks.
         conf = {"spark.cores.max": str(count_copies(settings)), **conf}
     hidden = settings.secret_environment
     return dataclasses.replace(spark, conf=conf, hidden_environment=hidden)
 
 
 def count_copies(settings: Mm2Settings) -> int:
-    """How many copies a node alone runs at the same time, at most."""
+    """Maximum number of concurrent copy processes of a single node."""
     return sum(flow.tasks_max for flow in settings.flows)
 
 
 EXIT_TIMEOUT_S = 2.0
-"""What is left at the process's end, or makes room for another, ends within so much."""
+"""Time to close at process exit, or before a replacement."""
 ENGINE_STOP_TIMEOUT_S = 0.7
-"""Of the time to close the engine gets at least so much."""
+"""Minimum part of the close timeout that is reserved for the engine."""
 
 
 @dataclass(slots=True)
 class _OpenDataPlane:
-    """What there is, and how many have it."""
+    """An open data plane; `held` counts its users."""
 
     settings: EngineSettings
     engine: CopyEngine
@@ -67,7 +67,7 @@ class _OpenDataPlane:
     @property
     def failure(self) -> str:
         if self.engine.state in (EngineState.FAILED, EngineState.STOPPED):
-            return f"the engine has failed: {self.engine.failure or 'it was stopped'}"
+            return f"the engine failed: {self.engine.failure or 'it was stopped'}"
         return self.server.failure
 
     def close(self, timeout_s: float) -> None:
@@ -77,7 +77,9 @@ class _OpenDataPlane:
 
 
 class DataPlane:
-    """One holder's; safe from any thread. `release` when nothing of its owner runs any more."""
+    """One user's handle of the data plane. Thread-safe. Call `release` after all of the user's copy
+    processes ended.
+    """
 
     def __init__(self, opened: _OpenDataPlane, *, release: Callable[[], None]) -> None:
         self._opened = opened
@@ -93,21 +95,21 @@ class DataPlane:
 
     @property
     def spares(self) -> StandbyCopies:
-        """Copies that have begun, and wait for something to copy."""
+        """Standby copy processes."""
         return self._opened.spares
 
     @property
     def settings(self) -> EngineSettings:
-        """What is in force."""
+        """The settings in effect."""
         return self._opened.settings
 
     @property
     def failure(self) -> str:
-        """Why no copy runs any more, "" while they do."""
+        """Why copy processes can no longer run; "" while they can."""
         return self._opened.failure
 
     def release(self) -> None:
-        """May be called twice."""
+        """Give up this user's share of the data plane. Idempotent."""
         release, self._release = self._release, None
         if release is not None:
             release()
@@ -120,26 +122,27 @@ DataPlaneFactory = Callable[
 
 
 class DataPlaneRegistry:
-    """At most one is open. Safe from any thread."""
+    """Holds at most one open data plane. Thread-safe."""
 
     def __init__(self, make: DataPlaneFactory) -> None:
-        self._make = make
+        self._create = make
         self._lock = threading.Lock()
         self._open: _OpenDataPlane | None = None
 
     def acquire(self, settings: EngineSettings | None, clock: Clock) -> DataPlane:
-        """`settings` None: whatever is in force, and the defaults where nothing is.
+        """Open or share the data plane. `settings` None accepts any settings (defaults if none is
+        open).
 
-        Raises `ConfigError` where somebody has it with other settings, and `FatalError` where it
-        has failed, and others have not let go of it yet, or where the control server cannot listen.
+        Raises `ConfigError` if it is in use with other settings, and `FatalError` if it has failed
+        and is still in use, or if the control server cannot listen.
         """
         with self._lock:
             if self._open is not None:
-                self._make_room(self._open, settings)
+                self._close_if_replaceable(self._open, settings)
             if self._open is None:
                 wanted = settings or EngineSettings()
-                made_engine, server = self._make(wanted, clock)
-                # Processes of a cluster would hold slots that others need.
+                made_engine, server = self._create(wanted, clock)
+                # On a Spark cluster, standby processes would occupy slots that other jobs need.
                 is_local = wanted.engine != engine_config.INLINE and wanted.on_this_machine
                 waiting = StandbyCopies(
                     made_engine,
@@ -151,34 +154,36 @@ class DataPlaneRegistry:
                 made_engine.open()
             opened = self._open
             opened.held += 1
-        return DataPlane(opened, release=lambda: self._released(opened))
+        return DataPlane(opened, release=lambda: self._handle_released(opened))
 
     def close(self, timeout_s: float) -> None:
-        """End the engine and the server: copies that still run are killed."""
+        """Stop the engine and the server. Running copy processes are killed."""
         with self._lock:
             opened, self._open = self._open, None
             if opened is not None:
                 opened.close(timeout_s)
 
-    def _make_room(self, opened: _OpenDataPlane, settings: EngineSettings | None) -> None:
-        other = settings is not None and settings != opened.settings
+    def _close_if_replaceable(
+        self, opened: _OpenDataPlane, settings: EngineSettings | None
+    ) -> None:
+        differs = settings is not None and settings != opened.settings
         failure = opened.failure
-        if not other and not failure:
+        if not differs and not failure:
             return
         if opened.held == 0:
             self._open = None
             opened.close(EXIT_TIMEOUT_S)
-        elif settings is not None and other:
+        elif settings is not None and differs:
             keys = ", ".join(engine_config.diff_engine_settings(opened.settings, settings))
             raise ConfigError(
-                f"this process copies with {opened.settings.name}, and {settings.name} was asked "
-                f"for (they differ in {keys}): one process has one data plane, give all connectors "
-                "the same settings"
+                f"this process runs its copies with {opened.settings.name}, but {settings.name} "
+                f"was requested (different: {keys}): a process has one data plane, so give all "
+                "connectors the same settings"
             )
         else:
             raise FatalError(failure)
 
-    def _released(self, opened: _OpenDataPlane) -> None:
+    def _handle_released(self, opened: _OpenDataPlane) -> None:
         with self._lock:
             opened.held -= 1
 
@@ -186,7 +191,9 @@ class DataPlaneRegistry:
 def create_engine_and_server(
     settings: EngineSettings, clock: Clock
 ) -> tuple[CopyEngine, ControlServer]:
-    """An engine that is not open yet, and a server that listens. Raises as `listen_for_copies`."""
+    """Create an engine that is not open yet, and a listening server. Raises like
+    `listen_for_copies`.
+    """
     made: CopyEngine
     if settings.engine == engine_config.INLINE:
         made = InlineEngine(now=clock)
@@ -208,8 +215,10 @@ def _build_spark_settings(settings: EngineSettings) -> SparkSettings:
 
 
 def listen_for_copies(settings: EngineSettings, *, now: Clock) -> ControlServer:
-    """Where copies reach this process: a Unix socket on one host, TLS with a certificate of this
-    run beyond. Raises `FatalError` when the address cannot be bound."""
+    """Listen for copy processes: on a Unix socket on one host, with TLS across hosts.
+
+    Raises `FatalError` if the address cannot be bound.
+    """
     if settings.on_this_machine:
         return control_server.listen_unix(now=now)
     host = settings.control_host or socket.gethostname()

@@ -1,4 +1,4 @@
-"""The copy's client of its driver: recovered state, stream of items to store, gauges, heartbeats."""
+"""The copy process's client of its driver: requests, stream of items to store, gauges."""
 
 from __future__ import annotations
 
@@ -13,67 +13,73 @@ from mm2.replication.recovery_instructions import FlowLogItem, InstructionAnswer
 from mm2.replication.setup import PartitionSetup
 
 MAX_UNSTORED_ITEMS = 50_000
-"""Stream items that may wait to be stored; at more of them nothing more is copied meanwhile."""
+"""Stream items without acknowledgement; copying pauses at this number."""
 
 DriverAnswerHandler = Callable[[InstructionAnswer], None]
 
 
 class MessageChannel(Protocol):
-    """The sending half of `control_client.ControlClient`."""
+    """The sending half of `ControlClient`."""
 
     def send(self, message: Mapping[str, object]) -> None: ...
 
 
 class DriverClient:
-    """Numbers questions and stream items, and finds who waits for which answer.
+    """Numbers requests and stream items, and dispatches responses to their handlers.
 
-    Invariant: stream items are numbered without a gap, in the order in which they were given.
+    Invariant: stream items are numbered without gaps, in the order in which they were recorded.
     """
 
     def __init__(self, channel: MessageChannel) -> None:
         self._channel = channel
-        self._reads: dict[int, DriverAnswerHandler] = {}
-        self._may_take: dict[int, DriverAnswerHandler] = {}
-        self._opposite: dict[int, DriverAnswerHandler] = {}
-        self._unrecorded: deque[tuple[int, DriverAnswerHandler]] = deque()
-        self._asked = 0
-        self._streamed = 0
-        self._recorded = 0
+        self._state_requests: dict[int, DriverAnswerHandler] = {}
+        self._acquisition_requests: dict[int, DriverAnswerHandler] = {}
+        self._reverse_producer_requests: dict[int, DriverAnswerHandler] = {}
+        self._unstored: deque[tuple[int, DriverAnswerHandler]] = deque()
+        self._request_count = 0
+        self._streamed_count = 0
+        self._stored_count = 0
 
     @property
     def full(self) -> bool:
-        """Do as many stream items as allowed wait to be stored?"""
-        return self._streamed - self._recorded >= MAX_UNSTORED_ITEMS
+        """True if the maximum number of stream items waits to be stored."""
+        return self._streamed_count - self._stored_count >= MAX_UNSTORED_ITEMS
 
     def read_facts(
         self, where: PartitionSetup, target: int | None, *, answered: DriverAnswerHandler
     ) -> None:
-        """Ask for a partition's facts; `target` as in `ReadRecoveredState`."""
-        self._asked += 1
-        self._reads[self._asked] = answered
+        """Request the recovered state of a partition; `target` as in `ReadRecoveredState`."""
+        self._request_count += 1
+        self._state_requests[self._request_count] = answered
         self._channel.send(
-            control_messages.encode_recovered_state_request(self._asked, where, target=target)
+            control_messages.encode_recovered_state_request(
+                self._request_count, where, target=target
+            )
         )
 
     def ask_may_take(self, *, answered: DriverAnswerHandler) -> None:
-        """Answered once the group has confirmed the task later than this."""
-        self._asked += 1
-        self._may_take[self._asked] = answered
-        self._channel.send({"type": "may_take?", "id": self._asked})
+        """Ask for permission to acquire; granted once the group confirms the task after this
+        request.
+        """
+        self._request_count += 1
+        self._acquisition_requests[self._request_count] = answered
+        self._channel.send({"type": "may_take?", "id": self._request_count})
 
     def ask_opposite(self, producers: Sequence[int], *, answered: DriverAnswerHandler) -> None:
-        """Which of these producer ids of the source are the opposite flow's?"""
-        self._asked += 1
-        self._opposite[self._asked] = answered
+        """Ask which of these source producer ids belong to the reverse flow."""
+        self._request_count += 1
+        self._reverse_producer_requests[self._request_count] = answered
         self._channel.send(
-            control_messages.encode_reverse_producers_request(self._asked, producers)
+            control_messages.encode_reverse_producers_request(self._request_count, producers)
         )
 
     def record(self, items: Sequence[FlowLogItem], *, answered: DriverAnswerHandler) -> None:
-        """Append these to the map or incident topic; `answered` once all of them are stored."""
-        self._channel.send(control_messages.encode_log_items(self._streamed + 1, items))
-        self._streamed += len(items)
-        self._unrecorded.append((self._streamed, answered))
+        """Append items to the offset map or incident topic; `answered` is called once all are
+        stored.
+        """
+        self._channel.send(control_messages.encode_log_items(self._streamed_count + 1, items))
+        self._streamed_count += len(items)
+        self._unstored.append((self._streamed_count, answered))
 
     def gauges(
         self,
@@ -83,33 +89,33 @@ class DriverClient:
         pulse: LatencySnapshot,
         now_s: float,
     ) -> None:
-        """Also a sign of life, when nothing has changed."""
+        """Send gauges. Also serves as heartbeat if none has changed."""
         self._channel.send(
             control_messages.encode_gauges(found, troubles=troubles, pulse=pulse, now_s=now_s)
         )
 
     def received(self, message: Mapping[str, Any]) -> bool:
-        """An answer from the worker; False when it is none of these."""
+        """Dispatch a message of the driver; False if it is not a response to a request."""
         match message["type"]:
             case "facts":
-                answered = self._reads.pop(message["id"], None)
+                answered = self._state_requests.pop(message["id"], None)
                 if answered is not None:
                     answered(control_messages.decode_recovered_state(dict(message)))
             case "opposite":
-                answered = self._opposite.pop(message["id"], None)
+                answered = self._reverse_producer_requests.pop(message["id"], None)
                 if answered is not None:
                     answered(control_messages.decode_reverse_producers(dict(message)))
             case "may_take":
-                answered = self._may_take.pop(message["id"], None)
+                answered = self._acquisition_requests.pop(message["id"], None)
                 if answered is not None:
                     answered(InstructionDone())
             case "recorded":
-                self._stored(message["through"])
+                self._handle_stored(message["through"])
             case _:
                 return False
         return True
 
-    def _stored(self, through: int) -> None:
-        self._recorded = max(self._recorded, through)
-        while self._unrecorded and self._unrecorded[0][0] <= through:
-            self._unrecorded.popleft()[1](InstructionDone())
+    def _handle_stored(self, through: int) -> None:
+        self._stored_count = max(self._stored_count, through)
+        while self._unstored and self._unstored[0][0] <= through:
+            self._unstored.popleft()[1](InstructionDone())

@@ -1,8 +1,9 @@
-"""Port `CopyEngine`: starts copies as Spark tasks, or as threads of the driver (`inline`).
+"""Interface `CopyEngine`: starts copy processes as Spark tasks, or as threads of the driver
+(`inline`).
 
-An engine starts a copy, reports whether it runs or waits for a slot, and when it has ended. It
-neither restarts copies nor knows what they do: configuration, progress and graceful stop travel
-over the control channel.
+An engine starts a copy process and reports whether it runs, waits for a slot, or has ended. It
+neither restarts copy processes nor knows what they do: configuration, progress and graceful stop
+use the control channel.
 """
 
 from __future__ import annotations
@@ -15,21 +16,22 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 COPY_ENTRY = "mm2.copier.copy_process:run"
-"""The function that every copy runs, as `module:function`, called with the channel's address (str),
-the channel's token (bytes) and the attempt number (int)."""
+"""The function that every copy process runs, as `module:function`. Arguments: address of the
+channel (str), token of the channel (bytes), attempt number (int).
+"""
 
 CopyEntry = Callable[[str, bytes, int], object]
 
 
 def resolve_entry(entry: str) -> CopyEntry:
-    """The function that `module:function` names. Raises ImportError or AttributeError."""
+    """Import the function named `module:function`. Raises ImportError or AttributeError."""
     module, _, function = entry.partition(":")
     resolved: CopyEntry = getattr(importlib.import_module(module), function)
     return resolved
 
 
 class CopyState(enum.Enum):
-    """A copy is RUNNING only once its engine runs it; before, it waits, for whatever reason."""
+    """RUNNING once the engine runs the copy process; before, WAITING_FOR_SLOT."""
 
     WAITING_FOR_SLOT = "WAITING_FOR_SLOT"
     RUNNING = "RUNNING"
@@ -37,7 +39,7 @@ class CopyState(enum.Enum):
 
 
 class EngineState(enum.Enum):
-    """STARTING also before it was asked to start; FAILED and STOPPED are final."""
+    """STARTING also before `open`; FAILED and STOPPED are final."""
 
     STARTING = "STARTING"
     READY = "READY"
@@ -47,15 +49,13 @@ class EngineState(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyJob:
-    """One copy to run. `address` and `token` name its control channel and travel to it; nothing
-    else about it does.
-
-    `flow` and `index` make the name that operators see, in Spark's UI too: `east->west task 3`.
-    """
+    """A copy process to run."""
 
     flow: str
+    """With `index`, the name that operators see, also in Spark's UI: `east->west task 3`."""
     index: int
     address: str
+    """Address of the control channel. Only the address and the token are passed to the process."""
     token: bytes = field(repr=False)
     entry: str = COPY_ENTRY
 
@@ -66,67 +66,70 @@ class CopyJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotUsage:
-    """Task slots as the engine sees them now. `waiting` copies have none.
-
-    `total` is 0 while an engine that must ask a cluster has no answer yet.
-    """
+    """Task slots of the engine now."""
 
     total: int
+    """0 while the number of slots of a cluster is unknown."""
     used: int
     waiting: int
+    """Copy processes without a slot."""
 
     @property
     def missing(self) -> int:
-        """How many slots the cluster lacks for everything to run."""
+        """Number of additional slots needed to run all copy processes."""
         return max(0, self.waiting - max(0, self.total - self.used))
 
 
 class CopyHandle(Protocol):
-    """One started copy. Safe to ask from any thread."""
+    """Handle of one started copy process. Thread-safe."""
 
     @property
     def state(self) -> CopyState: ...
 
     @property
     def error(self) -> str | None:
-        """Why it ended, when it did not end by itself and in order; final once ENDED."""
+        """Why the copy process failed, None if it ended normally; final once it has ENDED."""
 
     def cancel(self) -> None:
-        """End it without asking it: the last resort, and idempotent. It may be killed."""
+        """Abort without a graceful stop; the process may be killed. Idempotent."""
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until it has ENDED; False when `timeout_s` have passed."""
+        """Wait until it has ENDED; False after `timeout_s`."""
 
 
 class CopyEngine(Protocol):
-    """Safe to use from any thread."""
+    """Runs copy processes. Thread-safe."""
 
     @property
     def state(self) -> EngineState: ...
 
     @property
     def warm(self) -> bool:
-        """READY, and a copy that is started now runs soon: what its process needs is loaded."""
+        """True if READY and the modules of a copy process are loaded, so that it starts quickly."""
 
     @property
     def failure(self) -> str | None:
-        """Why the engine FAILED: every copy has ended then, and no new one starts."""
+        """Why the engine FAILED. All copy processes have ended then, and no new one starts."""
 
     def open(self) -> None:
-        """Begin to start, in the background; returns at once. Copies may be started meanwhile."""
+        """Start the engine in the background. Copies may be submitted before it is ready."""
 
     def start(self, job: CopyJob) -> CopyHandle:
-        """Run a copy as soon as the engine is ready and has a slot. Never raises for the copy's
-        own failures: the handle carries them."""
+        """Run a copy process as soon as the engine is ready and has a slot.
+
+        Never raises for a failure of the copy process: the handle reports it.
+        """
 
     def slots(self) -> SlotUsage: ...
 
     def stop(self, deadline_s: float) -> None:
-        """End what still runs and release everything within about `deadline_s` seconds."""
+        """Stop all copy processes and release all resources within about `deadline_s` seconds."""
 
 
 class CopyProgress:
-    """The state behind a handle: moves only forward, and the first error stands."""
+    """State of a copy process behind its handle. States only advance, and only the first error
+    counts.
+    """
 
     def __init__(self) -> None:
         self._state = CopyState.WAITING_FOR_SLOT
@@ -148,7 +151,7 @@ class CopyProgress:
                 self._state = CopyState.RUNNING
 
     def ended(self, error: str | None) -> bool:
-        """Returns whether this call ended it."""
+        """Record the end; return True if this call was the first."""
         with self._lock:
             if self._state is CopyState.ENDED:
                 return False

@@ -1,13 +1,13 @@
 """Fetches from the source: fetch sessions with its brokers, bounded by the memory budget.
 
-Every broker has two connections with one session (KIP-227) each. Partitions at the end of their
-log wait for new records on the *tail* connection, whose fetches the broker holds; those with a
-backlog are read on the *backlog* connection. So a large response does not delay fresh records,
-and a held fetch does not delay a backlog. `follower_fetching` decides which broker that is, the
-leader or a replica (KIP-392).
+Every broker has two connections with one fetch session (KIP-227) each. Partitions at the end of
+their log wait for new records on the *tail* connection, whose fetches the broker delays (long
+poll); partitions with a backlog are read on the *backlog* connection. So a large response does not
+delay fresh records, and a delayed fetch does not block a backlog. `PreferredReadReplicas` chooses
+the broker: the leader or a follower (KIP-392).
 
-Topics are read by id, or by name where one of them has no id: brokers of Kafka 3.1 to 3.9 on
-ZooKeeper speak versions of Fetch that know topics by id only, and give topics no ids while
+Topics are read by id, or by name if one of them has no id: brokers of Kafka 3.1 to 3.9 on ZooKeeper
+support Fetch versions that require topic ids, but assign no topic ids while
 inter.broker.protocol.version is below 2.8. Java's consumer does the same (`AbstractFetch`).
 """
 
@@ -41,7 +41,7 @@ TOPIC_NAME_VERSIONS = (12, 12)
 
 
 def choose_fetch_versions(topic_ids: Iterable[bytes]) -> tuple[int, int]:
-    """The lowest and the highest version for one request that reads these topics."""
+    """Lowest and highest Fetch version for a request that reads these topics."""
     return TOPIC_NAME_VERSIONS if varints.NO_TOPIC_ID in topic_ids else api_versions.FETCH_VERSIONS
 
 
@@ -50,19 +50,22 @@ BACKLOG_MAX_WAIT_MS = 20
 REQUEST_TIMEOUT_S = 30.0
 FETCH_RETRY_DELAY_S = 0.1
 MAX_UNSENT_BYTES = 8 * 1024 * 1024
-"""A partition that holds this much unsent (or an eighth of the budget) is not fetched meanwhile."""
+"""A partition with this many unsent bytes (or an eighth of the memory budget) is not fetched."""
 
 BUFFER_OVERUSE_FACTOR = 1.5
-"""Buffers of this many times the budget are in use: slow partitions keep those of fast ones."""
+"""Buffers may exceed the memory budget by this factor before batches are copied out of them: a slow
+partition keeps the whole buffer of a response alive.
+"""
 
 SESSION_ERRORS = frozenset({70, 71, 106})
-"""Of the fetch session alone, which begins anew: FETCH_SESSION_ID_NOT_FOUND,
-INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR."""
+"""Errors of the fetch session only, which is then restarted: FETCH_SESSION_ID_NOT_FOUND,
+INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
+"""
 
 TAIL_CONNECTION = "fetch-tail"
 BACKLOG_CONNECTION = "fetch-backlog"
 NO_RACK_SUFFIX = "-alone"
-"""Ends the names of connections on which a leader is not told our rack."""
+"""Suffix for connections whose fetches omit the rack, so that the leader serves the records."""
 
 FetchInstructionHandler = Callable[[PartitionReplicator, Sequence[Instruction]], None]
 PartitionKey = tuple[str, int]
@@ -70,20 +73,22 @@ PartitionKey = tuple[str, int]
 
 @dataclass(slots=True)
 class _FetchConnection:
-    """One session on one connection; `asked_bytes` is what the request under way may bring.
-    `heard_s`: when the broker answered last."""
+    """One fetch session on one connection."""
 
     node_id: int
     name: str
     alone: bool = False
+    """True if fetches omit the rack."""
     session: FetchSession = field(default_factory=FetchSession)
     asked_bytes: int = 0
+    """Maximum size of the response to the request in flight."""
     heard_s: float = -inf
+    """Time of the last response."""
     retry_at_s: float = 0.0
 
 
 class Fetcher:
-    """Keeps every partition that wants data in the right session of its leader."""
+    """Keeps every partition that needs data in the right fetch session."""
 
     def __init__(
         self,
@@ -109,18 +114,18 @@ class Fetcher:
         )
         self._source = source
         self._clock = now
-        self._held = held
-        self._carry = carry
-        self._arrived = arrived
+        self._memory_budget = held
+        self._execute = carry
+        self._on_arrived = arrived
         self._copies: dict[PartitionKey, PartitionReplicator] = {}
         self._by_id: dict[tuple[bytes, int], PartitionKey] = {}
         self._versions = api_versions.FETCH_VERSIONS
         self._replicas = PreferredReadReplicas(rack=limits.rack, max_age_s=limits.replica_max_age_s)
-        self._lanes: dict[tuple[int, str, bool], _FetchConnection] = {}
-        self._place: dict[PartitionKey, _FetchConnection] = {}
+        self._connections: dict[tuple[int, str, bool], _FetchConnection] = {}
+        self._connection_of: dict[PartitionKey, _FetchConnection] = {}
         self._backlogs: Counter[str] = Counter()
         self._caught_up: set[PartitionKey] = set()
-        self._paced: dict[PartitionKey, tuple[float, PartitionLeader | None]] = {}
+        self._retry_delays: dict[PartitionKey, tuple[float, PartitionLeader | None]] = {}
 
     def add(self, copy: PartitionReplicator) -> None:
         key = (copy.where.topic, copy.where.partition)
@@ -130,36 +135,42 @@ class Fetcher:
             self._versions = TOPIC_NAME_VERSIONS
 
     def place(self, copy: PartitionReplicator) -> None:
-        """Call when what a partition wants may have changed."""
+        """Move a partition to the right session. Call when its demand for data may have changed."""
         key = (copy.where.topic, copy.where.partition)
         leader = self._source.view.leader(*key)
-        lane = self._place.get(key)
+        connection = self._connection_of.get(key)
         room = copy.outbox.queued_bytes < self._queue_bytes
-        hungry = copy.wants_data and room and self._can_send(copy) and self._affords(key)
-        if leader is None or not hungry or self._is_paced(key):
-            if lane is not None:
-                lane.session.drop(key)
-                self._settle(key, None)
+        needs_data = (
+            copy.wants_data and room and self._can_send(copy) and self._is_within_throttle(key)
+        )
+        if leader is None or not needs_data or self._is_delayed(key):
+            if connection is not None:
+                connection.session.drop(key)
+                self._assign_connection(key, None)
             return
-        place = self._replicas.choose(
+        broker = self._replicas.choose(
             key, leader.node_id, brokers=self._source.view.brokers, now_s=self._clock.now_s()
         )
-        if lane is None or (lane.node_id, lane.alone) != place:
-            if lane is not None:
-                lane.session.drop(key)
-            lane = self._lane(place.node_id, BACKLOG_CONNECTION, alone=place.alone)
-            self._settle(key, lane)
+        if connection is None or (connection.node_id, connection.alone) != broker:
+            if connection is not None:
+                connection.session.drop(key)
+            connection = self._get_connection(
+                broker.node_id, BACKLOG_CONNECTION, alone=broker.alone
+            )
+            self._assign_connection(key, connection)
             self._caught_up.discard(key)
-        self._want(lane, key, copy)
+        self._add_to_session(connection, key, copy)
 
     def room(self, copy: PartitionReplicator) -> None:
-        """Something of the partition was acknowledged: it may want data again."""
-        if (copy.where.topic, copy.where.partition) not in self._place:
+        """Call after a batch of the partition was acknowledged: it may need data again."""
+        if (copy.where.topic, copy.where.partition) not in self._connection_of:
             self.place(copy)
 
-    def _want(self, lane: _FetchConnection, key: PartitionKey, copy: PartitionReplicator) -> None:
+    def _add_to_session(
+        self, connection: _FetchConnection, key: PartitionKey, copy: PartitionReplicator
+    ) -> None:
         leader = self._source.view.leader(*key)
-        lane.session.want(
+        connection.session.want(
             key,
             FetchRequestPartition(
                 copy.where.topic,
@@ -174,86 +185,104 @@ class Fetcher:
             ),
         )
 
-    def _settle(self, key: PartitionKey, lane: _FetchConnection | None) -> None:
-        """Invariant: `_backlogs` counts the partitions of each topic that have a backlog."""
-        if (before := self._place.pop(key, None)) is not None and before.name == BACKLOG_CONNECTION:
+    def _assign_connection(self, key: PartitionKey, connection: _FetchConnection | None) -> None:
+        """Assign a partition to a connection, or to none.
+
+        Invariant: `_backlogs` counts the partitions of each topic on backlog connections.
+        """
+        if (
+            previous := self._connection_of.pop(key, None)
+        ) is not None and previous.name == BACKLOG_CONNECTION:
             self._backlogs[key[0]] -= 1
-        if lane is not None:
-            self._place[key] = lane
-            self._backlogs[key[0]] += lane.name == BACKLOG_CONNECTION
+        if connection is not None:
+            self._connection_of[key] = connection
+            self._backlogs[key[0]] += connection.name == BACKLOG_CONNECTION
 
     def throttle(self, throttles: ByteRateLimits) -> None:
-        """From now on these budgets hold."""
+        """Replace the throttles."""
         self._throttles = throttles
 
-    def _affords(self, key: PartitionKey) -> bool:
-        """Partitions of a topic whose budget is spent are placed again when it has earned some."""
+    def _is_within_throttle(self, key: PartitionKey) -> bool:
+        """False while the throttle of the topic is exhausted; the partition is retried later."""
         if self._throttles.open_for(key[0], self._clock.now_s()):
             return True
         self._throttled.add(key)
         return False
 
-    def _is_paced(self, key: PartitionKey) -> bool:
-        """Who refused us just now would so again, as fast as we ask: until another one leads."""
-        until_s, refused_by = self._paced.get(key, (0.0, None))
+    def _is_delayed(self, key: PartitionKey) -> bool:
+        """True shortly after the current leader refused a fetch, to avoid a busy retry loop."""
+        until_s, refused_by = self._retry_delays.get(key, (0.0, None))
         if self._clock.now_s() < until_s and self._source.view.leader(*key) == refused_by:
             return True
-        self._paced.pop(key, None)
+        self._retry_delays.pop(key, None)
         return False
 
     def place_all(self) -> None:
-        """The source's leaders may have moved."""
+        """Place all partitions again. Call when leaders of the source may have moved."""
         for copy in self._copies.values():
             self.place(copy)
 
-    def _lane(self, node_id: int, name: str, *, alone: bool) -> _FetchConnection:
-        return self._lanes.setdefault(
+    def _get_connection(self, node_id: int, name: str, *, alone: bool) -> _FetchConnection:
+        return self._connections.setdefault(
             (node_id, name, alone), _FetchConnection(node_id, name, alone)
         )
 
-    # Asking
+    # Requests
 
     def pump(self, now_s: float) -> None:
-        """Send a fetch on every lane that is free and has partitions, as far as the budget goes."""
-        waiting, self._throttled = self._throttled, set()
-        waiting.update(key for key, (until_s, _) in self._paced.items() if now_s >= until_s)
-        for key in waiting:
+        """Send a fetch on every idle connection that has partitions, within the memory budget."""
+        keys, self._throttled = self._throttled, set()
+        keys.update(key for key, (until_s, _) in self._retry_delays.items() if now_s >= until_s)
+        for key in keys:
             self.place(self._copies[key])
-        for lane in list(self._lanes.values()):
-            if lane.session.in_flight() or now_s < lane.retry_at_s:
+        for connection in list(self._connections.values()):
+            if connection.session.in_flight() or now_s < connection.retry_at_s:
                 continue
-            if lane.name == TAIL_CONNECTION:
-                self._move_caught_up(lane)
-            if lane.session.wanted() and self._held.free_bytes and self._throttles.flow.open(now_s):
-                self._fetch(lane)
+            if connection.name == TAIL_CONNECTION:
+                self._move_caught_up(connection)
+            if (
+                connection.session.wanted()
+                and self._memory_budget.free_bytes
+                and self._throttles.flow.open(now_s)
+            ):
+                self._send_fetch(connection)
 
     def _move_caught_up(self, tail: _FetchConnection) -> None:
-        """Partitions that reached the end of their log join the tail's next request."""
+        """Move partitions that reached the end of their log to the tail connection."""
         for key in list(self._caught_up):
-            lane = self._place.get(key)
-            if lane is None or (lane.node_id, lane.alone) != (tail.node_id, tail.alone):
+            connection = self._connection_of.get(key)
+            if connection is None or (connection.node_id, connection.alone) != (
+                tail.node_id,
+                tail.alone,
+            ):
                 continue
-            if lane is not tail:
-                lane.session.drop(key)
-                self._settle(key, tail)
-                self._want(tail, key, self._copies[key])
+            if connection is not tail:
+                connection.session.drop(key)
+                self._assign_connection(key, tail)
+                self._add_to_session(tail, key, self._copies[key])
             self._caught_up.discard(key)
 
-    def _fetch(self, lane: _FetchConnection) -> None:
-        version = self._source.version_for(lane.node_id, api_versions.FETCH_KEY, *self._versions)
+    def _send_fetch(self, connection: _FetchConnection) -> None:
+        version = self._source.version_for(
+            connection.node_id, api_versions.FETCH_KEY, *self._versions
+        )
         if version is None:
-            if self._source.trouble(lane.node_id) is not None:
-                self._leave_replica(lane, self._clock.now_s())
+            if self._source.trouble(connection.node_id) is not None:
+                self._abandon_replica(connection, self._clock.now_s())
             return
-        request = lane.session.next_request()
-        under_way = sum(each.asked_bytes for each in self._lanes.values())
-        limit = max(1, min(self._limits.max_bytes, self._held.free_bytes - under_way))
+        request = connection.session.next_request()
+        in_flight_bytes = sum(each.asked_bytes for each in self._connections.values())
+        limit = max(
+            1, min(self._limits.max_bytes, self._memory_budget.free_bytes - in_flight_bytes)
+        )
         limit = self._throttles.most_at_once(max(limit, 1024 * 1024))
-        lane.asked_bytes = min(limit, self.sizes.partition_bytes * lane.session.wanted())
+        connection.asked_bytes = min(
+            limit, self.sizes.partition_bytes * connection.session.wanted()
+        )
         body = fetch.encode_fetch_request(
             version,
             max_wait_ms=self._limits.max_wait_ms
-            if lane.name == TAIL_CONNECTION
+            if connection.name == TAIL_CONNECTION
             else BACKLOG_MAX_WAIT_MS,
             min_bytes=self._limits.min_bytes,
             max_bytes=limit,
@@ -262,181 +291,199 @@ class Fetcher:
             session_epoch=request.session_epoch,
             partitions=request.partitions,
             forgotten=request.forgotten,
-            rack_id="" if lane.alone else self._replicas.rack,
+            rack_id="" if connection.alone else self._replicas.rack,
         )
         self._source.call_raw(
-            lane.node_id,
-            lane=lane.name + (NO_RACK_SUFFIX if lane.alone else ""),
+            connection.node_id,
+            lane=connection.name + (NO_RACK_SUFFIX if connection.alone else ""),
             api_key=api_versions.FETCH_KEY,
             version=version,
             chunks=[body],
-            done=lambda reply: self._answered(lane, reply),
+            done=lambda reply: self._handle_response(connection, reply),
             timeout_s=REQUEST_TIMEOUT_S,
         )
 
-    # Being answered
+    # Responses
 
     def heard_s(self) -> float:
-        """When the one answered that was silent longest; -inf: some partitions are not read."""
-        heard_s = [lane.heard_s for lane in self._lanes.values() if lane.session.wanted()]
-        return min(heard_s, default=-inf) if len(self._place) == len(self._copies) else -inf
+        """Time of the oldest last response of all connections; -inf if some partitions are not
+        fetched.
+        """
+        heard_s = [
+            connection.heard_s
+            for connection in self._connections.values()
+            if connection.session.wanted()
+        ]
+        return min(heard_s, default=-inf) if len(self._connection_of) == len(self._copies) else -inf
 
-    def _answered(self, lane: _FetchConnection, reply: RawClientResponse) -> None:
+    def _handle_response(self, connection: _FetchConnection, reply: RawClientResponse) -> None:
         now_s = self._clock.now_s()
-        asked, lane.asked_bytes = lane.asked_bytes, 0
-        if (response := self._decode(lane, reply, now_s)) is None:
+        requested_bytes, connection.asked_bytes = connection.asked_bytes, 0
+        if (response := self._decode_response(connection, reply, now_s)) is None:
             return
-        lane.heard_s = lane.heard_s if response.error_code else now_s
+        connection.heard_s = connection.heard_s if response.error_code else now_s
         size = len(reply.body) if reply.body is not None else 0
-        rtt_s = self._source.rtt_s(lane.node_id) or 0.0
-        self.sizes.answered(size, asked=asked, elapsed_s=reply.elapsed_s, rtt_s=rtt_s)
+        rtt_s = self._source.rtt_s(connection.node_id) or 0.0
+        self.sizes.answered(size, asked=requested_bytes, elapsed_s=reply.elapsed_s, rtt_s=rtt_s)
         self._throttles.flow.spent(size)
         if response.throttle_ms:
-            name = lane.name + (NO_RACK_SUFFIX if lane.alone else "")
-            self._source.throttle(lane.node_id, name, response.throttle_ms)
+            name = connection.name + (NO_RACK_SUFFIX if connection.alone else "")
+            self._source.throttle(connection.node_id, name, response.throttle_ms)
         for found in response.partitions:
-            self._take_in(lane, found, now_s)
-        lane.session.answered(response)
+            self._handle_partition(connection, found, now_s)
+        connection.session.answered(response)
         if response.error_code and response.error_code not in SESSION_ERRORS:
-            self._refused_as_a_whole(lane, response.error_code, now_s)
+            self._handle_response_error(connection, response.error_code, now_s)
         self.pump(now_s)
 
-    def _refused_as_a_whole(self, lane: _FetchConnection, code: int, now_s: float) -> None:
-        """What the broker says to the request, it says of each partition in it."""
-        lane.retry_at_s = now_s + FETCH_RETRY_DELAY_S
-        for key in [key for key, place in self._place.items() if place is lane]:
+    def _handle_response_error(self, connection: _FetchConnection, code: int, now_s: float) -> None:
+        """Treat an error of the whole response as an error of each partition."""
+        connection.retry_at_s = now_s + FETCH_RETRY_DELAY_S
+        for key in [key for key, place in self._connection_of.items() if place is connection]:
             copy = self._copies[key]
-            self._carry(copy, copy.source_refused(code, now_s))
+            self._execute(copy, copy.source_refused(code, now_s))
             self.place(copy)
 
-    def _decode(
-        self, lane: _FetchConnection, reply: RawClientResponse, now_s: float
+    def _decode_response(
+        self, connection: _FetchConnection, reply: RawClientResponse, now_s: float
     ) -> FetchResponse | None:
         if reply.body is not None:
             try:
                 return fetch.decode_fetch_response(reply.version, reply.body)
             except TruncatedResponse:
-                pass  # the connection carried nonsense: as good as broken
-        lane.session.failed()
-        lane.retry_at_s = now_s + FETCH_RETRY_DELAY_S
+                pass  # treated like a failed connection
+        connection.session.failed()
+        connection.retry_at_s = now_s + FETCH_RETRY_DELAY_S
         self._source.refresh_metadata()
-        self._leave_replica(lane, now_s)
+        self._abandon_replica(connection, now_s)
         return None
 
-    def _leave_replica(self, lane: _FetchConnection, now_s: float) -> None:
-        """Those that are read from this broker as a replica go back to their leaders."""
-        left = [
+    def _abandon_replica(self, connection: _FetchConnection, now_s: float) -> None:
+        """Move the partitions that are read from this follower back to their leaders."""
+        keys = [
             key
-            for key, place in self._place.items()
-            if place is lane and self._replicas.follows(key, lane.node_id)
+            for key, place in self._connection_of.items()
+            if place is connection and self._replicas.follows(key, connection.node_id)
         ]
-        for key in left:
+        for key in keys:
             self._replicas.disappointed(key, now_s)
             self.place(self._copies[key])
 
-    def _take_in(self, lane: _FetchConnection, found: FetchResponsePartition, now_s: float) -> None:
-        key: PartitionKey | None = (found.topic, found.partition)
-        if not found.topic:
-            key = self._by_id.get((found.topic_id, found.partition))
+    def _handle_partition(
+        self, connection: _FetchConnection, partition: FetchResponsePartition, now_s: float
+    ) -> None:
+        key: PartitionKey | None = (partition.topic, partition.partition)
+        if not partition.topic:
+            key = self._by_id.get((partition.topic_id, partition.partition))
         copy = self._copies.get(key) if key is not None else None
-        if copy is None or key is None or self._place.get(key) is not lane:
+        if copy is None or key is None or self._connection_of.get(key) is not connection:
             return
-        spec = lane.session.asked(key)
+        spec = connection.session.asked(key)
         if spec is None or spec.fetch_offset != copy.source.position:
-            return  # taken again since it was asked: to accept it would leave a gap
-        if not self._sent_elsewhere(lane, key, found, now_s=now_s):
-            if found.error_code:
-                self._refused(copy, found, now_s)
-            elif found.diverging_end_offset >= 0:
-                self._carry(copy, copy.source_diverged(found.diverging_end_offset, now_s))
+            return  # the position changed since the request: accepting would leave a gap
+        if not self._must_read_elsewhere(connection, key, partition, now_s=now_s):
+            if partition.error_code:
+                self._handle_partition_error(copy, partition, now_s)
+            elif partition.diverging_end_offset >= 0:
+                self._execute(copy, copy.source_diverged(partition.diverging_end_offset, now_s))
             else:
-                self._offer(lane, key, found, now_s=now_s)
+                self._accept_records(connection, key, partition, now_s=now_s)
         self.place(copy)
 
-    def _offer(
+    def _accept_records(
         self,
-        lane: _FetchConnection,
+        connection: _FetchConnection,
         key: PartitionKey,
-        found: FetchResponsePartition,
+        partition: FetchResponsePartition,
         *,
         now_s: float,
     ) -> None:
         copy = self._copies[key]
-        self._throttles.spent_on(key[0], len(found.records))
-        asked = copy.offer(self._records(copy, found), now_s)
-        if asked:
-            self._carry(copy, asked)
-        self._arrived(copy)
-        if copy.source.position >= found.last_stable_offset:
-            if lane.name == BACKLOG_CONNECTION:
+        self._throttles.spent_on(key[0], len(partition.records))
+        instructions = copy.offer(self._extract_records(copy, partition), now_s)
+        if instructions:
+            self._execute(copy, instructions)
+        self._on_arrived(copy)
+        if copy.source.position >= partition.last_stable_offset:
+            if connection.name == BACKLOG_CONNECTION:
                 self._caught_up.add(key)
-                self._lane(lane.node_id, TAIL_CONNECTION, alone=lane.alone)
-        elif lane.name == TAIL_CONNECTION and len(found.records):
-            self._to_backlog(lane, key)
+                self._get_connection(connection.node_id, TAIL_CONNECTION, alone=connection.alone)
+        elif connection.name == TAIL_CONNECTION and len(partition.records):
+            self._move_to_backlog(connection, key)
 
-    def _sent_elsewhere(
+    def _must_read_elsewhere(
         self,
-        lane: _FetchConnection,
+        connection: _FetchConnection,
         key: PartitionKey,
-        found: FetchResponsePartition,
+        partition: FetchResponsePartition,
         *,
         now_s: float,
     ) -> bool:
-        """Is the partition to be read from another broker: the leader said so, or a replica erred?
+        """True if the partition must be read from another broker.
 
-        A replica may lag behind: what it says against us is for the leader to say.
+        Either the leader named a preferred read replica, or a follower failed. A follower may lag
+        behind, so only the leader's errors count.
         """
-        followed = self._replicas.follows(key, lane.node_id)
-        if followed and (found.error_code or found.diverging_end_offset >= 0):
+        is_follower = self._replicas.follows(key, connection.node_id)
+        if is_follower and (partition.error_code or partition.diverging_end_offset >= 0):
             self._replicas.disappointed(key, now_s)
             self._source.refresh_metadata()
             return True
-        if followed and len(found.records):
+        if is_follower and len(partition.records):
             self._replicas.served(key)
-        elif found.preferred_read_replica >= 0 and not found.error_code:
-            self._follow(key, found.preferred_read_replica, now_s)
+        elif partition.preferred_read_replica >= 0 and not partition.error_code:
+            self._use_preferred_replica(key, partition.preferred_read_replica, now_s)
             return True
         return False
 
-    def _follow(self, key: PartitionKey, replica: int, now_s: float) -> None:
-        """Of a replica that we do not know yet, the leader would tell with every fetch, and serve
-        nothing."""
+    def _use_preferred_replica(self, key: PartitionKey, replica: int, now_s: float) -> None:
+        """Use the preferred read replica, unless the metadata does not list it yet.
+
+        Without this check the leader would name the replica in every response and return no
+        records.
+        """
         self._replicas.named(key, replica, now_s)
         if replica not in self._source.view.brokers:
             self._replicas.disappointed(key, now_s)
             self._source.refresh_metadata()
 
-    def _records(self, copy: PartitionReplicator, found: FetchResponsePartition) -> FetchedRecords:
-        """What is to be copied, where it arrived; what would have to wait there for long moves out.
+    def _extract_records(
+        self, copy: PartitionReplicator, partition: FetchResponsePartition
+    ) -> FetchedRecords:
+        """The fetched records, copied out of the response buffer if too much memory is in use.
 
-        All partitions of a response share its buffer, which the slowest of them keeps.
+        All partitions of a response share its buffer, which stays alive until the slowest of them
+        is done.
         """
-        records = found.records
+        records = partition.records
         if (
             copy.outbox.queued
-            and self._source.lent_bytes > BUFFER_OVERUSE_FACTOR * self._held.limit_bytes
+            and self._source.lent_bytes > BUFFER_OVERUSE_FACTOR * self._memory_budget.limit_bytes
         ):
             records = memoryview(bytearray(records))
         return FetchedRecords(
             records=records,
-            log_start=found.log_start_offset,
-            end=found.last_stable_offset,
-            aborted=tuple(found.aborted),
+            log_start=partition.log_start_offset,
+            end=partition.last_stable_offset,
+            aborted=tuple(partition.aborted),
         )
 
-    def _to_backlog(self, lane: _FetchConnection, key: PartitionKey) -> None:
-        lane.session.drop(key)
-        self._settle(key, self._lane(lane.node_id, BACKLOG_CONNECTION, alone=lane.alone))
+    def _move_to_backlog(self, connection: _FetchConnection, key: PartitionKey) -> None:
+        connection.session.drop(key)
+        self._assign_connection(
+            key,
+            self._get_connection(connection.node_id, BACKLOG_CONNECTION, alone=connection.alone),
+        )
 
-    def _refused(
-        self, copy: PartitionReplicator, found: FetchResponsePartition, now_s: float
+    def _handle_partition_error(
+        self, copy: PartitionReplicator, partition: FetchResponsePartition, now_s: float
     ) -> None:
         key = (copy.where.topic, copy.where.partition)
-        asked = self._source.view.leader(*key)
-        if found.current_leader is not None:
-            self._source.view.leader_seen(*key, *found.current_leader)
+        leader = self._source.view.leader(*key)
+        if partition.current_leader is not None:
+            self._source.view.leader_seen(*key, *partition.current_leader)
         else:
             self._source.refresh_metadata()
-        self._carry(copy, copy.source_refused(found.error_code, now_s))
+        self._execute(copy, copy.source_refused(partition.error_code, now_s))
         if copy.wants_data:
-            self._paced[key] = (now_s + FETCH_RETRY_DELAY_S, asked)
+            self._retry_delays[key] = (now_s + FETCH_RETRY_DELAY_S, leader)

@@ -1,7 +1,8 @@
-"""Engine that runs copies as threads of the driver: for tests, and for small machines without Java.
+"""Engine that runs copy processes as threads of the driver: for tests, and for small machines
+without Java.
 
 All copies share one interpreter, so they share one core. A thread cannot be killed: `cancel`
-relies on the copy to end when its channel closes, which the driver does first.
+requires that the driver closes the channel, which ends the copy.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _STOPPED_REASON = "the engine has stopped"
 
 
 class InlineCopy:
-    """The handle of one copy on a thread. `wait` after `cancel` tells whether it obeyed."""
+    """Handle of a copy that runs on a thread."""
 
     def __init__(self, copy: CopyJob) -> None:
         self.copy = copy
@@ -37,7 +38,7 @@ class InlineCopy:
         return self.progress.error
 
     def cancel(self) -> None:
-        """Ends a copy that waits; one that runs ends when its channel is closed."""
+        """End a copy that waits for a slot; a running one ends when its channel is closed."""
         if self.state is CopyState.WAITING_FOR_SLOT:
             self.progress.ended(_CANCELLED_REASON)
 
@@ -45,10 +46,10 @@ class InlineCopy:
         return self.progress.wait(timeout_s)
 
     def run(self, stop: threading.Event) -> None:
-        """The body of the thread."""
+        """Body of the thread."""
         try:
             engine.resolve_entry(self.copy.entry)(self.copy.address, self.copy.token, 0)
-        except Exception as error:  # noqa: BLE001 - the copy's failure is its handle's, as on Spark
+        except Exception as error:  # noqa: BLE001 - reported by the handle, as on Spark
             self.progress.ended(f"{type(error).__name__}: {error}")
         else:
             self.progress.ended(None)
@@ -57,7 +58,7 @@ class InlineCopy:
 
 
 class InlineEngine:
-    """Implements `CopyEngine`."""
+    """Copy engine that runs copies on threads of this process."""
 
     def __init__(self, *, now: Clock, slots: int = INLINE_SLOTS) -> None:
         self._now = now
@@ -84,7 +85,7 @@ class InlineEngine:
     def open(self) -> None:
         with self._lock:
             self._state = EngineState.READY
-        self._fill()
+        self._start_waiting()
 
     def start(self, job: CopyJob) -> InlineCopy:
         copy = InlineCopy(job)
@@ -93,7 +94,7 @@ class InlineEngine:
                 copy.progress.ended(_STOPPED_REASON)
             else:
                 self._waiting.append(copy)
-        self._fill()
+        self._start_waiting()
         return copy
 
     def slots(self) -> SlotUsage:
@@ -102,7 +103,7 @@ class InlineEngine:
             return SlotUsage(total=self._slots, used=len(self._running), waiting=len(waiting))
 
     def stop(self, deadline_s: float) -> None:
-        """Wait for the copies, whose channels were closed before; a thread cannot be killed."""
+        """Wait for the copies to end. Their channels must have been closed before."""
         end = Deadline.after(deadline_s, now_s=self._now.now_s())
         with self._lock:
             self._state = EngineState.STOPPED
@@ -114,8 +115,8 @@ class InlineEngine:
             copy.wait(end.left_s(self._now.now_s()))
         self._threads.stop_all(end.left_s(self._now.now_s()))
 
-    def _fill(self) -> None:
-        """Give free slots to those that wait, oldest first."""
+    def _start_waiting(self) -> None:
+        """Start waiting copies on free slots, oldest first."""
         with self._lock:
             if self._state is not EngineState.READY:
                 return
@@ -126,17 +127,17 @@ class InlineEngine:
                 copy.progress.running()
                 self._running.append(copy)
                 name = f"copy {next(self._numbers)} {copy.copy.description}"
-                self._threads.start(name, self._body(copy))
+                self._threads.start(name, self._build_thread_body(copy))
 
-    def _body(self, copy: InlineCopy) -> Callable[[threading.Event], None]:
+    def _build_thread_body(self, copy: InlineCopy) -> Callable[[threading.Event], None]:
         def body(stop: threading.Event) -> None:
             copy.run(stop)
             with self._lock:
                 self._running.remove(copy)
-            self._fill()
+            self._start_waiting()
 
         return body
 
 
 def _ignore_thread_end(_end: ThreadDied) -> None:
-    """A copy's failure is in its handle already."""
+    """The handle of the copy has reported the failure already."""

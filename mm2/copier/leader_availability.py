@@ -1,8 +1,8 @@
-"""Detects partitions that cannot be replicated because a leader is missing or does not answer.
+"""Detects partitions that cannot be replicated because a leader is missing or does not respond.
 
-Fetches that wait for new records are answered every half second. The leader of a paused
-partition, or of a target partition to which nothing is written, gets no requests: those brokers
-are sent ApiVersions requests.
+Fetches that wait for new records get a response every half second. The leader of a paused
+partition, or of a target partition without writes, gets no requests; such brokers are probed with
+ApiVersions requests.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PROBE_SOFTWARE_VERSION = "1"
 
 
 class LeaderConnections(Protocol):
-    """The part of `ClusterConnections` that is used here."""
+    """The part of `ClusterConnections` that `LeaderMonitor` needs."""
 
     def answered_s(self, node_id: int) -> float: ...
 
@@ -42,10 +42,7 @@ class LeaderConnections(Protocol):
 
 
 class LeaderMonitor:
-    """Finds the brokers of one cluster that stopped answering; call `check` about once a second.
-
-    `unreachable_after_s`: for how long a silent broker has not answered at least.
-    """
+    """Finds brokers of one cluster that stopped responding. Call `check` once a second."""
 
     def __init__(self, connections: LeaderConnections, *, unreachable_after_s: float) -> None:
         self._connections = connections
@@ -56,10 +53,11 @@ class LeaderMonitor:
         self._awake_since_s = -inf
 
     def check(self, leaders: Collection[int], now_s: float) -> dict[int, float]:
-        """Return the silent brokers among `leaders` with the time of their last answer (monotonic
-        seconds; of a broker that never answered: of the first check that named it).
+        """Return the silent brokers among `leaders` with the time of their last response.
 
-        Time in which this process stood still does not count: answers may be waiting unread.
+        Times are monotonic seconds; for a broker that never responded, the time of the first check
+        that named it. A broker is silent after `unreachable_after_s` without response. Time in
+        which this process was suspended does not count, because responses may wait to be read.
         """
         if now_s - self._checked_s > reachability.PROBE_INTERVAL_S:
             self._awake_since_s = now_s
@@ -87,12 +85,12 @@ class LeaderMonitor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnavailableLeader:
-    """Why nothing of a partition is replicated: its leader on `side` is missing, or (`silent`) does
-    not answer."""
+    """Why a partition is not replicated: its leader on `side` is missing or silent."""
 
     side: ClusterSide
     reason: str
     silent: bool = False
+    """True if the leader does not respond, False if it is missing."""
 
 
 def find_missing_leader(
@@ -101,12 +99,12 @@ def find_missing_leader(
     source: ClusterMetadata,
     target: ClusterMetadata,
 ) -> UnavailableLeader | None:
-    """The side whose metadata names no leader for the partition; None when both have one."""
-    asked = (
+    """Return the side without a leader for the partition; None if both have one."""
+    sides = (
         (ClusterSide.SOURCE, "source", source, where.topic),
         (ClusterSide.TARGET, "mirror", target, where.remote_topic),
     )
-    for side, name, view, topic in asked:
+    for side, name, view, topic in sides:
         reason = _describe_missing_leader(view, name, topic=topic, partition=where.partition)
         if reason:
             return UnavailableLeader(side=side, reason=reason)
@@ -118,16 +116,16 @@ def _describe_missing_leader(
 ) -> str:
     if view.leader(topic, partition) is not None:
         return ""
-    seen = view.topic(topic)
-    code = seen.error_code if seen is not None else 0
-    why = f": {request_errors.format_error_code(code)}" if code else ""
-    return f"{side} partition {topic}-{partition} has no leader{why}"
+    metadata = view.topic(topic)
+    code = metadata.error_code if metadata is not None else 0
+    error = f": {request_errors.format_error_code(code)}" if code else ""
+    return f"{side} partition {topic}-{partition} has no leader{error}"
 
 
 def mark_gauge_waiting(gauge: PartitionGauge, obstacle: UnavailableLeader | None) -> PartitionGauge:
-    """The gauge of a copy that could go on but for the obstacle, as one that waits for its end.
+    """Mark the gauge as waiting if only a missing or silent leader prevents progress.
 
-    While the source's leader is away the end of its log, and with it the lag, is unknown.
+    While the source's leader is unavailable, the end of its log and therefore the lag are unknown.
     """
     if obstacle is None:
         return gauge

@@ -1,7 +1,7 @@
 """Control messages of log comparison, which rebuilds an offset map from the records themselves.
 
-After `configure`, the driver sends `match`. For each partition the process answers with any
-number of `stretch` and one `matched`, or with `unmatched`; at the end it sends `ended`.
+After `configure`, the driver sends `match`. For each partition the process sends any number of
+`stretch` messages and one `matched`, or `unmatched`; after the last partition it sends `ended`.
 """
 
 from __future__ import annotations
@@ -19,47 +19,53 @@ from mm2.offsets.log_alignment import AlignedRange, LogAlignment
 
 JsonMessage = dict[str, Any]
 _MAX_RUNS_PER_MESSAGE = 20_000
-"""Of one message: a frame has a bound."""
+"""Keeps messages below the maximum frame size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCompareRange:
-    """A partition of the source, up to where either log is compared (-1: to its end), and the
-    producers of a flow back into it."""
+    """A source partition to compare with its mirror."""
 
     partition: TopicPartition
     source_to: int = -1
+    """Exclusive end of the comparison in the source log; -1 for its end."""
     target_to: int = -1
+    """Exclusive end of the comparison in the target log; -1 for its end."""
     opposite: frozenset[int] = frozenset()
+    """Producer ids of the reverse flow, whose records are ignored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCompareRequest:
-    """What one process compares, one partition after the other, each in so much memory at most.
-    `all_differ` as in `matching.match`."""
+    """Partitions that one process compares, one after the other."""
 
     bounds: tuple[LogCompareRange, ...]
     memory_bytes: int
+    """Memory limit for one partition."""
     all_differ: bool = False
+    """As in `log_alignment.align_logs`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCompareResult:
-    """What came of one partition: `matched` None for nothing, and `why` where it could not be
-    compared. `source` and `target` count the records of either log."""
+    """Result of comparing one partition."""
 
     partition: TopicPartition
     matched: LogAlignment | None = None
+    """None if the logs could not be compared or have nothing in common."""
     source: int = 0
+    """Number of records in the source log."""
     target: int = 0
+    """Number of records in the target log."""
     why: str = ""
+    """Why the logs could not be compared; "" otherwise."""
 
 
-def encode_request(asked: LogCompareRequest) -> JsonMessage:
+def encode_request(request: LogCompareRequest) -> JsonMessage:
     return {
         "type": "match",
-        "memory_bytes": asked.memory_bytes,
-        "all_differ": asked.all_differ,
+        "memory_bytes": request.memory_bytes,
+        "all_differ": request.all_differ,
         "partitions": [
             {
                 "topic": each.partition.topic,
@@ -68,7 +74,7 @@ def encode_request(asked: LogCompareRequest) -> JsonMessage:
                 "target_to": each.target_to,
                 "opposite": sorted(each.opposite),
             }
-            for each in asked.bounds
+            for each in request.bounds
         ],
     }
 
@@ -88,27 +94,27 @@ def decode_request(message: JsonMessage) -> LogCompareRequest:
     )
 
 
-def encode_result(compared: LogCompareResult) -> Iterator[JsonMessage]:
-    """Stretches first: with `matched` all of it is there."""
-    place = {"topic": compared.partition.topic, "partition": compared.partition.partition}
-    counts = {"source": compared.source, "target": compared.target}
-    matched = compared.matched
+def encode_result(result: LogCompareResult) -> Iterator[JsonMessage]:
+    """Encode a result as messages; the ranges come first, so `matched` completes it."""
+    partition = {"topic": result.partition.topic, "partition": result.partition.partition}
+    counts = {"source": result.source, "target": result.target}
+    matched = result.matched
     if matched is None:
-        yield {"type": "unmatched", **place, **counts, "why": compared.why}
+        yield {"type": "unmatched", **partition, **counts, "why": result.why}
         return
     for each in map_rebuild.split_ranges(matched.stretches, runs_max=_MAX_RUNS_PER_MESSAGE):
         encoded = bytearray()
         offset_map_records.append_runs(encoded, each.runs, previous=None)
         yield {
             "type": "stretch",
-            **place,
+            **partition,
             "place": [each.first, each.through, each.target_next, each.below, each.above],
             "count": len(each.runs),
             "runs": base64.b64encode(encoded).decode("ascii"),
         }
     yield {
         "type": "matched",
-        **place,
+        **partition,
         **counts,
         "first_source": matched.first_source,
         "first_target": matched.first_target,
@@ -120,13 +126,13 @@ def encode_result(compared: LogCompareResult) -> Iterator[JsonMessage]:
 
 
 class LogCompareResultDecoder:
-    """Puts together what comes up; partitions come one after the other."""
+    """Assembles the messages of one partition after the other."""
 
     def __init__(self) -> None:
         self._stretches: list[AlignedRange] = []
 
     def add(self, message: JsonMessage) -> LogCompareResult | None:
-        """None: there is more to come of that partition."""
+        """Add a message; return the result once it is complete, else None."""
         if message["type"] == "stretch":
             first, through, target_next, below, above = message["place"]
             data = base64.b64decode(message["runs"])
@@ -134,11 +140,11 @@ class LogCompareResultDecoder:
             self._stretches.append(AlignedRange(first, through, target_next, runs, below, above))
             return None
         stretches, self._stretches = tuple(self._stretches), []
-        found = LogCompareResult(
+        result = LogCompareResult(
             partition=_decode_partition(message), source=message["source"], target=message["target"]
         )
         if message["type"] == "unmatched":
-            return dataclasses.replace(found, why=message["why"])
+            return dataclasses.replace(result, why=message["why"])
         matched = LogAlignment(
             first_source=message["first_source"],
             first_target=message["first_target"],
@@ -148,7 +154,7 @@ class LogCompareResultDecoder:
             tail=message["tail"],
             writers=tuple(message["writers"]),
         )
-        return dataclasses.replace(found, matched=matched)
+        return dataclasses.replace(result, matched=matched)
 
 
 def _decode_partition(message: JsonMessage) -> TopicPartition:

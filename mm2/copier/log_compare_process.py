@@ -1,11 +1,11 @@
 """Process that compares the logs of source and target partitions to rebuild their offset maps.
 
-Runs where copies run: in the Python process of a Spark task, or in a thread (`inline`).
-Credentials come over the control channel only. One partition is compared at a time with all of
+Runs where copy processes run: in the Python process of a Spark task, or in a thread (`inline`).
+Credentials arrive over the control channel only. One partition is compared at a time with all of
 its digests in memory; a partition that would exceed the memory limit is skipped and reported.
 
-Both logs are read as a read_committed consumer sees them. Aborted records of the source are kept
-apart: Java's MirrorMaker may have copied them.
+Both logs are read as a read_committed consumer sees them. Aborted records of the source are kept as
+optional, because Java's MirrorMaker may have copied them.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ from mm2.replication.setup import PartitionSetup
 
 
 class LogTooLargeError(FatalError):
-    """A log has more records than can be compared."""
+    """A log has more records than the memory limit allows to compare."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ComparedLog:
-    """One log from offset `start` on up to, not including, `upto`, fed in order.
-
-    `optional_aborted`: what was aborted counts as optional, else as nothing. What the producers of
-    `opposite` wrote is nobody's to copy. `transform` is what the copies did to the records. Of more
-    than `records_max` none is kept.
-    """
+    """Digests of one log in the range [start, upto), filled in offset order."""
 
     start: int
     upto: int
+    """Exclusive end offset."""
     records_max: int
+    """`LogTooLargeError` if the log has more records."""
     optional_aborted: bool = False
+    """True to keep aborted records as optional ones; False to skip them."""
     opposite: frozenset[int] = frozenset()
+    """Producer ids whose records are skipped: the reverse flow's."""
     transform: RecordTransform | None = None
+    """The transform that the copies applied to the records."""
     items: LogDigests = field(init=False)
 
     def __post_init__(self) -> None:
@@ -68,40 +68,44 @@ class ComparedLog:
 
     @property
     def at(self) -> int:
-        """Where to read on."""
+        """Next offset to read."""
         return self.items.end
 
     @property
     def complete(self) -> bool:
+        """True once the whole range was added."""
         return self.at >= self.upto
 
-    def add(self, held: memoryview, aborted: Sequence[tuple[int, int]]) -> None:
-        """One fetch from `at` on. Raises `DamagedBatchError`, `UnreadableError`, `TransformError`
-        and `LogTooLargeError`: what cannot be read or held cannot be compared."""
-        found = read_committed.scan_batches(held, position=self.at, aborted=aborted)
-        kept = {each.header.base_offset for each in found.batches}
-        for header, batch in tail_reader.iter_valid_batches(held, start=self.at):
+    def add(self, batches: memoryview, aborted: Sequence[tuple[int, int]]) -> None:
+        """Add the batches of one fetch that starts at `at`.
+
+        Raises `DamagedBatchError`, `BatchUnreadableError`, `RecordTransformError` or
+        `LogTooLargeError`, because the partition cannot be compared then.
+        """
+        scanned = read_committed.scan_batches(batches, position=self.at, aborted=aborted)
+        committed_offsets = {each.header.base_offset for each in scanned.batches}
+        for header, batch in tail_reader.iter_valid_batches(batches, start=self.at):
             if header.base_offset >= self.upto:
                 self.items.skip_to(self.upto)
                 return
             if header.last_offset < self.at:
                 continue
             self.items.skip_to(header.base_offset, hole=True)
-            self._add(header, batch, committed=header.base_offset in kept)
+            self._add_batch(header, batch, committed=header.base_offset in committed_offsets)
             if len(self.items) > self.records_max:
                 raise LogTooLargeError(
-                    f"more than {self.records_max:,} records, which is all that the memory for "
-                    "comparing one partition holds (--memory-gb)"
+                    f"more than {self.records_max:,} records, the maximum for the memory limit of "
+                    "one partition: raise --memory-gb"
                 )
 
-    def _add(self, header: BatchHeader, batch: memoryview, *, committed: bool) -> None:
-        behind = min(header.last_offset + 1, self.upto)
-        skipped = header.is_control or header.producer_id in self.opposite
-        if skipped or not (committed or self.optional_aborted):
-            self.items.skip_to(behind)
+    def _add_batch(self, header: BatchHeader, batch: memoryview, *, committed: bool) -> None:
+        end = min(header.last_offset + 1, self.upto)
+        is_skipped = header.is_control or header.producer_id in self.opposite
+        if is_skipped or not (committed or self.optional_aborted):
+            self.items.skip_to(end)
             return
         entry = SourceBatch(header, batch, max(header.base_offset, self.at), "")
-        for offset, digest in self._digests(entry):
+        for offset, digest in self._compute_digests(entry):
             if offset >= self.upto:
                 break
             if digest is None:
@@ -109,18 +113,18 @@ class ComparedLog:
                 self.items.skip_to(offset + 1)
             else:
                 self.items.add(offset, digest, optional=not committed, writer=header.producer_id)
-        self.items.skip_to(behind, hole=header.record_count <= header.last_offset_delta)
+        self.items.skip_to(end, hole=header.record_count <= header.last_offset_delta)
 
-    def _digests(self, entry: SourceBatch) -> list[tuple[int, int | None]]:
-        """By offset; None for what the transform leaves out."""
-        opened = outbound_batches.decode_source_batch(entry)
+    def _compute_digests(self, entry: SourceBatch) -> list[tuple[int, int | None]]:
+        """(offset, digest) of each record; digest None if the transform drops the record."""
+        records = outbound_batches.decode_source_batch(entry)
         if self.transform is None:
-            return [(each.offset, hash(each[1:])) for each in opened]
-        became: Mapping[int, int] = {
+            return [(each.offset, hash(each[1:])) for each in records]
+        transformed: Mapping[int, int] = {
             each.offset: hash(each[1:])
             for each in outbound_batches.decode_source_batch(entry, self.transform)
         }
-        return [(each.offset, became.get(each.offset)) for each in opened]
+        return [(each.offset, transformed.get(each.offset)) for each in records]
 
 
 UNREADABLE_LOG_ERRORS = (
@@ -129,19 +133,23 @@ UNREADABLE_LOG_ERRORS = (
     RecordTransformError,
     LogTooLargeError,
 )
-"""What `ComparedLog.add` raises."""
+"""The errors that `ComparedLog.add` raises."""
 
 
 _LATEST_TIMESTAMP = -1
 _EARLIEST_TIMESTAMP = -2
 NO_PROGRESS_TIMEOUT_S = 60.0
-"""So long nothing may come, where there should be something."""
+"""Reading fails after this long without new records."""
 _READ_RETRY_DELAY_S = 0.2
 
 
 class PartitionLogReader:
-    """Every call waits, and raises `ConnectError` when nobody answers. `turn` is called between
-    questions with the seconds that it may take, and may raise."""
+    """Reads one partition with blocking calls, which raise `ConnectError` if the broker does not
+    respond.
+
+    `turn` is called between requests with the number of seconds that it may wait; it may raise to
+    abort.
+    """
 
     def __init__(
         self,
@@ -151,73 +159,74 @@ class PartitionLogReader:
         clock: Clock,
         turn: Callable[[float], None],
     ) -> None:
-        self._questions = questions
+        self._client = questions
         self._partition = partition
         self._clock = clock
-        self._turn = turn
+        self._poll_channel = turn
 
     def start(self) -> int:
-        """The offset of the first record that is still there."""
-        return self._listed(_EARLIEST_TIMESTAMP, "start")
+        """Return the log start offset."""
+        return self._look_up_offset(_EARLIEST_TIMESTAMP, "start")
 
     def end(self) -> int:
-        """The last stable offset."""
-        return self._listed(_LATEST_TIMESTAMP, "end")
+        """Return the last stable offset."""
+        return self._look_up_offset(_LATEST_TIMESTAMP, "end")
 
     def stable_to(self, offset: int) -> None:
-        """Wait until all before it is decided, and can be read. Raises `RetriableError` when it is
-        not within `NO_PROGRESS_TIMEOUT_S`."""
+        """Wait until the last stable offset reaches `offset`.
+
+        Raises `RetriableError` after `NO_PROGRESS_TIMEOUT_S`.
+        """
         until = Deadline.after(NO_PROGRESS_TIMEOUT_S, now_s=self._clock.now_s())
         while (end := self.end()) < offset:
             if until.passed(self._clock.now_s()):
                 raise RetriableError(
-                    f"{self._partition} can be read up to offset {end} only, not {offset}: a "
-                    "transaction is open there, or the log was cut"
+                    f"{self._partition} can be read only up to offset {end}, not {offset}: a "
+                    "transaction is open, or the log was truncated"
                 )
-            self._turn(_READ_RETRY_DELAY_S)
+            self._poll_channel(_READ_RETRY_DELAY_S)
 
     def read(self, into: ComparedLog) -> None:
-        """Up to where it is to end. What does not come is not passed over: who can tell whether it
-        was there?
+        """Read until `into` is complete. Records that do not arrive are never skipped.
 
-        Raises `FatalError` for what cannot be read, `RetriableError` when nothing came for
+        Raises `FatalError` if records cannot be decoded, and `RetriableError` if none arrived for
         `NO_PROGRESS_TIMEOUT_S`.
         """
         while not into.complete:
-            self._read_on(into)
+            self._read_batches(into)
 
-    def _read_on(self, into: ComparedLog) -> None:
-        """At least one batch."""
-        place, before = self._partition, into.at
+    def _read_batches(self, into: ComparedLog) -> None:
+        """Read at least one batch."""
+        partition, offset = self._partition, into.at
         until = Deadline.after(NO_PROGRESS_TIMEOUT_S, now_s=self._clock.now_s())
-        why = "nothing came"
+        reason = "no records arrived"
         while not until.passed(self._clock.now_s()):
             try:
-                fetched = self._questions.fetch(
-                    place.topic, before, partition=place.partition, committed=True
+                fetched = self._client.fetch(
+                    partition.topic, offset, partition=partition.partition, committed=True
                 )
                 into.add(memoryview(fetched.records), tuple(fetched.aborted))
             except UNREADABLE_LOG_ERRORS as error:
-                raise FatalError(f"reading {place} at offset {into.at}: {error}") from error
+                raise FatalError(f"reading {partition} at offset {into.at}: {error}") from error
             except RetriableError as error:
-                why = str(error)
-            self._turn(0.0 if into.at > before else _READ_RETRY_DELAY_S)
-            if into.at > before:
+                reason = str(error)
+            self._poll_channel(0.0 if into.at > offset else _READ_RETRY_DELAY_S)
+            if into.at > offset:
                 return
-        raise RetriableError(f"reading {place} at offset {before}: {why}")
+        raise RetriableError(f"reading {partition} at offset {offset}: {reason}")
 
-    def _listed(self, timestamp: int, what: str) -> int:
-        place = self._partition
-        node = NodeTarget(self._questions.leader(place.topic, place.partition))
-        query = OffsetQuery(partition=place.partition, timestamp=timestamp)
-        message = request_builders.list_offsets({place.topic: [query]}, read_committed=True)
-        ((found,),) = (each.partitions for each in self._questions.ask(node, message).topics)
-        if int(found.error_code):
+    def _look_up_offset(self, timestamp: int, what: str) -> int:
+        partition = self._partition
+        node = NodeTarget(self._client.leader(partition.topic, partition.partition))
+        query = OffsetQuery(partition=partition.partition, timestamp=timestamp)
+        message = request_builders.list_offsets({partition.topic: [query]}, read_committed=True)
+        ((result,),) = (each.partitions for each in self._client.ask(node, message).topics)
+        if int(result.error_code):
             raise RetriableError(
-                f"asking for the {what} of {place}: "
-                f"{request_errors.format_error_code(found.error_code)}"
+                f"looking up the {what} offset of {partition}: "
+                f"{request_errors.format_error_code(result.error_code)}"
             )
-        return int(found.offset)
+        return int(result.offset)
 
 
 LOG_COMPARE_ENTRY = "mm2.copier.log_compare_process:run"
@@ -228,11 +237,11 @@ _DRAIN_TIMEOUT_S = 60.0
 
 
 class DriverGoneError(FatalError):
-    """Who asked is gone: nobody wants to know any more."""
+    """The driver that requested the comparison has disconnected."""
 
 
 class LogCompareProcess:
-    """Ends when all is told, or who asked is gone."""
+    """Compares the requested partitions, reports the results, and ends."""
 
     def __init__(self, address: str, token: bytes) -> None:
         self._clock = SystemClock()
@@ -246,31 +255,31 @@ class LogCompareProcess:
             on_closed=self._on_closed,
         )
         self._settings: ConfigureCopy | None = None
-        self._asked: LogCompareRequest | None = None
-        self._gone = ""
+        self._request: LogCompareRequest | None = None
+        self._end_reason = ""
 
     def run(self) -> None:
-        """Raises `ConnectFailedError`, and `DriverGoneError`."""
+        """Compare all requested partitions. Raises `DriverConnectError` and `DriverGoneError`."""
         self._channel.connect(CONNECT_TIMEOUT_S)
         try:
             until_s = self._clock.now_s() + CONFIGURE_TIMEOUT_S
-            while self._asked is None:
+            while self._request is None:
                 if self._clock.now_s() > until_s:
-                    raise DriverGoneError("nobody said what to compare")
-                self._turn(_POLL_INTERVAL_S)
-            self._compare_all(self._asked)
+                    raise DriverGoneError("the driver sent no request")
+                self._poll_channel(_POLL_INTERVAL_S)
+            self._compare_all(self._request)
             self._channel.send({"type": "ended"})
             self._channel.drain(_DRAIN_TIMEOUT_S)
         finally:
             self._channel.close()
             self._poller.close()
 
-    def _compare_all(self, asked: LogCompareRequest) -> None:
+    def _compare_all(self, request: LogCompareRequest) -> None:
         settings = self._settings
-        assert settings is not None, "configure comes first"
+        assert settings is not None, "configure must precede match"
         random = Random()  # noqa: S311 - jitter, not secrets
         chain = record_transforms.create_chain(settings.transforms, load=config_types.load_class)
-        wheres = {TopicPartition(each.topic, each.partition): each for each in settings.partitions}
+        setups = {TopicPartition(each.topic, each.partition): each for each in settings.partitions}
         try:
             with (
                 BlockingClient(
@@ -284,42 +293,42 @@ class LogCompareProcess:
                     random=random,
                 ) as target,
             ):
-                for each in asked.bounds:
-                    where = wheres[each.partition]
-                    transform = None if chain is None else chain.of(where)
-                    found = self._compared(
-                        each, where, transform, sides=(source, target), asked=asked
+                for each in request.bounds:
+                    setup = setups[each.partition]
+                    transform = None if chain is None else chain.of(setup)
+                    result = self._compare_partition(
+                        each, setup, transform, sides=(source, target), request=request
                     )
-                    for message in log_compare_messages.encode_result(found):
+                    for message in log_compare_messages.encode_result(result):
                         self._channel.send(message)
                     self._channel.drain(_DRAIN_TIMEOUT_S)
         finally:
             if chain is not None:
                 chain.close()
 
-    def _compared(
+    def _compare_partition(
         self,
         bounds: LogCompareRange,
-        where: PartitionSetup,
+        setup: PartitionSetup,
         transform: RecordTransform | None,
         *,
         sides: tuple[BlockingClient, BlockingClient],
-        asked: LogCompareRequest,
+        request: LogCompareRequest,
     ) -> LogCompareResult:
-        mirror = TopicPartition(where.remote_topic, where.partition)
+        mirror = TopicPartition(setup.remote_topic, setup.partition)
         try:
-            target = self._read(
+            target = self._read_log(
                 sides[1],
                 mirror,
                 upto=bounds.target_to,
-                records_max=log_alignment.estimate_max_records(asked.memory_bytes),
+                records_max=log_alignment.estimate_max_records(request.memory_bytes),
             )
-            source = self._read(
+            source = self._read_log(
                 sides[0],
                 bounds.partition,
                 upto=bounds.source_to,
                 records_max=log_alignment.estimate_max_records(
-                    asked.memory_bytes, target=len(target.items)
+                    request.memory_bytes, target=len(target.items)
                 ),
                 optional_aborted=True,
                 opposite=bounds.opposite,
@@ -332,44 +341,46 @@ class LogCompareProcess:
         return LogCompareResult(
             partition=bounds.partition,
             matched=log_alignment.align_logs(
-                source.items, target.items, all_differ=asked.all_differ
+                source.items, target.items, all_differ=request.all_differ
             ),
             source=len(source.items),
             target=len(target.items),
         )
 
-    def _read(
+    def _read_log(
         self,
-        questions: BlockingClient,
+        client: BlockingClient,
         partition: TopicPartition,
         *,
         upto: int,
         **more: Any,
     ) -> ComparedLog:
-        """What is to be read is waited for: a mirror that was read in part is nobody's to go on
-        from."""
-        log = PartitionLogReader(questions, partition, clock=self._clock, turn=self._turn)
-        log.stable_to(upto)
-        found = ComparedLog(start=log.start(), upto=log.end() if upto < 0 else upto, **more)
-        log.read(found)
-        return found
+        """Read the whole range of a log, and wait for open transactions.
 
-    def _turn(self, wait_s: float) -> None:
+        A partly read mirror must not be used, because the map would end too early.
+        """
+        log = PartitionLogReader(client, partition, clock=self._clock, turn=self._poll_channel)
+        log.stable_to(upto)
+        compared = ComparedLog(start=log.start(), upto=log.end() if upto < 0 else upto, **more)
+        log.read(compared)
+        return compared
+
+    def _poll_channel(self, wait_s: float) -> None:
         self._poller.poll(wait_s)
-        if self._gone:
-            raise DriverGoneError(self._gone)
+        if self._end_reason:
+            raise DriverGoneError(self._end_reason)
 
     def _on_closed(self, reason: str) -> None:
-        self._gone = self._gone or f"who asked is gone: {reason}"
+        self._end_reason = self._end_reason or f"lost the connection to the driver: {reason}"
 
     def _on_message(self, message: dict[str, Any]) -> None:
         match message["type"]:
             case "configure":
                 self._settings = control_messages.decode_configure(message)
             case "match":
-                self._asked = log_compare_messages.decode_request(message)
+                self._request = log_compare_messages.decode_request(message)
 
 
 def run(address: str, token: bytes, _attempt: int) -> None:
-    """Entry of an engine (`LOG_COMPARE_ENTRY`)."""
+    """Entry point of an engine (`LOG_COMPARE_ENTRY`)."""
     LogCompareProcess(address, token).run()

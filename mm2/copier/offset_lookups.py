@@ -1,9 +1,9 @@
 """Offset and transaction lookups of recovering partitions: ListOffsets, OffsetForLeaderEpoch,
 DescribeProducers.
 
-One request for each leader and API; DescribeProducers requests to a leader are sent one at a time.
-A `PendingRequest` is a partition's request that has no answer yet, of any kind; `RecoveryCluster`
-is the cluster it goes to.
+One request per leader and API; DescribeProducers requests to a leader are sent one at a time. A
+`PendingRequest` is a partition's unanswered request, of any kind; `RecoveryCluster` is the cluster
+that receives it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE = 3, 5
 
 @dataclass(frozen=True, slots=True)
 class PendingRequest:
-    """One partition's open question; `token` tells whether its script still waits."""
+    """A partition's unanswered request. `token` identifies the recovery step that made it."""
 
     copy: PartitionReplicator
     token: int
@@ -45,7 +45,7 @@ class PendingRequest:
 
     @property
     def awaited(self) -> bool:
-        """Does its script still wait?"""
+        """True if the partition's recovery still waits for the answer."""
         return self.token == self.copy.script.token
 
 
@@ -54,7 +54,7 @@ ReplyHandler = Callable[[PendingRequest, InstructionAnswer], None]
 
 @dataclass(slots=True)
 class RecoveryCluster:
-    """One cluster, with how partitions are called there."""
+    """One cluster, with the names of the partitions there."""
 
     cluster: ClusterConnections
     is_target: bool
@@ -70,72 +70,78 @@ class RecoveryCluster:
         return f"{self.topic(copy)}-{copy.where.partition}"
 
     def knows(self, copy: PartitionReplicator) -> bool:
-        """Was anything heard of its topic, be it that it is not there?"""
+        """True if the metadata has an entry for the partition's topic, even an error."""
         return self.cluster.view.topic(self.topic(copy)) is not None
 
     def by_leader(
         self, asked: Sequence[PendingRequest], *, reply: ReplyHandler
     ) -> dict[int, list[PendingRequest]]:
-        """By the leaders' node ids; whose partition has no leader gets that for an answer."""
+        """Group requests by the leader's node id. Requests for partitions without leader are
+        answered with an error.
+        """
         groups: dict[int, list[PendingRequest]] = defaultdict(list)
         for each in asked:
             leader = self.cluster.view.leader(self.topic(each.copy), each.copy.where.partition)
             if leader is None:
-                reply(each, self._no_leader(each.copy))
+                reply(each, self._build_no_leader_error(each.copy))
             else:
                 groups[leader.node_id].append(each)
         return groups
 
-    def _no_leader(self, copy: PartitionReplicator) -> InstructionRefused:
+    def _build_no_leader_error(self, copy: PartitionReplicator) -> InstructionRefused:
         self.cluster.refresh_metadata()
-        known = self.cluster.view.topic(self.topic(copy))
-        if known is not None and known.error_code == UNKNOWN_TOPIC_OR_PARTITION:
+        metadata = self.cluster.view.topic(self.topic(copy))
+        if metadata is not None and metadata.error_code == UNKNOWN_TOPIC_OR_PARTITION:
             text = f"{self.name(copy)}: the topic does not exist (deleted?)"
             return InstructionRefused(code=UNKNOWN_TOPIC_OR_PARTITION, message=text)
-        text = f"{self.name(copy)} has no leader at present"
+        text = f"{self.name(copy)} has no leader"
         return InstructionRefused(code=LEADER_NOT_AVAILABLE, message=text)
 
-    def refused(self, asked: PendingRequest, code: int) -> InstructionRefused:
-        """The partition's leader answered with an error: it may not be the leader any more."""
+    def refused(self, request: PendingRequest, code: int) -> InstructionRefused:
+        """Convert a leader's error code, and refresh the metadata because the leader may have
+        moved.
+        """
         self.cluster.refresh_metadata()
-        message = f"{self.name(asked.copy)}: {request_errors.format_error_code(code)}"
+        message = f"{self.name(request.copy)}: {request_errors.format_error_code(code)}"
         return InstructionRefused(code=code, message=message)
 
 
 def build_unanswered(failure: Exception) -> NoResponse:
-    """No answer came, or the question could not be sent."""
+    """The answer if the request could not be sent or got no response."""
     return NoResponse(reason=str(failure))
 
 
 def build_missing_partition() -> NoResponse:
-    """An answer came that does not speak of the partition."""
-    return NoResponse(reason="the response does not name it")
+    """The answer if the response does not contain the partition."""
+    return NoResponse(reason="the response does not contain the partition")
 
 
 LOOKUP_CONNECTION_NAME = "questions"
 MAX_DESCRIBE_PRODUCERS_PARTITIONS = 50
-"""Of each a leader tells all producers that wrote in the last days: thousands, where ids come and
-go."""
+"""Limit per request: the response lists all producers of the last days, which may be thousands per
+partition.
+"""
 LATEST_TIMESTAMP, EARLIEST_TIMESTAMP = -1, -2
 OUT_OF_RANGE = 1
 UNSUPPORTED_VERSION = 35
 
 _PartitionsByName = Mapping[tuple[str, int], Any]
-"""Of a response, by topic and partition."""
+"""Partitions of a response, by topic and partition number."""
 _AnswerBuilder = Callable[[PendingRequest, Any], InstructionAnswer]
 
 
 @dataclass(frozen=True, slots=True)
 class LogStartLookup:
-    """Where the target's log starts, for a read that was out of range."""
+    """Lookup of the target's log start offset after an out-of-range read."""
 
     message: str
 
 
 class OffsetLookups:
-    """`ask_offset`, `ask_epoch_end` and `ask_producers` collect, `flush` sends.
+    """Batches lookups into one request per leader and API.
 
-    Invariant: `_describing` are the node ids of leaders that have one of our DescribeProducers.
+    `ask_offset`, `ask_epoch_end` and `ask_producers` queue requests; `flush` sends them. Invariant:
+    `_describing` holds the node ids of leaders with a DescribeProducers request in flight.
     """
 
     def __init__(
@@ -150,38 +156,38 @@ class OffsetLookups:
         self._describing: set[int] = set()
 
     def ask_offset(self, side: RecoveryCluster, question: PendingRequest) -> None:
-        """NoteTargetEnd, FindSourceOffset or LogStart."""
+        """Queue a `FindTargetEnd`, `FindSourceOffset` or `LogStartLookup`."""
         self._offsets.append((side, question))
 
     def ask_epoch_end(self, question: PendingRequest) -> None:
-        """FindEpochEnd, of the target."""
+        """Queue a `FindEpochEnd` (target)."""
         self._epochs.append(question)
 
     def ask_producers(self, question: PendingRequest) -> None:
-        """FindOpenTransactions, of the target."""
+        """Queue a `FindOpenTransactions` (target)."""
         self._producers.append(question)
 
     def flush(self) -> None:
         if self._offsets:
-            self._send_offsets()
+            self._send_offset_lookups()
         if self._epochs:
-            self._send_epochs()
+            self._send_epoch_lookups()
         if self._producers:
-            self._send_producers()
+            self._send_producer_lookups()
 
-    def _send_offsets(self) -> None:
-        """The first that scripts ask: where nothing was heard of a topic yet it keeps."""
-        waiting, self._offsets = self._offsets, []
-        for side, question in waiting:
+    def _send_offset_lookups(self) -> None:
+        """Send offset lookups; those of topics without metadata stay queued."""
+        queued, self._offsets = self._offsets, []
+        for side, question in queued:
             if question.awaited and not side.knows(question.copy):
                 self._offsets.append((side, question))
         for side in self._sides:
-            mine = [
+            requests = [
                 question
-                for other, question in waiting
+                for other, question in queued
                 if other is side and side.knows(question.copy)
             ]
-            for node_id, group in side.by_leader(mine, reply=self._reply).items():
+            for node_id, group in side.by_leader(requests, reply=self._reply).items():
                 self._list_offsets(side, node_id, group)
 
     def _list_offsets(
@@ -196,14 +202,14 @@ class OffsetLookups:
         side.cluster.call(
             NodeTarget(node_id),
             request_builders.list_offsets(topics, read_committed=not side.is_target),
-            done=lambda reply: self._settle(
-                side, group, reply, found=_index_by_name(reply.body), make=_read_offset
+            done=lambda reply: self._reply_to_group(
+                side, group, reply, partitions=_index_by_name(reply.body), make=_read_offset
             ),
             timeout_s=REQUEST_TIMEOUT_S,
             lane=LOOKUP_CONNECTION_NAME,
         )
 
-    def _send_epochs(self) -> None:
+    def _send_epoch_lookups(self) -> None:
         waiting, self._epochs = self._epochs, []
         for node_id, group in self._target.by_leader(waiting, reply=self._reply).items():
             self._find_epoch_ends(node_id, group)
@@ -220,18 +226,18 @@ class OffsetLookups:
         self._target.cluster.call(
             NodeTarget(node_id),
             request_builders.offsets_for_leader_epochs(topics),
-            done=lambda reply: self._settle(
+            done=lambda reply: self._reply_to_group(
                 self._target,
                 group,
                 reply,
-                found=_index_epoch_ends(reply.body),
+                partitions=_index_epoch_ends(reply.body),
                 make=_read_epoch_end,
             ),
             timeout_s=REQUEST_TIMEOUT_S,
             lane=LOOKUP_CONNECTION_NAME,
         )
 
-    def _send_producers(self) -> None:
+    def _send_producer_lookups(self) -> None:
         waiting, self._producers = self._producers, []
         for node_id, group in self._target.by_leader(waiting, reply=self._reply).items():
             room = 0 if node_id in self._describing else MAX_DESCRIBE_PRODUCERS_PARTITIONS
@@ -247,34 +253,38 @@ class OffsetLookups:
         self._target.cluster.call(
             NodeTarget(node_id),
             request_builders.describe_producers(topics),
-            done=lambda reply: self._described(node_id, group, reply),
+            done=lambda reply: self._handle_producers(node_id, group, reply),
             timeout_s=REQUEST_TIMEOUT_S,
             lane=LOOKUP_CONNECTION_NAME,
         )
 
-    def _described(self, node_id: int, group: list[PendingRequest], reply: ClientResponse) -> None:
+    def _handle_producers(
+        self, node_id: int, group: list[PendingRequest], reply: ClientResponse
+    ) -> None:
         self._describing.discard(node_id)
         found = _index_by_name(reply.body)
-        self._settle(self._target, group, reply, found=found, make=_read_open_transactions)
+        self._reply_to_group(
+            self._target, group, reply, partitions=found, make=_read_open_transactions
+        )
 
-    def _settle(
+    def _reply_to_group(
         self,
         side: RecoveryCluster,
         group: list[PendingRequest],
         reply: ClientResponse,
         *,
-        found: _PartitionsByName,
+        partitions: _PartitionsByName,
         make: _AnswerBuilder,
     ) -> None:
         for question in group:
             if isinstance(reply.failure, UnsupportedVersion):
-                told = InstructionRefused(code=UNSUPPORTED_VERSION, message=str(reply.failure))
-                self._reply(question, told)
+                refused = InstructionRefused(code=UNSUPPORTED_VERSION, message=str(reply.failure))
+                self._reply(question, refused)
                 continue
             if reply.failure is not None:
                 self._reply(question, build_unanswered(reply.failure))
                 continue
-            each = found.get((side.topic(question.copy), question.copy.where.partition))
+            each = partitions.get((side.topic(question.copy), question.copy.where.partition))
             if each is None:
                 self._reply(question, build_missing_partition())
             elif int(each.error_code):

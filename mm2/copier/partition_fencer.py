@@ -1,7 +1,7 @@
-"""Fences the earlier writers of one target partition with a transactional id.
+"""Fences the earlier producers of one target partition with a transactional id.
 
-A new producer epoch and an empty transaction, as in `mm2.replication.producer_fencing`, for
-tools that work on one partition and wait for each answer.
+It uses a new producer epoch and an empty transaction, like `mm2.replication.producer_fencing`, but
+for tools that work on one partition and wait for each response.
 """
 
 from __future__ import annotations
@@ -53,16 +53,19 @@ class BrokerRefusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFence:
-    """All before `owner` write no more: its marker stands at the offset `marker`, of a batch of
-    this leader epoch."""
+    """Proof that earlier producers can no longer write."""
 
     owner: ProducerIdAndEpoch
     marker: int
+    """Offset of the commit marker of `owner`'s empty transaction."""
     leader_epoch: int
+    """Leader epoch of the marker's batch."""
 
 
 class PartitionFencer:
-    """Every call waits, and raises `ConnectError` when nobody answers."""
+    """Fences one partition with blocking calls, which raise `ConnectError` if a broker does not
+    respond.
+    """
 
     def __init__(
         self,
@@ -74,42 +77,46 @@ class PartitionFencer:
     ) -> None:
         self.questions = questions
         self.partition = partition
-        self._to = CoordinatorTarget(request_builders.TRANSACTION_COORDINATOR, transactional_id)
+        self._coordinator = CoordinatorTarget(
+            request_builders.TRANSACTION_COORDINATOR, transactional_id
+        )
         self._clock = clock
 
     def new_owner(self) -> ProducerIdAndEpoch | BrokerRefusal:
-        """InitProducerId with the transactional id."""
-        return self._owner(
-            self._to, request_builders.init_producer_id(self._to.key, _TRANSACTION_TIMEOUT_MS)
+        """Send InitProducerId with the transactional id."""
+        return self._init_producer(
+            self._coordinator,
+            request_builders.init_producer_id(self._coordinator.key, _TRANSACTION_TIMEOUT_MS),
         )
 
     def new_plain_owner(self) -> ProducerIdAndEpoch | BrokerRefusal:
-        """InitProducerId without a transactional id: nobody can fence it."""
+        """Send InitProducerId without a transactional id; such a producer cannot be fenced."""
         message = request_builders.init_producer_id(None, _TRANSACTION_TIMEOUT_MS)
-        return self._owner(AnyNodeTarget(), message)
+        return self._init_producer(AnyNodeTarget(), message)
 
     def commit_empty(self, owner: ProducerIdAndEpoch) -> BrokerRefusal | None:
-        """A transaction with nothing in it."""
-        place = {self.partition.topic: [self.partition.partition]}
-        added = self._patiently(
-            self._to,
+        """Commit a transaction without records."""
+        topics = {self.partition.topic: [self.partition.partition]}
+        added = self._request_with_retry(
+            self._coordinator,
             request_builders.add_partitions_to_txn(
-                self._to.key, producer_id=owner.id, epoch=owner.epoch, topics=place
+                self._coordinator.key, producer_id=owner.id, epoch=owner.epoch, topics=topics
             ),
         )
         if isinstance(added, BrokerRefusal):
             return added
-        ended = self._patiently(
-            self._to,
+        ended = self._request_with_retry(
+            self._coordinator,
             request_builders.end_txn(
-                self._to.key, producer_id=owner.id, epoch=owner.epoch, committed=True
+                self._coordinator.key, producer_id=owner.id, epoch=owner.epoch, committed=True
             ),
         )
         return ended if isinstance(ended, BrokerRefusal) else None
 
     def lock_out(self) -> PartitionFence | BrokerRefusal | None:
-        """A new owner, an empty transaction of its own, and the marker read back. None: that could
-        not be read."""
+        """Fence the partition and read the marker back. None if the marker could not be read in
+        time.
+        """
         start = self.end()
         owner = self.new_owner()
         if isinstance(owner, BrokerRefusal):
@@ -124,71 +131,74 @@ class PartitionFencer:
         )
 
     def marker_of(self, owner: ProducerIdAndEpoch, *, start: int) -> BatchHeader | None:
-        """The marker of its empty transaction, at `start` or behind; None: it could not be read
-        within a deadline. Everything before it is final."""
+        """Find the commit marker of the owner's empty transaction at `start` or later.
+
+        None if it could not be read in time. All batches before the marker are final.
+        """
         end_s = self._clock.now_s() + _MARKER_TIMEOUT_S
-        at = start
+        offset = start
         while self._clock.now_s() < end_s:
-            for header in self.headers(at):
-                at = max(at, header.last_offset + 1)
-                ours = (header.producer_id, header.producer_epoch) == (owner.id, owner.epoch)
-                if header.is_control and ours and header.base_offset >= start:
+            for header in self.headers(offset):
+                offset = max(offset, header.last_offset + 1)
+                is_own = (header.producer_id, header.producer_epoch) == (owner.id, owner.epoch)
+                if header.is_control and is_own and header.base_offset >= start:
                     return header
         return None
 
     def headers(self, offset: int) -> list[BatchHeader]:
-        """Of the batches that can be read from there on, as many as one answer holds."""
+        """Headers of the batches from `offset` on, as many as one response holds."""
         return [header for header, _ in self.batches(offset)]
 
     def batches(self, offset: int) -> list[tuple[BatchHeader, memoryview]]:
-        """Those that can be read from there on, uncommitted too, as many as one answer holds."""
-        place = self.partition
-        fetched = self.questions.fetch(place.topic, offset, partition=place.partition)
+        """Batches from `offset` on, uncommitted ones included, as many as one response holds."""
+        partition = self.partition
+        fetched = self.questions.fetch(partition.topic, offset, partition=partition.partition)
         return list(record_sets.iter_batches(memoryview(fetched.records)))
 
     def start(self) -> int:
-        """The offset of the first batch that is still there."""
-        return self._listed(_EARLIEST_TIMESTAMP, "start")
+        """Return the log start offset."""
+        return self._look_up_offset(_EARLIEST_TIMESTAMP, "start")
 
     def end(self) -> int:
-        """The offset that the next batch gets."""
-        return self._listed(_LATEST_TIMESTAMP, "end")
+        """Return the log end offset."""
+        return self._look_up_offset(_LATEST_TIMESTAMP, "end")
 
-    def _listed(self, timestamp: int, what: str) -> int:
-        place = self.partition
-        node = NodeTarget(self.questions.leader(place.topic, place.partition))
-        query = OffsetQuery(partition=place.partition, timestamp=timestamp)
-        message = request_builders.list_offsets({place.topic: [query]}, read_committed=False)
-        ((found,),) = (each.partitions for each in self.questions.ask(node, message).topics)
-        if int(found.error_code):
-            raise BrokerResponseError(f"asking for the {what} of {place}", int(found.error_code))
-        return int(found.offset)
+    def _look_up_offset(self, timestamp: int, what: str) -> int:
+        partition = self.partition
+        node = NodeTarget(self.questions.leader(partition.topic, partition.partition))
+        query = OffsetQuery(partition=partition.partition, timestamp=timestamp)
+        message = request_builders.list_offsets({partition.topic: [query]}, read_committed=False)
+        ((result,),) = (each.partitions for each in self.questions.ask(node, message).topics)
+        if int(result.error_code):
+            raise BrokerResponseError(
+                f"looking up the {what} offset of {partition}", int(result.error_code)
+            )
+        return int(result.offset)
 
-    def _owner(
-        self, to: RequestTarget, message: RequestBuilder
+    def _init_producer(
+        self, target: RequestTarget, message: RequestBuilder
     ) -> ProducerIdAndEpoch | BrokerRefusal:
-        found = self._patiently(to, message)
-        if isinstance(found, BrokerRefusal):
-            return found
-        return ProducerIdAndEpoch(id=int(found.producer_id), epoch=int(found.producer_epoch))
+        response = self._request_with_retry(target, message)
+        if isinstance(response, BrokerRefusal):
+            return response
+        return ProducerIdAndEpoch(id=int(response.producer_id), epoch=int(response.producer_epoch))
 
-    def _patiently(self, to: RequestTarget, message: RequestBuilder) -> Any:
-        """The answer, or `BrokerRefusal`; coordinators ask for patience while they load or are
-        busy."""
+    def _request_with_retry(self, target: RequestTarget, message: RequestBuilder) -> Any:
+        """Send a request; retry while the coordinator is loading, has moved, or is busy."""
 
-        def settled() -> Any | None:
+        def try_request() -> Any | None:
             try:
-                body = self.questions.ask(to, message)
+                body = self.questions.ask(target, message)
             except CoordinatorLookupRefused as refused:
                 return BrokerRefusal(code=refused.error_code)
             code = _read_error_code(body)
             if code in _COORDINATOR_MOVED_ERRORS:
-                self.questions.forget_coordinator(self._to)
+                self.questions.forget_coordinator(self._coordinator)
             if code in _RETRIABLE_COORDINATOR_ERRORS:
                 return None
             return BrokerRefusal(code=code) if code else body
 
-        return self.questions.until(settled, f"{message.api} for {to}")
+        return self.questions.until(try_request, f"{message.api} for {target}")
 
 
 def _read_error_code(body: Any) -> int:

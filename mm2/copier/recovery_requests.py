@@ -1,7 +1,7 @@
 """Carries out the requests of recovering partitions, batching partitions per Kafka request.
 
-Requests to transaction coordinators cannot be batched. An answer is dropped if the recovery that
-requested it has been abandoned meanwhile (`script.token`).
+Requests to transaction coordinators cannot be batched. A response is dropped if the recovery step
+that requested it was abandoned meanwhile (`script.token`).
 """
 
 from __future__ import annotations
@@ -55,28 +55,28 @@ COORDINATOR_MOVED_ERRORS = frozenset({15, 16})
 
 
 class TransactionCoordinatorRequests:
-    """`ask` sends at once: there is nothing to share a request with."""
+    """Sends requests to transaction coordinators, one per partition, without queueing."""
 
     def __init__(self, target: ClusterConnections, *, reply: ReplyHandler) -> None:
         self._target = target
-        self._reply = reply
+        self._reply_if_awaited = reply
 
     def ask(self, question: PendingRequest) -> None:
         where = question.copy.where
         self._target.call(
             _find_coordinator(where, question.instruction),
             _build_request(where, question.instruction),
-            done=lambda reply: self._answered(question, reply),
+            done=lambda reply: self._on_answer(question, reply),
             timeout_s=offset_lookups.REQUEST_TIMEOUT_S,
         )
 
-    def _answered(self, question: PendingRequest, reply: ClientResponse) -> None:
+    def _on_answer(self, question: PendingRequest, reply: ClientResponse) -> None:
         if isinstance(reply.failure, CoordinatorLookupRefused):
             code, text = reply.failure.error_code, str(reply.failure)
-            self._reply(question, InstructionRefused(code=code, message=text))
+            self._reply_if_awaited(question, InstructionRefused(code=code, message=text))
             return
         if reply.failure is not None:
-            self._reply(question, offset_lookups.build_unanswered(reply.failure))
+            self._reply_if_awaited(question, offset_lookups.build_unanswered(reply.failure))
             return
         transactional_id = question.copy.where.transactional_id
         code = _read_error_code(question.instruction, reply.body)
@@ -86,11 +86,11 @@ class TransactionCoordinatorRequests:
             )
         if code:
             plain = isinstance(question.instruction, InitIdempotentProducer)
-            of = "a producer id" if plain else f"transactional id {transactional_id}"
-            text = f"{of}: {request_errors.format_error_code(code)}"
-            self._reply(question, InstructionRefused(code=code, message=text))
+            subject = "InitProducerId" if plain else f"transactional id {transactional_id}"
+            text = f"{subject}: {request_errors.format_error_code(code)}"
+            self._reply_if_awaited(question, InstructionRefused(code=code, message=text))
         else:
-            self._reply(question, _build_answer(question.instruction, reply.body))
+            self._reply_if_awaited(question, _build_answer(question.instruction, reply.body))
 
 
 def _find_coordinator(where: PartitionSetup, instruction: Any) -> RequestTarget:
@@ -136,12 +136,17 @@ def _build_answer(instruction: Any, body: Any) -> InstructionAnswer:
 
 
 MAX_COMPUTE_TIME_S = 1.0
-"""So long at most partitions compute in one turn of the loop, the last of them a little longer."""
+"""Limit per loop iteration for partitions that compute (tail matching); exceeded by one partition
+at most.
+"""
 RecoveryAnswerHandler = Callable[[PartitionReplicator, InstructionAnswer], None]
 
 
 class RecoveryRequests:
-    """`ask` collects, `flush` sends; answers go to `answered` on the loop's own thread."""
+    """Sends the requests of recovering partitions and passes the answers to `answered`.
+
+    `ask` queues a request and `flush` sends the queued ones. Runs on the thread of the copy loop.
+    """
 
     def __init__(
         self,
@@ -153,26 +158,28 @@ class RecoveryRequests:
         now: Clock,
         granted: bool = False,
     ) -> None:
-        """`granted` as in `messages.Configure`."""
+        """`granted`: the first acquisition of each partition needs no request to the driver."""
         self._granted = granted
         self._clock = now
-        self._taken: set[int] = set()
+        self._granted_copies: set[int] = set()
         self._source = RecoveryCluster(source, is_target=False)
         self._target = RecoveryCluster(target, is_target=True)
-        self._link = link
-        self._answered = answered
-        self._coordinators = TransactionCoordinatorRequests(target, reply=self._reply)
-        self._offsets = OffsetLookups(source=self._source, target=self._target, reply=self._reply)
+        self._driver = link
+        self._on_answer = answered
+        self._coordinators = TransactionCoordinatorRequests(target, reply=self._reply_if_awaited)
+        self._offsets = OffsetLookups(
+            source=self._source, target=self._target, reply=self._reply_if_awaited
+        )
         self._reads = BatchReads(
             source=self._source,
             target=self._target,
-            reply=self._reply,
+            reply=self._reply_if_awaited,
             ask_offset=self._offsets.ask_offset,
         )
-        self._sleeping: list[tuple[float, PendingRequest]] = []
+        self._delayed: list[tuple[float, PendingRequest]] = []
 
     def ask(self, copy: PartitionReplicator, instruction: Instruction, now_s: float) -> None:
-        """Send what a script asks to whoever knows; the answer comes with the script's token."""
+        """Route an instruction to the cluster, coordinator or driver that answers it."""
         question = PendingRequest(copy, copy.script.token, instruction)
         match instruction:
             case FindTargetEnd():
@@ -187,55 +194,60 @@ class RecoveryRequests:
                 self._reads.ask(self._target, question)
             case ReadSource():
                 self._reads.ask(self._source, question)
-            case RequestAcquisition() if self._granted and id(copy) not in self._taken:
-                self._taken.add(id(copy))  # copies live as long as this does
-                self._sleeping.append((now_s, question))
+            case RequestAcquisition() if self._granted and id(copy) not in self._granted_copies:
+                self._granted_copies.add(
+                    id(copy)
+                )  # the id stays unique: copies live as long as this object
+                self._delayed.append((now_s, question))
             case Delay(delay_s=delay_s):
-                self._sleeping.append((now_s + delay_s, question))
+                self._delayed.append((now_s + delay_s, question))
             case _:
-                if not self._ask_worker(question):
+                if not self._ask_driver(question):
                     self._coordinators.ask(question)
 
-    def _ask_worker(self, question: PendingRequest) -> bool:
-        """False: it is none that the worker answers."""
+    def _ask_driver(self, question: PendingRequest) -> bool:
+        """Send the request to the driver; False if the driver does not answer this kind."""
         match question.instruction:
             case RequestAcquisition():
-                self._link.ask_may_take(answered=self._to(question))
+                self._driver.ask_may_take(answered=self._build_reply_handler(question))
             case ReadRecoveredState(target=target):
-                self._link.read_facts(question.copy.where, target, answered=self._to(question))
+                self._driver.read_facts(
+                    question.copy.where, target, answered=self._build_reply_handler(question)
+                )
             case FindReverseFlowProducers(producers=producers):
-                self._link.ask_opposite(producers, answered=self._to(question))
+                self._driver.ask_opposite(producers, answered=self._build_reply_handler(question))
             case AppendToFlowLog(items=items):
-                self._link.record(items, answered=self._to(question))
+                self._driver.record(items, answered=self._build_reply_handler(question))
             case _:
                 return False
         return True
 
     def flush(self, now_s: float) -> None:
-        """Send what was collected; wake the sleepers whose time has come, for `MAX_COMPUTE_TIME_S`
-        at most."""
-        if self._sleeping:
-            self._wake(now_s)
+        """Send queued requests, and answer due delays for `MAX_COMPUTE_TIME_S` at most."""
+        if self._delayed:
+            self._answer_due_delays(now_s)
         self._offsets.flush()
         self._reads.flush()
 
     def next_wake_s(self) -> float:
-        """When the earliest sleeper is due (monotonic seconds), infinity for none."""
-        return min((at_s for at_s, _ in self._sleeping), default=float("inf"))
+        """When the earliest delay is due (monotonic seconds); infinity for none."""
+        return min((due_s for due_s, _ in self._delayed), default=float("inf"))
 
-    def _to(self, question: PendingRequest) -> DriverAnswerHandler:
-        return lambda answer: self._reply(question, answer)
+    def _build_reply_handler(self, question: PendingRequest) -> DriverAnswerHandler:
+        return lambda answer: self._reply_if_awaited(question, answer)
 
-    def _reply(self, question: PendingRequest, answer: InstructionAnswer) -> None:
+    def _reply_if_awaited(self, question: PendingRequest, answer: InstructionAnswer) -> None:
         if question.awaited:
-            self._answered(question.copy, answer)
+            self._on_answer(question.copy, answer)
 
-    def _wake(self, now_s: float) -> None:
-        """Who pairs large batches computes each time it wakes: the loop has to run in between."""
-        due = deque(each for each in self._sleeping if each[0] <= now_s)
-        self._sleeping = [each for each in self._sleeping if each[0] > now_s]
+    def _answer_due_delays(self, now_s: float) -> None:
+        """Answer due delays. Each may start tail matching, which computes: stop after
+        `MAX_COMPUTE_TIME_S`.
+        """
+        due = deque(each for each in self._delayed if each[0] <= now_s)
+        self._delayed = [each for each in self._delayed if each[0] > now_s]
         while due:
-            self._reply(due.popleft()[1], InstructionDone())
+            self._reply_if_awaited(due.popleft()[1], InstructionDone())
             if self._clock.now_s() - now_s > MAX_COMPUTE_TIME_S:
                 break
-        self._sleeping = [*due, *self._sleeping]
+        self._delayed = [*due, *self._delayed]

@@ -1,7 +1,7 @@
-"""Started copies, and standby copies: copy processes that run before they get an assignment.
+"""Started copy processes, and standby ones, which run before they get an assignment.
 
-If another node is lost, its tasks move to this one. Starting processes takes most of that time;
-a standby copy has started already. It has no configuration and no connection but that to its
+If another node is lost, its tasks move to this one. Starting processes takes most of that time; a
+standby copy process is running already. It has no configuration, and no connection except to its
 driver.
 """
 
@@ -20,19 +20,19 @@ from mm2.copier.engine import CopyEngine, CopyHandle, CopyJob, CopyState
 
 @dataclass(frozen=True, slots=True)
 class StartedCopy:
-    """Whoever made it ends it, or gives it to somebody who does."""
+    """A running copy process. Its owner must end it or hand it over."""
 
     channel: TaskChannel
     handle: CopyHandle
 
     @property
     def usable(self) -> bool:
-        """Will it, as far as is known, do what it is told?"""
+        """True unless the process has ended or its channel is closed."""
         alive = self.handle.state is not CopyState.ENDED
         return alive and self.channel.closed_reason is None
 
     def end(self, why: str) -> None:
-        """From any thread, at once."""
+        """Kill the process and close its channel. Thread-safe."""
         self.handle.cancel()
         self.channel.close(why)
 
@@ -45,8 +45,10 @@ def start_copy(
     flow: str,
     task: int,
 ) -> StartedCopy:
-    """Under this name; what it says arrives in `inbox`. Raises `FatalError` where no copy can come
-    any more."""
+    """Start a copy process whose messages arrive in `inbox`.
+
+    Raises `FatalError` if the control server has ended.
+    """
     channel = server.open(f"{flow} task {task}", inbox=inbox)
     handle = running.start(
         CopyJob(flow=flow, index=task, address=str(server.address), token=channel.token)
@@ -55,18 +57,22 @@ def start_copy(
 
 
 MAX_STANDBY_COPIES = 4
-"""Each is a process more."""
+"""Limits the number of extra processes."""
 STANDBY_START_DELAY_S = 5.0
-"""So long after something has changed none is begun: whatever moves has the machine to itself."""
+"""No standby process is started for this long after a change, because rebalanced tasks need the
+CPU.
+"""
 STANDBY_START_INTERVAL_S = 1.0
 STANDBY_RETRY_DELAY_S = 60.0
 STANDBY_HEARTBEAT_INTERVAL_S = 5.0
-"""More often than a copy without settings gives its worker up."""
-STANDBY_FLOW_NAME = "spare copy"
+"""Shorter than `copy_process.CONFIGURE_TIMEOUT_S`, after which a process without configuration
+ends.
+"""
+STANDBY_FLOW_NAME = "standby"
 
 
 class StandbyCopies:
-    """Of one engine; safe from any thread. `most` 0: there are none."""
+    """Standby copy processes of one engine. Thread-safe. `most` 0 disables them."""
 
     def __init__(
         self,
@@ -79,58 +85,62 @@ class StandbyCopies:
         self._engine = running
         self._server = server
         self._clock = clock
-        self._most = most
+        self._max_count = most
         self._lock = threading.Lock()
         self._inbox = ChannelInbox()
         self._numbers = itertools.count(1)
-        self._wanted: dict[str, int] = {}
-        self._waiting: list[StartedCopy] = []
-        self._start_at_s = 0.0
-        self._beat_at_s = 0.0
+        self._task_counts: dict[str, int] = {}
+        self._standby: list[StartedCopy] = []
+        self._next_start_s = 0.0
+        self._next_heartbeat_s = 0.0
 
     def want(self, flow: str, count: int) -> None:
-        """So many tasks of the flow run elsewhere. To be said again and again: who waits is kept
-        alive by that."""
+        """Set how many tasks of the flow run on other nodes.
+
+        Must be called regularly: each call also sends the heartbeats that keep standby processes
+        alive.
+        """
         now_s = self._clock.now_s()
         with self._lock:
-            if self._wanted.get(flow, 0) != count:
-                self._wanted[flow] = count
-                self._start_at_s = now_s + STANDBY_START_DELAY_S
-            self._tend(now_s)
+            if self._task_counts.get(flow, 0) != count:
+                self._task_counts[flow] = count
+                self._next_start_s = now_s + STANDBY_START_DELAY_S
+            self._adjust_count(now_s)
 
     def take(self, name: str, inbox: ChannelInbox) -> StartedCopy | None:
-        """One that has begun, from now on under this name: what it says arrives in `inbox`. None
-        where there is none."""
+        """Assign a standby process to a task, whose messages arrive in `inbox`; None if there is
+        none.
+        """
         with self._lock:
-            self._start_at_s = self._clock.now_s() + STANDBY_START_DELAY_S
-            while self._waiting:
-                found = self._waiting.pop(0)
-                if found.usable and found.channel.connected:
-                    found.channel.hand_over(name, inbox)
-                    return found
-                found.end("it did not come up")
+            self._next_start_s = self._clock.now_s() + STANDBY_START_DELAY_S
+            while self._standby:
+                copy = self._standby.pop(0)
+                if copy.usable and copy.channel.connected:
+                    copy.channel.hand_over(name, inbox)
+                    return copy
+                copy.end("the standby process did not connect")
         return None
 
-    def _tend(self, now_s: float) -> None:
+    def _adjust_count(self, now_s: float) -> None:
         while self._inbox.take(0.0) is not None:
-            pass  # a spare has nothing to say but that it has ended, which is seen below
-        if any(not each.usable for each in self._waiting):
-            self._waiting = [each for each in self._waiting if each.usable]
-            self._start_at_s = now_s + STANDBY_RETRY_DELAY_S
-        wanted = min(self._most, sum(self._wanted.values()))
-        while len(self._waiting) > wanted:
-            self._waiting.pop().end("nothing is copied elsewhere")
-        if len(self._waiting) < wanted and now_s >= self._start_at_s and self._engine.warm:
-            self._start_at_s = now_s + STANDBY_START_INTERVAL_S
-            with contextlib.suppress(FatalError):  # whoever copies says what is wrong
-                self._waiting.append(self._start())
-        if now_s >= self._beat_at_s:
-            self._beat_at_s = now_s + STANDBY_HEARTBEAT_INTERVAL_S
-            for each in self._waiting:
+            pass  # a standby process only reports its end, which `usable` shows as well
+        if any(not each.usable for each in self._standby):
+            self._standby = [each for each in self._standby if each.usable]
+            self._next_start_s = now_s + STANDBY_RETRY_DELAY_S
+        wanted = min(self._max_count, sum(self._task_counts.values()))
+        while len(self._standby) > wanted:
+            self._standby.pop().end("no tasks run on other nodes")
+        if len(self._standby) < wanted and now_s >= self._next_start_s and self._engine.warm:
+            self._next_start_s = now_s + STANDBY_START_INTERVAL_S
+            with contextlib.suppress(FatalError):  # reported by the tasks that copy
+                self._standby.append(self._start_standby())
+        if now_s >= self._next_heartbeat_s:
+            self._next_heartbeat_s = now_s + STANDBY_HEARTBEAT_INTERVAL_S
+            for each in self._standby:
                 with contextlib.suppress(ConnectError):
                     each.channel.send({"type": "beat"})
 
-    def _start(self) -> StartedCopy:
+    def _start_standby(self) -> StartedCopy:
         return start_copy(
             self._engine,
             self._server,

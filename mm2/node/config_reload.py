@@ -1,7 +1,7 @@
 """Reads the configuration again while flows run: on SIGHUP and for `mm2 reload`.
 
-Also answers `mm2 why`, `status`, `lag`, and commands that need the REST API's address, from
-what the flows show. Runs on its own thread, so that waiting blocks nobody.
+Also answers `mm2 why`, `status`, `lag`, and commands that need the REST API's address, from the
+status of the flows. Runs on its own thread, because requests may wait.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from mm2.status.status_document import FlowReport
 
 POLL_INTERVAL_S = 0.2
 SETTLE_TIMEOUT_S = 10.0
-CONFIG_KEPT_TEXT = "the configuration that was in force stays in force"
+CONFIG_KEPT_TEXT = "the previous configuration stays in effect"
 
 _log = logging.getLogger(__name__)
 
 
 class ReloadableNode(Protocol):
-    """What is changed: `mm2.node.node.Mm2Node`."""
+    """The part of `Mm2Node` that a reload needs."""
 
     @property
     def settings(self) -> Mm2Settings: ...
@@ -64,9 +64,10 @@ class ReloadableNode(Protocol):
 
 
 class ConfigReloader:
-    """`load` reads the file as the process did at its start; it raises `SettingsError`.
+    """Serves requests to the process, and reloads the configuration.
 
-    `socket` None: only SIGHUP asks.
+    `load` reads the file with the process's command line options; it raises `SettingsError`.
+    `socket` None: only SIGHUP triggers a reload.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class ConfigReloader:
         reports: Callable[[], Sequence[FlowReport]],
         now: Clock,
     ) -> None:
-        self._running = running
+        self._node = running
         self._load = load
         self._hang_up = hang_up
         self._socket = socket
@@ -87,7 +88,7 @@ class ConfigReloader:
         self._clock = now
 
     def run(self, stop: threading.Event) -> None:
-        """The thread's body."""
+        """Body of the thread."""
         while not stop.is_set():
             if self._hang_up.is_set():
                 self._hang_up.clear()
@@ -97,73 +98,75 @@ class ConfigReloader:
             else:
                 stop.wait(POLL_INTERVAL_S)
 
-    def answer(self, question: ProcessRequest) -> ProcessResponse:
-        """What somebody asks, over the socket or by SIGHUP; never raises."""
+    def answer(self, request: ProcessRequest) -> ProcessResponse:
+        """Answer a request that came over the socket or as SIGHUP; never raises."""
         try:
-            return self._answer(question)
-        except Exception as error:  # noqa: BLE001 - neither stops the copying nor is hidden
-            _log.exception("answering %s", question)
+            return self._answer(request)
+        except Exception as error:  # noqa: BLE001 - logged; must not stop replication
+            _log.exception("answering %s failed", request)
             return ProcessResponse(
                 code=exit_codes.FAILED, lines=(f"failed with {error!r}: see the log",)
             )
 
-    def _answer(self, question: ProcessRequest) -> ProcessResponse:
-        match question:
+    def _answer(self, request: ProcessRequest) -> ProcessResponse:
+        match request:
             case ReloadRequest():
-                if question.dry_run:
-                    return self.reload(question)
-                operator, before = question.peer or "unknown (SIGHUP)", self._running.settings
-                self._running.action_log.log_reload(operator)
-                answer = self.reload(question)
+                if request.dry_run:
+                    return self.reload(request)
+                operator, before = request.peer or "unknown (SIGHUP)", self._node.settings
+                self._node.action_log.log_reload(operator)
+                answer = self.reload(request)
                 if answer.code == exit_codes.DONE:
-                    self._running.action_log.record_reload(operator, before=before)
+                    self._node.action_log.record_reload(operator, before=before)
                 return answer
             case RestApiRequest():
-                who = {"user": question.peer} if question.peer else {}
-                detail = {**self._running.api, **who}
+                user = {"user": request.peer} if request.peer else {}
+                detail = {**self._node.api, **user}
                 return ProcessResponse(code=exit_codes.DONE, lines=(), detail=detail)
             case StatusRequest():
-                found = [status_document.report_to_json(each) for each in self._reports()]
-                detail = {"version": status_document.STATUS_JSON_VERSION, "flows": found}
+                reports = [status_document.report_to_json(each) for each in self._reports()]
+                detail = {"version": status_document.STATUS_JSON_VERSION, "flows": reports}
                 return ProcessResponse(code=exit_codes.DONE, lines=(), detail=detail)
             case ExplainRequest():
-                told = topic_explanation.explain_topic(
-                    self._running.settings,
-                    self._running.statuses(),
-                    question.topic,
+                explanation = topic_explanation.explain_topic(
+                    self._node.settings,
+                    self._node.statuses(),
+                    request.topic,
                     reports=self._reports(),
                 )
                 return ProcessResponse(
-                    code=exit_codes.DONE if told.known else exit_codes.BAD_INPUT,
-                    lines=tuple(told.lines()),
-                    detail=told.as_json(),
+                    code=exit_codes.DONE if explanation.known else exit_codes.BAD_INPUT,
+                    lines=tuple(explanation.lines()),
+                    detail=explanation.as_json(),
                 )
 
-    def reload(self, question: ReloadRequest) -> ProcessResponse:
-        """Read, compare and, unless only that was asked for, change; what is done is logged."""
+    def reload(self, request: ReloadRequest) -> ProcessResponse:
+        """Read the file, compare, and apply the changes unless it is a dry run. Changes
+        are logged.
+        """
         try:
-            found = self._load()
+            settings = self._load()
         except SettingsError as error:
-            told = [each.describe(error.file) for each in error.problems]
-            return self._failed([*told, CONFIG_KEPT_TEXT], code=exit_codes.BAD_INPUT)
-        changes = config_diff.plan_changes(self._running.settings, found)
-        lines = [f"warning: {line}" for line in found.warning_lines()] + changes.lines()
-        detail = {"warnings": found.warning_lines(), **changes.as_json()}
-        if question.dry_run:
+            problems = [each.describe(error.file) for each in error.problems]
+            return self._build_failure([*problems, CONFIG_KEPT_TEXT], code=exit_codes.BAD_INPUT)
+        changes = config_diff.plan_changes(self._node.settings, settings)
+        lines = [f"warning: {line}" for line in settings.warning_lines()] + changes.lines()
+        detail = {"warnings": settings.warning_lines(), **changes.as_json()}
+        if request.dry_run:
             lines.append("dry run: nothing was applied")
             return ProcessResponse(
                 code=exit_codes.DONE, lines=tuple(lines), detail={"outcome": "dry run", **detail}
             )
         try:
-            self._running.apply(found, changes)
+            self._node.apply(settings, changes)
         except ConnectError as error:
-            return self._failed([str(error), CONFIG_KEPT_TEXT], code=exit_codes.FAILED)
+            return self._build_failure([str(error), CONFIG_KEPT_TEXT], code=exit_codes.FAILED)
         for line in lines:
-            _log.info("reloaded: %s", line)
-        settled = self._await_settled()
-        led_elsewhere = list(self._running.not_in_force)
+            _log.info("reload: %s", line)
+        settled = self._wait_until_applied()
+        led_elsewhere = list(self._node.not_in_force)
         for line in led_elsewhere:
-            _log.warning("reloaded, but %s", line)
+            _log.warning("reload incomplete: %s", line)
         lines += led_elsewhere
         outcome, result = _reload_result(
             changes, settled=settled, led_elsewhere=bool(led_elsewhere)
@@ -176,16 +179,16 @@ class ConfigReloader:
             detail={"outcome": outcome, **detail, "not_in_force": led_elsewhere},
         )
 
-    def _failed(self, lines: list[str], *, code: int) -> ProcessResponse:
+    def _build_failure(self, lines: list[str], *, code: int) -> ProcessResponse:
         for line in lines:
-            _log.error("not reloaded: %s", line)
+            _log.error("reload failed: %s", line)
         detail = {"outcome": "failed", "errors": lines[:-1]}
         return ProcessResponse(code=code, lines=tuple(lines), detail=detail)
 
-    def _await_settled(self) -> bool:
+    def _wait_until_applied(self) -> bool:
         until_s = self._clock.now_s() + SETTLE_TIMEOUT_S
         waiting = threading.Event()
-        while not self._running.settled:
+        while not self._node.settled:
             if self._clock.now_s() >= until_s:
                 return False
             waiting.wait(0.02)
@@ -193,13 +196,13 @@ class ConfigReloader:
 
 
 def _reload_result(changes: ReloadPlan, *, settled: bool, led_elsewhere: bool) -> tuple[str, str]:
-    """For programs, and the last line for people."""
+    """The outcome for programs, and the last line for people."""
     if changes.nothing:
         return "unchanged", ""
     if not changes.flows:
         return "at next start", "nothing was applied to the running process"
     if not settled:
-        return "under way", "still being applied: the log says how far it is"
+        return "under way", "still being applied: see the log for progress"
     if led_elsewhere:
-        return "applied in part", "applied, except what another node has to write"
+        return "applied in part", "applied, except for changes that another node must write"
     return "applied", "applied"

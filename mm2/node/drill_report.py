@@ -1,8 +1,8 @@
 """The file `drill.report`: the last drill of each flow, and when one last passed.
 
-`mm2 drill` writes it, `mm2 run` reads it for `mm2_last_drill_timestamp_seconds`. It is replaced
-as a whole. Format: {"version": 1, "flows": {"east->west": {"passed_at_ms": …, "last": {…}}}};
-`last` is what `mm2 drill --json` prints, with `at_ms` and `passed`.
+`mm2 drill` writes it, `mm2 run` reads it for `mm2_last_drill_timestamp_seconds`. It is replaced as
+a whole. Format: {"version": 1, "flows": {"east->west": {"passed_at_ms": …, "last": {…}}}}; `last`
+is the output of `mm2 drill --json`, with `at_ms` and `passed`.
 """
 
 from __future__ import annotations
@@ -23,75 +23,76 @@ _log = logging.getLogger(__name__)
 
 
 class DrillReportError(FatalError):
-    """The report of drills cannot be read or written."""
+    """The drill report cannot be read or written."""
 
 
 def record_drill(
     path: pathlib.Path, flow: str, result: Mapping[str, Any], *, passed: bool, at_ms: int
 ) -> None:
-    """Write what a drill of the flow came to; other flows stay. Raises `DrillReportError`."""
+    """Store the result of a flow's drill; other flows are kept. Raises `DrillReportError`."""
     flows = dict(read_drills(path)) if path.exists() else {}
-    before = flows.get(flow, {}).get("passed_at_ms")
+    previous_pass_ms = flows.get(flow, {}).get("passed_at_ms")
     flows[flow] = {
-        "passed_at_ms": at_ms if passed else before,
+        "passed_at_ms": at_ms if passed else previous_pass_ms,
         "last": {"at_ms": at_ms, "passed": passed, **result},
     }
     text = (
         json.dumps({"version": FORMAT_VERSION, "flows": flows}, indent=2, ensure_ascii=False) + "\n"
     )
-    beside = path.with_name(path.name + _TEMPORARY_SUFFIX)
+    temporary = path.with_name(path.name + _TEMPORARY_SUFFIX)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(text, encoding="utf-8")
-        beside.chmod(_FILE_MODE)
-        beside.replace(path)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.chmod(_FILE_MODE)
+        temporary.replace(path)
     except OSError as error:
         raise DrillReportError(f"writing drill.report, {path}: {error.strerror or error}") from None
 
 
 def read_drills(path: pathlib.Path) -> Mapping[str, Mapping[str, Any]]:
-    """By flow. Raises `DrillReportError`."""
+    """Results by flow. Raises `DrillReportError`."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        version, flows = found["version"], found["flows"]
+        document = json.loads(path.read_text(encoding="utf-8"))
+        version, flows = document["version"], document["flows"]
         if version != FORMAT_VERSION:
             raise DrillReportError(
-                f"reading drill.report, {path}: it is of version {version}; known is "
+                f"reading drill.report, {path}: unsupported version {version}; supported is "
                 f"{FORMAT_VERSION}"
             )
         return {str(name): dict(each) for name, each in flows.items()}
     except OSError as error:
         raise DrillReportError(f"reading drill.report, {path}: {error.strerror or error}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DrillReportError(f"reading drill.report, {path}: it is no report: {error}") from None
+        raise DrillReportError(f"reading drill.report, {path}: invalid content: {error}") from None
 
 
 class LastDrillTimes:
-    """When a drill of each flow passed last; the file is read again when it is another."""
+    """When a drill of each flow last passed; the file is read again when it has changed."""
 
     def __init__(self, path: pathlib.Path | None) -> None:
         self._path = path
-        self._stamp: tuple[int, int] | None = None
-        self._found: Mapping[str, float] = {}
-        self._told = ""
+        self._file_stamp: tuple[int, int] | None = None
+        self._times: Mapping[str, float] = {}
+        self._logged_error = ""
 
     def passed_s(self) -> Mapping[str, float] | None:
-        """Unix time by flow; nothing while there is no such file, or one that cannot be read, which
-        is told. None where no file is named."""
+        """Unix time by flow; empty while the file is missing or unreadable (logged). None without a
+        path.
+        """
         if self._path is None:
             return None
         try:
-            seen = os.stat(self._path)
+            stat = os.stat(self._path)
         except OSError:
-            self._stamp, self._found = None, {}
-            return self._found
-        stamp = (seen.st_mtime_ns, seen.st_size)
-        if stamp != self._stamp:
-            self._stamp = stamp
-            self._found = self._read(self._path)
-        return self._found
+            self._file_stamp, self._times = None, {}
+            return self._times
+        stamp = (stat.st_mtime_ns, stat.st_size)
+        if stamp != self._file_stamp:
+            self._file_stamp = stamp
+            self._times = self._read_pass_times(self._path)
+        return self._times
 
-    def _read(self, path: pathlib.Path) -> Mapping[str, float]:
+    def _read_pass_times(self, path: pathlib.Path) -> Mapping[str, float]:
         try:
             flows = read_drills(path)
             return {
@@ -100,7 +101,7 @@ class LastDrillTimes:
                 if each.get("passed_at_ms") is not None
             }
         except (DrillReportError, TypeError) as error:
-            if str(error) != self._told:
-                self._told = str(error)
-                _log.warning("%s; no time of the last drill is shown", error)
+            if str(error) != self._logged_error:
+                self._logged_error = str(error)
+                _log.warning("%s; the time of the last drill is not exposed", error)
             return {}

@@ -1,7 +1,7 @@
-"""Displays running flows: a live table on a terminal, log lines anywhere else.
+"""Displays running flows: a live table on a terminal, log lines otherwise.
 
-Log lines go to stderr and the table to stdout. If both are one terminal, lines are printed
-above the table.
+Log lines go to stderr and the table to stdout. If both are one terminal, lines are printed above
+the table.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from mm2.status.live_table import TableFrame
 
 SUMMARY_INTERVAL_S = 60.0
 FIRST_SUMMARY_DELAY_S = 10.0
-"""When a flow begins, neither rates nor lag are known yet."""
+"""Rates and lag of a flow are unknown right after its start."""
 PROGRESS_INTERVAL_S = 10.0
 
 _log = logging.getLogger(__name__)
 
 
 class FlowDisplay(Protocol):
-    """Shows frames until it is closed; `close` is idempotent."""
+    """Displays frames until it is closed; `close` is idempotent."""
 
     def show(self, frame: TableFrame, now_s: float) -> None: ...
 
@@ -36,11 +36,14 @@ class FlowDisplay(Protocol):
 
 
 class LineDisplay:
-    """Once a minute a line for each flow that runs, and every ten seconds one for the progress of
-    `--until-caught-up`, unless it says what the last one said. States are logged by `run_loop`."""
+    """Logs a line per running flow every minute, and the progress of `--until-caught-up` every ten
+    seconds.
+
+    Lines that have not changed are omitted. State changes are logged by `RunLoop`.
+    """
 
     def __init__(self, *, figures: bool = True) -> None:
-        """`figures` False: flows' figures are served as metrics, and not logged."""
+        """`figures` False: no lines per flow, because metrics are exposed."""
         self._figures = figures
         self._next_s: dict[str, float] = {}
         self._last: dict[str, str] = {}
@@ -49,25 +52,25 @@ class LineDisplay:
         for row in frame.seen.flows:
             if self._figures and row.state is FlowState.RUNNING:
                 self._next_s.setdefault(row.flow, now_s + FIRST_SUMMARY_DELAY_S)
-                self._line(
-                    row.flow, live_table.describe_flow(row), now_s, every_s=SUMMARY_INTERVAL_S
+                self._log_line(
+                    row.flow, live_table.describe_flow(row), now_s, interval_s=SUMMARY_INTERVAL_S
                 )
         if frame.progress is not None:
             line = live_table.describe_progress(frame.progress)
-            self._line("until caught up", line, now_s, every_s=PROGRESS_INTERVAL_S)
+            self._log_line("until caught up", line, now_s, interval_s=PROGRESS_INTERVAL_S)
 
-    def _line(self, about: str, text: str, now_s: float, *, every_s: float) -> None:
-        if now_s < self._next_s.get(about, now_s) or self._last.get(about) == text:
+    def _log_line(self, subject: str, text: str, now_s: float, *, interval_s: float) -> None:
+        if now_s < self._next_s.get(subject, now_s) or self._last.get(subject) == text:
             return
-        self._next_s[about], self._last[about] = now_s + every_s, text
-        _log.info("%s: %s", about, text)
+        self._next_s[subject], self._last[subject] = now_s + interval_s, text
+        _log.info("%s: %s", subject, text)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
 
 
 class LiveDisplay:
-    """The table, drawn again with each frame; the last picture stays."""
+    """A table that is redrawn with each frame; the last frame stays visible."""
 
     def __init__(self, out: console.Console) -> None:
         self._console = out
@@ -91,7 +94,7 @@ class LiveDisplay:
 
 
 def choose_display(*, table_wanted: bool, figures: bool = True) -> FlowDisplay:
-    """For this process's stdout; `figures` as in `LineDisplay`."""
+    """Choose the display for this process's stdout; `figures` as in `LineDisplay`."""
     out = console.Console(file=sys.stdout)
     if table_wanted and out.is_terminal and not out.is_dumb_terminal:
         return LiveDisplay(out)
@@ -99,7 +102,7 @@ def choose_display(*, table_wanted: bool, figures: bool = True) -> FlowDisplay:
 
 
 def restore_terminal() -> None:
-    """What a table that is cut off leaves wrong: the cursor. Fit for signal handlers."""
+    """Show the cursor again after an aborted table. Safe in signal handlers."""
     with contextlib.suppress(OSError, AttributeError):
         if sys.stdout.isatty():
             sys.stdout.write("\x1b[?25h")
@@ -107,21 +110,21 @@ def restore_terminal() -> None:
 
 
 def exit_now(code: int) -> NoReturn:
-    """Ends the process at once, whatever it does. Fit for signal handlers."""
+    """End the process immediately. Safe in signal handlers."""
     restore_terminal()
     os._exit(code)
 
 
 @contextlib.contextmanager
 def _print_logs_above(out: console.Console) -> Iterator[None]:
-    """Log handlers that write to the terminal write through the console that draws there."""
-    moved = []
+    """Redirect log handlers of the terminal to the console that draws the table."""
+    redirected = []
     for handler in logging.getLogger().handlers:
         if isinstance(handler, logging.StreamHandler) and handler.stream.isatty():
-            moved.append((handler, handler.stream))
+            redirected.append((handler, handler.stream))
             handler.setStream(file_proxy.FileProxy(out, handler.stream))
     try:
         yield
     finally:
-        for handler, stream in moved:
+        for handler, stream in redirected:
             handler.setStream(stream)

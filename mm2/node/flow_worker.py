@@ -1,4 +1,4 @@
-"""One flow's Connect worker on its own thread: started, watched, started again, stopped.
+"""One flow's Connect worker on its own thread: started, monitored, restarted, stopped.
 
 As the group's leader it writes the connectors' configurations (Java: `MirrorHerder`); failed
 connectors and tasks are restarted after a delay.
@@ -45,15 +45,15 @@ POLL_INTERVAL_S = 0.2
 MIN_START_DELAY_S, MAX_START_DELAY_S = 0.5, 10.0
 CAUSE_WAIT_S = 2.0
 STABLE_RUN_S = 60.0
-"""A worker that lived so long had begun well: when it ends, the next one is begun soon."""
+"""A worker that ran this long counts as stable: after its end, the restart delay is reset."""
 Life = FlowWorkerState
-_ENGINE_STARTING_TEXT = "Spark starts; until then the flow's other nodes have its work"
+_ENGINE_STARTING_TEXT = "Spark is starting; until then other nodes run the flow's tasks"
 
 _log = logging.getLogger(__name__)
 
 
 class FlowWorker:
-    """`run` is its thread's body; the rest may be used by any."""
+    """Runs a flow's Connect worker. `run` is the body of its thread; all else is thread-safe."""
 
     def __init__(
         self,
@@ -66,10 +66,10 @@ class FlowWorker:
         clock: Clock,
         rebalances: int = 0,
     ) -> None:
-        """`can_copy`: is the engine up? `want_spares` is told how many tasks of the flow run
-        elsewhere, again and again. `unreachable` returns why a cluster of the flow cannot be
-        reached, "" while all answer. `rebalances`: so many the one counted that this one
-        follows."""
+        """`can_copy` returns True once the engine is ready. `want_spares` is called regularly with
+        the number of the flow's tasks on other nodes. `unreachable` returns why a cluster of the
+        flow is unreachable, "" if none is. `rebalances` is the count of the previous worker.
+        """
         self.plan = plan
         self._can_copy = can_copy
         self._want_spares = want_spares
@@ -77,25 +77,25 @@ class FlowWorker:
         self.stop_asked = threading.Event()
         self._fleet = home
         self._clock = clock
-        self._life = Life.STARTING
+        self._state = Life.STARTING
         where = ",".join(plan.worker.access.bootstrap)
         self._connecting = f"connecting to {plan.ends.target} ({where})"
         self._reason = self._connecting
         self._trouble = ""
         self._logged = ""
-        """The last failure to start, until the worker is part of its group."""
+        """The last logged start failure, until the worker has joined its group."""
         self._member: FleetMember | None = None
-        self._view = WorkerSnapshotReader()
-        self._made: tuple[WorkerSnapshot | None, FlowStatus | None] = (None, None)
-        self._begun: Set[int] = set()
-        """Tasks of this node whose copies have run; replaced whole."""
-        self._writes = ConfigPublisher(plan)
+        self._snapshot_reader = WorkerSnapshotReader()
+        self._last_status: tuple[WorkerSnapshot | None, FlowStatus | None] = (None, None)
+        self._started_tasks: Set[int] = set()
+        """Tasks of this node whose copy processes have run; replaced as a whole."""
+        self._publisher = ConfigPublisher(plan)
         self._failures = FailureTracker(RestartPlanner(plan.restart_max))
         self._given_up = ""
         self._random = random.Random()  # noqa: S311 - jitter, not secrets
         self._rebalances: tuple[FleetMember | None, int] = (None, rebalances)
-        """The member that counts, and what those before it have counted; replaced whole."""
-        self._asked: dict[str, futures.Future[WorkerReply]] = {}
+        """The current member, and the count of earlier members; replaced as a whole."""
+        self._restart_replies: dict[str, futures.Future[WorkerReply]] = {}
 
     @property
     def name(self) -> str:
@@ -103,49 +103,50 @@ class FlowWorker:
 
     @property
     def ended(self) -> bool:
-        return self._life in (Life.STOPPED, Life.FAILED)
+        return self._state in (Life.STOPPED, Life.FAILED)
 
     @property
     def joined(self) -> bool:
-        """Is its worker in its group, or about to be?"""
+        """True while its worker is a member of its group or joining it."""
         return self._member is not None
 
     @property
     def published(self) -> tuple[MetricFamily, ...]:
-        """What its worker measures, and the plugins in it."""
+        """Metrics of its worker and of the worker's plugins."""
         member = self._member
         return () if member is None else member.published
 
     @property
     def own_metrics(self) -> tuple[MetricFamily, ...]:
-        """What its worker measures of itself."""
+        """Metrics of its worker."""
         member = self._member
         return () if member is None else member.own_metrics
 
     @property
     def rebalances(self) -> int:
-        """How many of its group's this node took part in since the flow is in its file."""
+        """Number of rebalances in which this node has taken part since the flow is configured."""
         member, before = self._rebalances
         return before + (0 if member is None else member.rebalances)
 
     @property
     def held(self) -> Mapping[str, OverrideKind]:
-        """`holds.Holds.beside`, also of a flow that does not mirror; nothing while it is not
-        known."""
+        """Connectors beside the source connector that an operator paused or stopped; empty while
+        unknown.
+        """
         member = self._member
         return {} if member is None else flow_state.find_connector_overrides(member.herder.config())
 
     @property
     def standing(self) -> FlowReadiness:
-        """As of the last `status`."""
-        member, (seen, made) = self._member, self._made
-        joined = self._life is Life.WORKING and member is not None and member.assigned_offset >= 0
+        """Readiness, as of the last `status`."""
+        member, (seen, made) = self._member, self._last_status
+        joined = self._state is Life.WORKING and member is not None and member.assigned_offset >= 0
         if not self.plan.shown or seen is None or made is None:
-            configured = serves = joined and self._writes.settled
-            reason = self._unreachable_reason() or self._reason
+            configured = serves = joined and self._publisher.settled
+            reason = self._explain_unreachable() or self._reason
         else:
             configured = joined and seen.met and seen.current
-            missing = flow_state.explain_not_serving(seen, made, self._begun)
+            missing = flow_state.explain_not_serving(seen, made, self._started_tasks)
             serves = configured and not missing
             reason = made.reason or (missing if configured else "")
         return FlowReadiness(
@@ -154,88 +155,101 @@ class FlowWorker:
 
     @property
     def settled(self) -> bool:
-        """Are the connectors configured as this node's plan says, or is that not for it to do?"""
+        """True if the connectors are configured as planned, or if another node must do that."""
         if self.ended:
             return True
-        if not self._writes.settled or self._writes.refused or not self.plan.shown:
-            return self._writes.settled
-        return flow_state.is_configuration_applied(self._see(status_registry.REGISTRY.seen()))
+        if not self._publisher.settled or self._publisher.refused or not self.plan.shown:
+            return self._publisher.settled
+        return flow_state.is_configuration_applied(
+            self._read_snapshot(status_registry.REGISTRY.seen())
+        )
 
     @property
     def not_in_force(self) -> Sequence[str]:
-        """Why its file changes nothing here, none where it does, or would change nothing."""
+        """Why changes of this node's file have no effect; empty if they have, or if
+        there are none.
+        """
         if self.ended:
             return ()
-        elsewhere = self._writes.led_elsewhere
-        return [elsewhere] if elsewhere else [f"{self.name}: {each}" for each in self._refusals()]
+        elsewhere = self._publisher.led_elsewhere
+        return (
+            [elsewhere]
+            if elsewhere
+            else [f"{self.name}: {each}" for each in self._describe_rejections()]
+        )
 
     def status(
         self, snapshot: RegistrySnapshot, before: FlowStatus | None, *, broken: str
     ) -> FlowStatus:
-        """`before` itself where nothing has changed. `broken`: why nothing can be copied here."""
-        seen = self._see(snapshot, broken)
-        known, made = self._made
-        if before is not None and before is made and seen == known:
-            return before  # thousands of partitions at rest are not put together again
-        made = flow_state.compute_flow_status(seen, before)
-        self._begun = {
-            *(each.index for each in made.tasks if each.state is TaskState.RUNNING),
-            *(self._begun & {each.index for each in made.tasks}),
+        """Current status; `before` itself if unchanged. `broken`: why this node cannot copy
+        anything.
+        """
+        snapshot_now = self._read_snapshot(snapshot, broken)
+        last_snapshot, status = self._last_status
+        if before is not None and before is status and snapshot_now == last_snapshot:
+            return before  # avoids rebuilding the status of thousands of idle partitions
+        status = flow_state.compute_flow_status(snapshot_now, before)
+        self._started_tasks = {
+            *(each.index for each in status.tasks if each.state is TaskState.RUNNING),
+            *(self._started_tasks & {each.index for each in status.tasks}),
         }
-        self._made = seen, made
-        return made
+        self._last_status = snapshot_now, status
+        return status
 
-    def _see(self, snapshot: RegistrySnapshot, broken: str = "") -> WorkerSnapshot:
-        return self._view.see(
+    def _read_snapshot(self, snapshot: RegistrySnapshot, broken: str = "") -> WorkerSnapshot:
+        return self._snapshot_reader.see(
             self._member,
             snapshot,
-            life=self._life,
+            life=self._state,
             reason=self._reason,
             given_up=broken or self._given_up,
-            unreachable=self._unreachable_reason(),
-            refused="; ".join(self._refusals()),
+            unreachable=self._explain_unreachable(),
+            refused="; ".join(self._describe_rejections()),
             plan=self.plan,
         )
 
-    def _unreachable_reason(self) -> str:
-        """With what else keeps the worker from starting."""
-        found = self._unreachable()
-        return f"{found}; {self._trouble}" if found and self._trouble else found
+    def _explain_unreachable(self) -> str:
+        """Why a cluster is unreachable, and what else prevents the worker from starting."""
+        reason = self._unreachable()
+        return f"{reason}; {self._trouble}" if reason and self._trouble else reason
 
     def configure(self, plan: FlowPlan) -> None:
-        """Its connectors are others now, its worker is not; whoever leads writes them."""
+        """Apply a plan with the same worker but other connector configurations."""
         self.plan = plan
         self._failures.restarts.most = plan.restart_max
-        self._writes.change(plan)
+        self._publisher.change(plan)
 
-    # Its thread
+    # Runs on the flow's thread
 
     def run(self, _: threading.Event) -> None:
         with log_context.bind_fields(flow=self.plan.name):
             self._run()
 
     def _run(self) -> None:
-        pauses = Backoff(initial_s=MIN_START_DELAY_S, max_s=MAX_START_DELAY_S)
+        backoff = Backoff(initial_s=MIN_START_DELAY_S, max_s=MAX_START_DELAY_S)
         try:
             while not self.stop_asked.is_set():
-                member = self._begin()
+                member = self._start_member()
                 if member is not None:
-                    began_s = self._clock.now_s()
-                    self._attend(member)
-                    if self._clock.now_s() - began_s >= STABLE_RUN_S:
-                        pauses.reset()
-                self.stop_asked.wait(pauses.next_delay_s(self._random))
+                    started_s = self._clock.now_s()
+                    self._monitor(member)
+                    if self._clock.now_s() - started_s >= STABLE_RUN_S:
+                        backoff.reset()
+                self.stop_asked.wait(backoff.next_delay_s(self._random))
         except FatalError as error:
-            self._reason = self._cause_of(error)
-            self._life = Life.FAILED
+            self._reason = self._find_cause(error)
+            self._state = Life.FAILED
             _log.error("%s: %s", self.plan.name, self._reason)
         finally:
-            if self._life is not Life.FAILED:
-                self._life = Life.STOPPED
+            if self._state is not Life.FAILED:
+                self._state = Life.STOPPED
 
-    def _cause_of(self, error: FatalError) -> str:
-        """Of a refused login or certificate the Kafka library does not tell the cause, which the
-        watch of the clusters is about to find."""
+    def _find_cause(self, error: FatalError) -> str:
+        """Cause of a fatal error.
+
+        The Kafka library does not report why a login or certificate was rejected; the cluster
+        monitor finds the cause within `CAUSE_WAIT_S`.
+        """
         until_s = self._clock.now_s() + CAUSE_WAIT_S
         refused = isinstance(error, AuthenticationError)
         while refused and not self._unreachable() and self._clock.now_s() < until_s:
@@ -243,112 +257,115 @@ class FlowWorker:
                 break
         return (self._unreachable() if refused else "") or str(error)
 
-    def _begin(self) -> FleetMember | None:
-        """None: not now. Raises `FatalError` where trying again is of no use."""
-        ends = self.plan.ends
+    def _start_member(self) -> FleetMember | None:
+        """Start a worker; None if it failed for now. Raises `FatalError` if a retry
+        cannot help.
+        """
+        flow_ends = self.plan.ends
         try:
             member = self._fleet.member(
                 self.plan.worker,
-                namespace=(ends.source, ends.target),
-                prefix=ends.rest_path,
-                on_leading=self._writes.lead,
+                namespace=(flow_ends.source, flow_ends.target),
+                prefix=flow_ends.rest_path,
+                on_leading=self._publisher.lead,
                 before_joining=self._await_engine,
-                on_trouble=self._note_trouble,
+                on_trouble=self._set_trouble,
             )
             member.start()
         except RetriableError as error:
             self._reason = str(error)
             if not self.stop_asked.is_set() and not self._unreachable():
-                self._log_once(logging.WARNING, f"its worker has not started: {error}")
+                self._log_once(logging.WARNING, f"the worker has not started: {error}")
             return None
-        self._member, self._life = member, Life.WORKING
+        self._member, self._state = member, Life.WORKING
         if self._reason in (self._connecting, _ENGINE_STARTING_TEXT):
             self._reason = ""
         self._rebalances = (member, self.rebalances)
         return member
 
     def _await_engine(self, among_others: Callable[[], bool]) -> None:
-        """Who joins is given a part of the work, and others stop theirs: not before it can be done.
+        """Wait for the engine before joining a group with other members.
 
-        Raises `RetriableError` when it is to stop meanwhile.
+        A joining member is assigned tasks that others then stop, so it must be able to run them.
+        Raises `RetriableError` if stopped meanwhile.
         """
         if self._can_copy() or not self.plan.shown or not among_others():
             return
         while not self._can_copy():
             self._reason = _ENGINE_STARTING_TEXT
             if self.stop_asked.wait(POLL_INTERVAL_S):
-                raise RetriableError("asked to stop before it joined the group")
+                raise RetriableError("stopped before it joined the group")
 
-    def _note_trouble(self, text: str) -> None:
-        """What keeps the worker from starting; "": that is over."""
+    def _set_trouble(self, text: str) -> None:
+        """Record what prevents the worker from starting; "" if nothing does."""
         self._trouble = text
         self._reason = text or self._connecting
 
     def _log_once(self, level: int, text: str) -> None:
-        """Not again until the worker has been part of its group."""
+        """Log a line; a repetition only after the worker has joined its group."""
         if text != self._logged:
             self._logged = text
             _log.log(level, "%s: %s", self.plan.name, text)
 
-    def _attend(self, member: FleetMember) -> None:
-        """Until it has ended, or is to end."""
+    def _monitor(self, member: FleetMember) -> None:
+        """Monitor the worker until it has ended or must stop."""
         try:
             while not self.stop_asked.wait(POLL_INTERVAL_S) and not member.wait(
                 0.0
-            ):  # stops are in a hurry
-                self._tick(member)
+            ):  # check for a stop first
+                self._poll_member(member)
             if self.stop_asked.is_set():
-                self._life, self._reason = Life.STOPPING, "its tasks stop"
+                self._state, self._reason = Life.STOPPING, "its tasks are stopping"
             else:
-                self._life, self._reason = Life.STARTING, f"its worker ended: {member.failure}"
-                self._log_once(logging.ERROR, f"its worker ended: {member.failure}")
+                self._state, self._reason = Life.STARTING, f"the worker ended: {member.failure}"
+                self._log_once(logging.ERROR, f"the worker ended: {member.failure}")
         finally:
             self._want_spares(self.name, 0)
             member.stop()
             self._member, self._rebalances = None, (None, self.rebalances)
 
-    def _tick(self, member: FleetMember) -> None:
+    def _poll_member(self, member: FleetMember) -> None:
         now_s = self._clock.now_s()
         if self._reason and member.herder.ready():
             self._reason = self._trouble = self._logged = ""
-        self._writes.look(member, now_s)
+        self._publisher.look(member, now_s)
         tasks = member.herder.config().tasks(flow_plan.SOURCE_CONNECTOR)
         self._want_spares(self.name, len({*tasks} - {*member.assigned.items}))
-        found = restarts.list_running_items(
+        items = restarts.list_running_items(
             member.assigned.items,
             member.begun,
             config=member.herder.config(),
             plan=self.plan,
             leads=member.leads,
         )
-        verdict = self._failures.look(found, now_s)
-        self._given_up = verdict.given_up or self._never_configured(member)
-        for each in verdict.due:
-            _log.warning("%s: %s is started again: %s", self.plan.name, each.item, each.reason)
-            self._restart(member, each.item)
-        for name, asked in list(self._asked.items()):
-            if asked.done():
-                del self._asked[name]
-                failed = asked.exception() is not None
-                if not failed and isinstance(asked.result(), RequestRefused | ForwardRequest):
+        decision = self._failures.look(items, now_s)
+        self._given_up = decision.given_up or self._explain_unconfigured(member)
+        for each in decision.due:
+            _log.warning("%s: restarting %s: %s", self.plan.name, each.item, each.reason)
+            self._restart_item(member, each.item)
+        for name, reply in list(self._restart_replies.items()):
+            if reply.done():
+                del self._restart_replies[name]
+                failed = reply.exception() is not None
+                if not failed and isinstance(reply.result(), RequestRefused | ForwardRequest):
                     self._failures.restarts.refused(name, now_s)
                 else:
                     self._failures.restarts.restarted(name, failed=failed)
 
-    def _never_configured(self, member: FleetMember) -> str:
-        """Without a configuration from before nothing of the flow can go on."""
-        reason = self._writes.refused.get(flow_plan.SOURCE_CONNECTOR, "")
+    def _explain_unconfigured(self, member: FleetMember) -> str:
+        """Why the flow cannot run: its configuration was rejected and there is no previous one."""
+        reason = self._publisher.refused.get(flow_plan.SOURCE_CONNECTOR, "")
         stored = member.herder.config().config(flow_plan.SOURCE_CONNECTOR)
-        return f"its configuration is refused: {reason}" if reason and stored is None else ""
+        return f"its configuration was rejected: {reason}" if reason and stored is None else ""
 
-    def _refusals(self) -> list[str]:
+    def _describe_rejections(self) -> list[str]:
         return [
-            f"{name} stays as it was, since its configuration is refused: {reason}"
-            for name, reason in self._writes.refused.items()
+            f"{name} keeps its previous configuration, because the new one was rejected: {reason}"
+            for name, reason in self._publisher.refused.items()
         ]
 
-    def _restart(self, member: FleetMember, item: WorkItem) -> None:
+    def _restart_item(self, member: FleetMember, item: WorkItem) -> None:
         request: HerderRequest = (
             RestartConnector(item) if isinstance(item, str) else RestartTask(item)
         )
-        self._asked[str(item)] = member.herder.submit(request)
+        self._restart_replies[str(item)] = member.herder.submit(request)

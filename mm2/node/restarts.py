@@ -1,9 +1,9 @@
 """Decides when a failed connector or task is restarted, and when a flow is given up.
 
-Kafka Connect leaves failed connectors and tasks alone. `mm2 run` restarts them after a delay
-that grows with each failure in a row; a long run without failure resets it. Only failures of
-the configuration in force count: at a start the group's topics still hold the previous one,
-until the leader has written what its file says.
+Kafka Connect does not restart failed connectors and tasks. `mm2 run` restarts them after a delay
+that grows with each failure in a row; a long run without failure resets it. Only failures of the
+configuration in effect count: after a start the group's topics still contain the previous one,
+until the leader has written the configuration of its file.
 """
 
 from __future__ import annotations
@@ -25,115 +25,129 @@ _State = RunState
 MIN_RESTART_DELAY_S = 1.0
 MAX_RESTART_DELAY_S = 60.0
 STABLE_RUN_S = 600.0
-"""What has run so long without failing counts as new; pauses and waiting are no running."""
+"""After running this long without failure the failure count is reset. Time paused or waiting does
+not count.
+"""
 UNLIMITED_RESTARTS = -1
 
 
 @dataclass(frozen=True, slots=True)
 class RunAttempt:
-    """`number` counts how often it was begun: one that fails may be over between two looks.
-    `state` None: it has said nothing yet."""
+    """Current run of a connector or task."""
 
     number: int
+    """Number of starts, because a failed run may end between two polls."""
     state: _State | None
+    """None if it has not reported a state yet."""
 
 
 @dataclass(slots=True)
 class _FailureHistory:
-    """`failed_at_s` None: it has not failed since. `ran_s`: so long it was seen to run since the
-    last failure; `running_at_s`: at the last look it did, else None."""
+    """Failures of one connector or task."""
 
     attempt: int = 0
     failures: int = 0
     failed_at_s: float | None = None
+    """Time of the failure; None while it has not failed since its last start."""
     ran_s: float = 0.0
+    """Observed running time since the last failure."""
     running_at_s: float | None = None
+    """Time of the last poll if it was running then, else None."""
     restarted: bool = False
 
 
 @dataclass(slots=True)
 class RestartPlanner:
-    """`most`: how often in a row; `UNLIMITED_RESTARTS`: always again, 0: never.
-
-    Subjects are names of anything that fails: connectors, tasks.
-    """
+    """Decides when named items (connectors, tasks) are restarted."""
 
     most: int
-    _cases: dict[str, _FailureHistory] = field(default_factory=dict)
+    """Maximum number of restarts in a row; `UNLIMITED_RESTARTS` for no limit, 0 for none."""
+    _histories: dict[str, _FailureHistory] = field(default_factory=dict)
 
     def due(self, attempts: Mapping[str, RunAttempt], now_s: float) -> list[str]:
-        """What is to be started again now; `attempts` has all there is by name. Each once until it
-        is seen to run, or was begun again."""
-        self._cases = {name: case for name, case in self._cases.items() if name in attempts}
-        found = []
+        """Names to restart now. `attempts` must contain all items.
+
+        An item is returned once until it runs or was started again.
+        """
+        self._histories = {
+            name: history for name, history in self._histories.items() if name in attempts
+        }
+        due_names = []
         for name, attempt in attempts.items():
-            case = self._cases.setdefault(name, _FailureHistory())
-            if attempt.number != case.attempt:
-                case.attempt, case.failed_at_s = attempt.number, None
+            history = self._histories.setdefault(name, _FailureHistory())
+            if attempt.number != history.attempt:
+                history.attempt, history.failed_at_s = attempt.number, None
             if attempt.state is not _State.FAILED:
-                _record_run(case, now_s, runs=attempt.state is _State.RUNNING)
+                _record_run(history, now_s, is_running=attempt.state is _State.RUNNING)
                 continue
-            _record_failure(case, now_s)
-            if self._is_due(case, now_s):
-                case.restarted = True
-                found.append(name)
-        return found
+            _record_failure(history, now_s)
+            if self._is_due(history, now_s):
+                history.restarted = True
+                due_names.append(name)
+        return due_names
 
     def restarted(self, name: str, *, failed: bool) -> None:
-        """How the attempt went that `due` asked for: after one that failed it is due again."""
-        case = self._cases.get(name)
-        if case is not None and failed:
-            case.failed_at_s, case.restarted = None, False
+        """Record the result of a restart; after a failure the item is due again."""
+        history = self._histories.get(name)
+        if history is not None and failed:
+            history.failed_at_s, history.restarted = None, False
 
     def refused(self, name: str, now_s: float) -> None:
-        """The attempt was not made, as while a rebalance is about to come: it is due again after
-        the same delay, and counts for nothing."""
-        case = self._cases.get(name)
-        if case is not None:
-            case.failed_at_s, case.restarted = now_s, False
+        """Record that a restart was rejected, for example because of a rebalance.
+
+        The item is due again after the same delay, and the restart does not count.
+        """
+        history = self._histories.get(name)
+        if history is not None:
+            history.failed_at_s, history.restarted = now_s, False
 
     def given_up(self, names: Iterable[str]) -> list[str]:
-        """Those of these that have failed too often."""
-        return [name for name in names if name in self._cases and self._is_over(self._cases[name])]
+        """Those of `names` that have failed too often."""
+        return [
+            name
+            for name in names
+            if name in self._histories and self._is_given_up(self._histories[name])
+        ]
 
-    def _is_over(self, case: _FailureHistory) -> bool:
+    def _is_given_up(self, history: _FailureHistory) -> bool:
         return (
-            case.failed_at_s is not None
+            history.failed_at_s is not None
             and self.most != UNLIMITED_RESTARTS
-            and case.failures > self.most
+            and history.failures > self.most
         )
 
-    def _is_due(self, case: _FailureHistory, now_s: float) -> bool:
-        if case.restarted or case.failed_at_s is None or self._is_over(case):
+    def _is_due(self, history: _FailureHistory, now_s: float) -> bool:
+        if history.restarted or history.failed_at_s is None or self._is_given_up(history):
             return False
-        pause_s: float = min(
-            MAX_RESTART_DELAY_S, MIN_RESTART_DELAY_S * 2 ** min(case.failures - 1, 10)
+        delay_s: float = min(
+            MAX_RESTART_DELAY_S, MIN_RESTART_DELAY_S * 2 ** min(history.failures - 1, 10)
         )
-        return now_s - case.failed_at_s >= pause_s
+        return now_s - history.failed_at_s >= delay_s
 
 
-def _record_failure(case: _FailureHistory, now_s: float) -> None:
-    if case.failed_at_s is None:
-        if case.ran_s >= STABLE_RUN_S:
-            case.failures = 0
-        case.failures += 1
-        case.failed_at_s, case.ran_s, case.running_at_s = now_s, 0.0, None
-        case.restarted = False
+def _record_failure(history: _FailureHistory, now_s: float) -> None:
+    if history.failed_at_s is None:
+        if history.ran_s >= STABLE_RUN_S:
+            history.failures = 0
+        history.failures += 1
+        history.failed_at_s, history.ran_s, history.running_at_s = now_s, 0.0, None
+        history.restarted = False
 
 
-def _record_run(case: _FailureHistory, now_s: float, *, runs: bool) -> None:
-    case.failed_at_s, case.restarted = None, False
-    if runs and case.running_at_s is not None:
-        case.ran_s += now_s - case.running_at_s
-    case.running_at_s = now_s if runs else None
+def _record_run(history: _FailureHistory, now_s: float, *, is_running: bool) -> None:
+    history.failed_at_s, history.restarted = None, False
+    if is_running and history.running_at_s is not None:
+        history.ran_s += now_s - history.running_at_s
+    history.running_at_s = now_s if is_running else None
 
 
 _HEALTHY_STATES = (_State.RUNNING, _State.PAUSED, _State.STOPPED)
 
 
 class ConfigOrigin(enum.Enum):
-    """Of a configuration: this node's file makes it; the leader's, which is another; or nobody's,
-    it was there before and is about to be replaced."""
+    """Where a running item's configuration comes from: this node's file, the leader's different
+    file, or a previous configuration that is about to be replaced.
+    """
 
     OURS = "ours"
     OTHERS = "others"
@@ -142,7 +156,7 @@ class ConfigOrigin(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningItem:
-    """A connector or task that this node was given to run, and has begun."""
+    """A connector or task that is assigned to this node and was started."""
 
     item: WorkItem
     begun: StartedItem
@@ -163,11 +177,12 @@ class RunningItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartDecision:
-    """`due` are to be started again now; `given_up`: why the flow goes on no more, "" while it
-    may."""
+    """What to do about failures."""
 
     due: tuple[RunningItem, ...] = ()
+    """Items to restart now."""
     given_up: str = ""
+    """Why the flow is given up; "" if it is not."""
 
 
 def list_running_items(
@@ -178,10 +193,10 @@ def list_running_items(
     plan: FlowPlan,
     leads: bool,
 ) -> list[RunningItem]:
-    """Of those `given` to this node, the ones that it has begun."""
-    whose = _ConfigClassifier(config, plan, leads=leads)
+    """Items assigned to this node (`given`) that were started."""
+    classify = _ConfigClassifier(config, plan, leads=leads)
     return [
-        RunningItem(item=item, begun=found[item], whose=whose(item, found[item].config))
+        RunningItem(item=item, begun=found[item], whose=classify(item, found[item].config))
         for item in given
         if item in found
     ]
@@ -216,14 +231,17 @@ def _drop_nulls(config: RawConfig) -> dict[str, str]:
 
 @dataclass(slots=True)
 class FailureTracker:
-    """`restarts` says how often. `_ran`: of connectors and of tasks that mirror, those kinds of
-    which one went well here once."""
+    """Decides about restarts of a flow's items.
+
+    `_ran` contains the types (connector, task) of which a mirroring item has run without failure on
+    this node.
+    """
 
     restarts: RestartPlanner
     _ran: set[type[WorkItem]] = field(default_factory=set)
 
     def look(self, found: Iterable[RunningItem], now_s: float) -> RestartDecision:
-        """What to do about what there is now."""
+        """Decide about the current items."""
         by_name = {str(each.item): each for each in found}
         self._ran.update(
             type(each.item)
@@ -237,19 +255,25 @@ class FailureTracker:
             },
             now_s,
         )
-        bad = [each for each in by_name.values() if each.has_failed and each.mirrors]
+        failed_items = [each for each in by_name.values() if each.has_failed and each.mirrors]
         return RestartDecision(
-            due=tuple(by_name[name] for name in due if not self._begins_badly(by_name[name])),
-            given_up=next((each.reason for each in bad if self._is_over(each)), ""),
+            due=tuple(
+                by_name[name] for name in due if not self._failed_at_first_start(by_name[name])
+            ),
+            given_up=next((each.reason for each in failed_items if self._is_given_up(each)), ""),
         )
 
-    def _is_over(self, part: RunningItem) -> bool:
-        """Heartbeats and checkpoints that fail stop nothing else: they are not asked for."""
-        if part.whose is ConfigOrigin.OLD:
+    def _is_given_up(self, item: RunningItem) -> bool:
+        """True if a failure ends the flow. Failed heartbeats and checkpoints never do; they are not
+        passed in.
+        """
+        if item.whose is ConfigOrigin.OLD:
             return False
-        return self._begins_badly(part) or bool(self.restarts.given_up([str(part.item)]))
+        return self._failed_at_first_start(item) or bool(self.restarts.given_up([str(item.item)]))
 
-    def _begins_badly(self, part: RunningItem) -> bool:
-        """What the mirror begins with does not mend by itself. A task that comes here later, from
-        another node say, is one of many."""
-        return part.mirrors and part.whose is ConfigOrigin.OURS and type(part.item) not in self._ran
+    def _failed_at_first_start(self, item: RunningItem) -> bool:
+        """True if mirroring failed at its first start, which a restart does not resolve.
+
+        Tasks that other nodes ran before are excluded.
+        """
+        return item.mirrors and item.whose is ConfigOrigin.OURS and type(item.item) not in self._ran

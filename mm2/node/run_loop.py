@@ -1,6 +1,6 @@
-"""The main loop of `mm2 run`: watches the flows, displays them, decides when and how to end.
+"""The main loop of `mm2 run`: monitors the flows, displays them, decides when and how to end.
 
-It takes no part in replication: a failing table or metric must not affect the flows.
+It is not involved in replication: a failing table or metric must not affect the flows.
 """
 
 from __future__ import annotations
@@ -28,29 +28,31 @@ from mm2.status.topic_rows import CopyRates
 
 POLL_INTERVAL_S = 0.5
 CATCH_UP_POLL_INTERVAL_S = 0.1
-"""From turn to turn where somebody waits for the end of it."""
+"""Poll interval with `--until-caught-up`."""
 MAX_POLL_INTERVAL_S = 5.0
 IDLE_POLL_INTERVAL_S = 15.0
-"""While no flow tells anything new, which only lets lags grow older."""
+"""Maximum poll interval while no status changes and only lags grow."""
 POLL_CPU_SHARE = 0.01
-"""Looking takes about this share of a core: thousands of partitions are looked at less often."""
+"""Limits polling to about this share of a CPU core: with thousands of partitions the interval
+grows.
+"""
 DISPLAY_CPU_SHARE = 0.05
-"""The same with drawing, for somebody sits there and watches."""
+"""The limit for drawing the table, higher because a user is watching."""
 
-_TABLE_SIDE = "table"
+_TABLE_ACTION = "table"
 
 _log = logging.getLogger(__name__)
 
 
 class ObservedEngine(Protocol):
-    """As much of an engine as is looked at."""
+    """The part of an engine that the loop needs."""
 
     @property
     def state(self) -> EngineState: ...
 
 
 class RunnableNode(Protocol):
-    """What `mm2 run` runs: `mm2.node.node.Mm2Node`."""
+    """The part of `Mm2Node` that the loop needs."""
 
     @property
     def engine(self) -> ObservedEngine: ...
@@ -80,206 +82,215 @@ class ExitReason(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopCondition:
-    """`until_caught_up`: end when all that the source holds now is copied, or after `timeout_s`."""
+    """When the loop ends by itself."""
 
     until_caught_up: bool = False
+    """End once everything that the source holds now is copied."""
     timeout_s: float | None = None
+    """End after this time in any case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """How a run ended. `results` are for stdout, `errors` for stderr."""
+    """How a run ended."""
 
     why: ExitReason
     code: int
     results: tuple[str, ...] = ()
+    """Lines for stdout."""
     errors: tuple[str, ...] = ()
+    """Lines for stderr."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLoopDeps:
-    """`stop_signal` is the number of a signal that asked to stop, None while none did; `wait`
-    returns after so many seconds, or earlier when a signal came."""
+    """Dependencies of the loop."""
 
     clock: Clock
     display: FlowDisplay
     metrics: FlowMetricsCollector
     stop_signal: Callable[[], int | None]
+    """Returns the signal number that requested a stop; None if there was none."""
     wait: Callable[[float], object]
+    """Waits for seconds, or until a signal arrives."""
     notes: tuple[str, ...] = ()
     unreachable: Callable[[], Mapping[str, str]] = dict
-    """By flow, which of its clusters does not answer; as in `topic_rows.make_overview`."""
+    """Returns, by flow, which of its clusters does not respond; as in
+    `topic_rows.make_overview`.
+    """
 
 
 class RunLoop:
-    """Runs once, on one thread."""
+    """Main loop; runs once, on one thread."""
 
     def __init__(self, running: RunnableNode, goal: StopCondition, around: RunLoopDeps) -> None:
-        self._running = running
+        self._node = running
         self._goal = goal
-        self._around = around
+        self._deps = around
         self._rates = CopyRates()
         self._progress = CatchUpTracker()
         self._changes = StatusChangeLog()
         self._seen_statuses: tuple[FlowStatus, ...] = ()
         self._shown_statuses: tuple[FlowStatus, ...] = ()
         self._progress_now: CatchUpSnapshot | None = None
-        self._looked_s = float("-inf")
-        self._pause_s = 0.0
-        self._broken_sides: set[str] = set()
+        self._observed_s = float("-inf")
+        self._observe_interval_s = 0.0
+        self._disabled_actions: set[str] = set()
 
     def run(self) -> RunResult:
-        """Start, watch until there is a reason to end, stop."""
-        start_s = self._around.clock.now_s()
-        self._running.start()
+        """Start the node, run until there is a reason to end, and stop the node."""
+        start_s = self._deps.clock.now_s()
+        self._node.start()
         try:
-            why = None
-            while why is None:
-                why = self._turn(start_s)
-                if why is None:
-                    self._around.wait(
+            reason = None
+            while reason is None:
+                reason = self._run_iteration(start_s)
+                if reason is None:
+                    self._deps.wait(
                         CATCH_UP_POLL_INTERVAL_S if self._goal.until_caught_up else POLL_INTERVAL_S
                     )
-            self._look(self._around.clock.now_s())
+            self._observe_flows(self._deps.clock.now_s())
         finally:
-            self._side(_TABLE_SIDE, self._around.display.close)
-            _log.info("stopping: what is in flight is acknowledged and recorded first")
-            self._running.stop()
-        return self._ending(why, self._around.clock.now_s() - start_s)
+            self._run_isolated(_TABLE_ACTION, self._deps.display.close)
+            _log.info("stopping: waiting for in-flight batches to be acknowledged and recorded")
+            self._node.stop()
+        return self._build_result(reason, self._deps.clock.now_s() - start_s)
 
-    def _turn(self, start_s: float) -> ExitReason | None:
-        now_s = self._around.clock.now_s()
-        self._take_statuses(now_s)
-        rests = self._shown_statuses is self._seen_statuses
-        if now_s >= self._looked_s + min(
-            IDLE_POLL_INTERVAL_S if rests else MAX_POLL_INTERVAL_S, self._pause_s
+    def _run_iteration(self, start_s: float) -> ExitReason | None:
+        now_s = self._deps.clock.now_s()
+        self._update_statuses(now_s)
+        is_idle = self._shown_statuses is self._seen_statuses
+        if now_s >= self._observed_s + min(
+            IDLE_POLL_INTERVAL_S if is_idle else MAX_POLL_INTERVAL_S, self._observe_interval_s
         ):
-            shown_s = self._look(now_s)
-            cost_s = self._around.clock.now_s() - now_s
-            self._looked_s = now_s
-            self._pause_s = max(
-                POLL_INTERVAL_S, (cost_s - shown_s) / POLL_CPU_SHARE, cost_s / DISPLAY_CPU_SHARE
+            drawing_s = self._observe_flows(now_s)
+            cost_s = self._deps.clock.now_s() - now_s
+            self._observed_s = now_s
+            self._observe_interval_s = max(
+                POLL_INTERVAL_S, (cost_s - drawing_s) / POLL_CPU_SHARE, cost_s / DISPLAY_CPU_SHARE
             )
-        return self._why_end(now_s - start_s)
+        return self._find_exit_reason(now_s - start_s)
 
-    def _take_statuses(self, now_s: float) -> None:
-        statuses = tuple(self._running.statuses())
-        same = [*map(id, statuses)] == [*map(id, self._seen_statuses)]
-        if same and not self._progress.waits:
+    def _update_statuses(self, now_s: float) -> None:
+        statuses = tuple(self._node.statuses())
+        is_unchanged = [*map(id, statuses)] == [*map(id, self._seen_statuses)]
+        if is_unchanged and not self._progress.waits:
             return
         self._seen_statuses = statuses
         if self._goal.until_caught_up:
             self._progress_now = self._progress.observe(statuses, now_s)
 
-    def _why_end(self, passed_s: float) -> ExitReason | None:
-        if self._around.stop_signal() is not None:
+    def _find_exit_reason(self, passed_s: float) -> ExitReason | None:
+        if self._deps.stop_signal() is not None:
             return ExitReason.SIGNAL
-        if self._running.crashed:
+        if self._node.crashed:
             return ExitReason.CRASHED
-        progressed = self._progress_now
-        if progressed is not None and progressed.verdict is not CatchUpState.COPYING:
+        progress = self._progress_now
+        if progress is not None and progress.verdict is not CatchUpState.COPYING:
             return ExitReason.VERDICT
-        if self._running.ended:
+        if self._node.ended:
             return ExitReason.ENDED
         if self._goal.timeout_s is not None and passed_s >= self._goal.timeout_s:
             return ExitReason.TIMEOUT
         return None
 
-    # Looking
+    # Observation
 
-    def _look(self, now_s: float) -> float:
-        """Returns how many seconds the drawing took."""
+    def _observe_flows(self, now_s: float) -> float:
+        """Update log, metrics and display; return how many seconds the drawing took."""
         statuses = self._shown_statuses = self._seen_statuses
-        ready = self._running.engine.state is EngineState.READY
+        ready = self._node.engine.state is EngineState.READY
         self._rates.observe(statuses, now_s)
-        lost: dict[str, str] = {}
-        self._side("cluster watch", lambda: lost.update(self._around.unreachable()))
-        seen = topic_rows.make_overview(
+        unreachable: dict[str, str] = {}
+        self._run_isolated("cluster watch", lambda: unreachable.update(self._deps.unreachable()))
+        overview = topic_rows.make_overview(
             statuses,
             self._rates,
-            wall_ms=self._around.clock.wall_ms(),
+            wall_ms=self._deps.clock.wall_ms(),
             engine_ready=ready,
-            unreachable=lost,
+            unreachable=unreachable,
         )
-        for line in self._changes.observe(seen, statuses, now_s):
+        for line in self._changes.observe(overview, statuses, now_s):
             _log.log(line.level, "%s", line.text, extra=line.fields)
         frame = TableFrame(
-            seen=seen,
-            notes=(*self._around.notes, *self._engine_note()),
+            seen=overview,
+            notes=(*self._deps.notes, *self._describe_engine_start()),
             progress=self._progress_now,
         )
-        self._side(
-            "metrics", lambda: self._around.metrics.observe(statuses, seen, engine_ready=ready)
+        self._run_isolated(
+            "metrics", lambda: self._deps.metrics.observe(statuses, overview, engine_ready=ready)
         )
-        before_s = self._around.clock.now_s()
-        self._side(_TABLE_SIDE, lambda: self._around.display.show(frame, now_s))
-        return self._around.clock.now_s() - before_s
+        before_s = self._deps.clock.now_s()
+        self._run_isolated(_TABLE_ACTION, lambda: self._deps.display.show(frame, now_s))
+        return self._deps.clock.now_s() - before_s
 
-    def _engine_note(self) -> tuple[str, ...]:
-        starting = self._running.engine.state is EngineState.STARTING
+    def _describe_engine_start(self) -> tuple[str, ...]:
+        starting = self._node.engine.state is EngineState.STARTING
         return ("starting Spark …",) if starting else ()
 
-    def _side(self, name: str, action: Callable[[], object]) -> None:
-        """Something that may fail: it is switched off then."""
-        if name in self._broken_sides:
+    def _run_isolated(self, name: str, action: Callable[[], object]) -> None:
+        """Run a secondary action (metrics, display); it is disabled after a failure."""
+        if name in self._disabled_actions:
             return
         try:
             action()
-        except Exception:  # noqa: BLE001 - what only shows things must never stop the copying
-            self._broken_sides.add(name)
+        except Exception:  # noqa: BLE001 - must never stop replication
+            self._disabled_actions.add(name)
             trace = traceback.format_exc()
-            with contextlib.suppress(Exception):  # it holds the log's way to the terminal
-                if name == _TABLE_SIDE:
-                    self._around.display.close()
-            _log.error("the %s has failed and is switched off; copying goes on\n%s", name, trace)
+            with contextlib.suppress(Exception):  # the table redirects log output
+                if name == _TABLE_ACTION:
+                    self._deps.display.close()
+            _log.error("disabling %s after an error; replication continues\n%s", name, trace)
 
     # Ending
 
-    def _ending(self, why: ExitReason, took_s: float) -> RunResult:
-        statuses = self._running.statuses()
+    def _build_result(self, reason: ExitReason, took_s: float) -> RunResult:
+        statuses = self._node.statuses()
         errors = [
             f"{each.flow}: {each.reason}" for each in statuses if each.state is FlowState.FAILED
         ]
-        if self._running.crashed:
-            errors.append(f"an error in mm2 itself, please report it: {self._running.crashed}")
+        if self._node.crashed:
+            errors.append(f"internal error in mm2, please report it: {self._node.crashed}")
         code = exit_codes.FAILED
         results: tuple[str, ...] = ()
-        if why is ExitReason.SIGNAL:
-            number = self._around.stop_signal()
+        if reason is ExitReason.SIGNAL:
+            number = self._deps.stop_signal()
             assert number is not None
             code = 128 + number
         elif self._progress_now is not None:
-            results = self._results(self._progress_now, why, took_s=took_s)
+            results = self._build_result_lines(self._progress_now, reason, took_s=took_s)
             reached = self._progress_now.verdict is CatchUpState.CAUGHT_UP
             code = exit_codes.DONE if reached and not errors else exit_codes.FAILED
-            if self._progress_now.elsewhere and not errors and why is ExitReason.VERDICT:
+            if self._progress_now.elsewhere and not errors and reason is ExitReason.VERDICT:
                 code = exit_codes.UNKNOWN
-        return RunResult(why=why, code=code, results=results, errors=tuple(errors))
+        return RunResult(why=reason, code=code, results=results, errors=tuple(errors))
 
-    def _results(
-        self, progressed: CatchUpSnapshot, why: ExitReason, *, took_s: float
+    def _build_result_lines(
+        self, progressed: CatchUpSnapshot, reason: ExitReason, *, took_s: float
     ) -> tuple[str, ...]:
-        everything = [each for flow in self._running.statuses() for each in flow.partitions]
+        partition_statuses = [each for flow in self._node.statuses() for each in flow.partitions]
         copied = (
-            f"{plurals.format_count(sum(each.records for each in everything), 'record')} "
-            f"({text_format.format_size(sum(each.bytes for each in everything))}) "
+            f"{plurals.format_count(sum(each.records for each in partition_statuses), 'record')} "
+            f"({text_format.format_size(sum(each.bytes for each in partition_statuses))}) "
             f"in {text_format.format_duration(took_s)}"
         )
         partitions = plurals.format_count(progressed.partitions, "partition")
-        here = [each for each in self._seen_statuses if each.flow not in progressed.elsewhere]
-        others = sum(each.elsewhere for each in here)
-        more = f"; {plurals.format_count(others, 'more partition', 'are')} assigned to other nodes"
-        done = f"{copied}{more if others else ''}"
+        own_flows = [each for each in self._seen_statuses if each.flow not in progressed.elsewhere]
+        others = sum(each.elsewhere for each in own_flows)
+        other_nodes = (
+            f"; {plurals.format_count(others, 'more partition', 'are')} assigned to other nodes"
+        )
+        done = f"{copied}{other_nodes if others else ''}"
         if progressed.verdict is CatchUpState.CAUGHT_UP:
             return (f"caught up: {partitions}, {done}",)
-        late = f" within {self._goal.timeout_s:g} s" if why is ExitReason.TIMEOUT else ""
-        if progressed.elsewhere and why is ExitReason.VERDICT:
+        late = f" within {self._goal.timeout_s:g} s" if reason is ExitReason.TIMEOUT else ""
+        if progressed.elsewhere and reason is ExitReason.VERDICT:
             lines = self._progress.unfinished_lines(self._seen_statuses)
-            if not here:
+            if not own_flows:
                 head = "this process had nothing to replicate; for the lag of other nodes: mm2 lag"
                 return (head, *lines)
-            # Nothing failed and nothing is being copied any more: all the others have caught up.
-            names = ", ".join(each.flow for each in here)
+            # Nothing failed and nothing is being copied any more: all other flows have caught up.
+            names = ", ".join(each.flow for each in own_flows)
             counted = plurals.format_count(len(progressed.elsewhere), "flow", "are")
             return (
                 f"caught up: {partitions} of {names}, {done}",
@@ -287,5 +298,5 @@ class RunLoop:
                 *lines,
             )
         head = f"not caught up{late}: {progressed.done:,} of {partitions} done, {copied}"
-        # As it was before the stop: afterwards everything is closed.
+        # Uses the statuses before the stop, because it closes all partitions.
         return (head, *self._progress.unfinished_lines(self._seen_statuses))

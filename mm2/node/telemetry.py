@@ -22,14 +22,17 @@ from mm2.status.retention_watch import RetentionWatch
 
 JAVA_METRICS_PATH = "/metrics/java"
 REPORT_CACHE_TTL_S = 1.0
-"""So old the reports may be that metrics and /health/replicating are made of."""
+"""Maximum age of the reports behind metrics and /health/replicating."""
 JAVA_METRICS_CACHE_TTL_S = 5.0
-"""So old these figures, which are many, may be: several who scrape share them."""
+"""Maximum age of this large page, which several scrapers share."""
 
 
 class NodeTelemetry:
-    """`collector` is to be told of every look, `beats` of every turn of the main loop; `source` and
-    `served` are to be served."""
+    """Metrics and health endpoints.
+
+    Call `metrics` after every status poll and `beats` in every iteration of the main loop; `source`
+    and `served` are exposed over HTTP.
+    """
 
     def __init__(
         self,
@@ -39,15 +42,15 @@ class NodeTelemetry:
         clock: Clock,
         watch: RetentionWatch,
     ) -> None:
-        """`watch` makes the reports that are judged, and knows what sources will delete."""
-        self._running = running
+        """`watch` creates the reports and estimates when sources delete unreplicated records."""
+        self._node = running
         self._clock = clock
         self._drills = LastDrillTimes(settings.watch.drill_report)
         within_s = settings.watch.replicating_within_s
         self._reports = CachedValue(watch.reports, for_s=REPORT_CACHE_TTL_S, clock=clock)
         self.metrics = FlowMetricsCollector(
             losses=watch.left_s,
-            beside=self._beside,
+            beside=self._collect_inputs,
             wall_ms=clock.wall_ms,
             now_s=clock.now_s,
             within_s=within_s,
@@ -56,7 +59,7 @@ class NodeTelemetry:
         self.source = NodeMetrics(
             self.metrics.registry,
             running.own_metrics,
-            more=self._by_partition if settings.metrics.by_partition else tuple,
+            more=self._collect_partition_metrics if settings.metrics.by_partition else tuple,
         )
         java = JmxMetrics(running.published, lambda: self.metrics.statuses)
         scraped = CachedValue(
@@ -74,25 +77,25 @@ class NodeTelemetry:
         }
 
     def unreachable(self) -> dict[str, str]:
-        """By flow, which of its clusters does not answer, since when and why."""
-        found: dict[str, str] = {}
+        """By flow, which of its clusters does not respond, since when and why."""
+        by_flow: dict[str, str] = {}
         for each in self._reports.get():
-            lost = [one.describe() for one in each.unreachable if not one.broker]
-            if lost:
-                found[each.flow] = "; ".join(lost)
-        return found
+            unreachable = [one.describe() for one in each.unreachable if not one.broker]
+            if unreachable:
+                by_flow[each.flow] = "; ".join(unreachable)
+        return by_flow
 
-    def _by_partition(self) -> tuple[MetricFamily, ...]:
+    def _collect_partition_metrics(self) -> tuple[MetricFamily, ...]:
         return collector.collect_partition_metrics(self.metrics.statuses, self._clock.wall_ms())
 
-    def _beside(self) -> MetricInputs:
-        seen = status_registry.REGISTRY.seen()
+    def _collect_inputs(self) -> MetricInputs:
+        snapshot = status_registry.REGISTRY.seen()
         return MetricInputs(
-            pulses=seen.pulses,
-            groups=seen.groups,
-            rebalances=self._running.rebalances(),
-            held=self._running.held(),
-            slots=self._running.slots,
+            pulses=snapshot.pulses,
+            groups=snapshot.groups,
+            rebalances=self._node.rebalances(),
+            held=self._node.held(),
+            slots=self._node.slots,
             drills=self._drills.passed_s(),
             reports=self._reports.get(),
         )

@@ -314,7 +314,7 @@ def _compute_state(seen: WorkerSnapshot, before: FlowStatus | None) -> tuple[_St
             return _State.PLANNING, seen.unreachable or seen.reason
     if seen.holds.stopped:
         if seen.tasks_shown:
-            return _State.STOPPING, "its tasks stop"
+            return _State.STOPPING, "its tasks are stopping"
         return _State.STOPPED, describe_stop(seen.resume, seen.stopped_ms)
     failed, beside = _describe_failure(seen), _describe_java_workers(seen)
     if before is not None and before.state is _State.RUNNING:

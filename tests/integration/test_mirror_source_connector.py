@@ -217,7 +217,7 @@ def test_rights_follow_from_an_authorizer_to_another(own_cluster, caplog):
         wanted.append(right("far.orders", "DELETE"))
         soon(lambda: of_mirror() == sorted(wanted), lambda: str(of_mirror()))
     rights.close()
-    assert "both aliases lead to the same cluster" in caplog.text
+    assert "both aliases denote the same cluster" in caplog.text
 
     denied = source_connectors.config(
         fort.client_properties("mirror"), properties, aliases=("far", "near"), topics="orders"

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.full, pytest.mark.timeout(180
 
 _log = logging.getLogger(__name__)
 
-WAITS = "never said that it had stopped"
+WAITS = "never reported that it stopped"
 JAVAS = pytest.mark.parametrize("java", [Kind.JAVA, Kind.JAVA_3_9], ids=["4.3", "3.9"])
 
 

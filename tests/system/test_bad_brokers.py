@@ -93,7 +93,7 @@ def test_too_few_replicas_hold_up_their_topic_alone(tmp_path, own_cluster, east)
         kafka.produce(source, "modest", content.some())
         run.await_records(40, topic="modest", deadline_s=180.0)
         # Refused outright, or found out when the fence's marker is not replicated.
-        run.await_log(r"scarce-0 waits: .*east\.scarce-0: .*min\.insync\.replicas", 180.0)
+        run.await_log(r"scarce-0 is waiting: .*east\.scarce-0: .*min\.insync\.replicas", 180.0)
         assert run.records(topic="scarce") < 40
         target.brokers[victim].start(timeout_s=180.0)
         run.await_records(40, topic="scarce", deadline_s=180.0)

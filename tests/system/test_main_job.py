@@ -207,7 +207,7 @@ def test_a_spark_cluster_loses_a_worker_on_the_way(tmp_path, job, spark, load):
         assert 0.1 <= share < 0.9, share
         victim.kill()
         finished(run, job)
-        assert len(re.findall(r"task \d\] .*; it is started again", run.log)) >= lost
+        assert len(re.findall(r"task \d\] .*; restarting the copy process", run.log)) >= lost
 
 
 @pytest.mark.full
@@ -223,7 +223,7 @@ def test_a_killed_copy_process_interrupts_only_its_partitions(tmp_path, job):
         before = ends(job)
         assert run.records() < 0.8 * job.load.records
         mirror_processes.kill(run, Kind.COPY, Random(1))
-        found = run.await_log(r"task (\d)\] .*; it is started again", 30.0)
+        found = run.await_log(r"task (\d)\] .*; restarting the copy process", 30.0)
         running: list[float] = []
 
         def is_back() -> bool:
@@ -241,7 +241,7 @@ def test_a_killed_copy_process_interrupts_only_its_partitions(tmp_path, job):
         )
         assert run.records() < job.load.records
         finished(run, job)
-        assert run.log.count("it is started again") == 1
+        assert run.log.count("restarting the copy process") == 1
 
 
 def ends(job: Job) -> dict[tuple[str, int], int]:

@@ -221,7 +221,7 @@ def test_what_fails_is_begun_again_and_given_up_in_the_end(
         mood.touch()
         nodes.tell("restart", "--topic", names[0])
         for number in range(2):
-            failed = rf"MirrorSourceConnector-{number} is started again: .*in a bad mood"
+            failed = rf"restarting MirrorSourceConnector-{number}: .*in a bad mood"
             run.await_log(rf"{failed}(?s:.*){failed}", DEADLINE_S)
         mood.unlink()
         await_more(target, names, nodes.tail)

@@ -260,7 +260,7 @@ def test_of_two_nodes_the_one_that_does_not_lead_says_which_does(
         for each in nodes:
             each.given["flows"][0]["topics"] = [first, second]
         told = [each.reload() for each in nodes]
-        led = [re.search(r"the node at (http\S+) leads, and writes", each) for each in told]
+        led = [re.search(r"the node at (http\S+) leads, and uses", each) for each in told]
         # Who leads is asked first, or last: then its file was written before the other asked.
         assert led[1] is None
         if led[0] is not None:

@@ -121,7 +121,7 @@ def test_a_killed_copy_takes_nobody_along(start):
     neighbour.message()
     os.kill(pid, signal.SIGKILL)
     assert doomed.handle.wait(10.0)
-    assert doomed.handle.error == "the copy process was killed or has crashed"
+    assert doomed.handle.error == "the copy process was killed or crashed"
     assert doomed.message()["type"] == "closed"
     neighbour.ping()
     neighbour.await_state(CopyState.RUNNING)
@@ -133,7 +133,7 @@ def test_copies_end_with_the_daemon_that_forked_them_and_new_ones_start(start):
     os.kill(described[0]["parent"], signal.SIGKILL)
     for copy in doomed:
         assert copy.handle.wait(10.0)
-        assert copy.handle.error == "the copy process was killed or has crashed"
+        assert copy.handle.error == "the copy process was killed or crashed"
     eventually.eventually(lambda: not any(processes.is_alive(each["pid"]) for each in described))
     eventually.eventually(lambda: start().connects(), 30.0, "a copy starts from a new daemon")
 

@@ -77,15 +77,15 @@ def test_the_engine_says_that_its_jvm_died_and_another_can_be_made():
         described = copy.message()
         os.kill(pid_of(spark), signal.SIGKILL)
         assert copy.handle.wait(30.0)
-        assert copy.handle.error == "Spark's JVM has died"
+        assert copy.handle.error == "Spark's JVM terminated unexpectedly"
         eventually.eventually(lambda: spark.state is EngineState.FAILED, 30.0)
         assert spark.log_path is not None
         home = spark.log_path.parent
         kept = f"Spark's log is kept in {home} until the next run"
-        assert spark.failure == f"Spark's JVM has died; {kept}"
+        assert spark.failure == f"Spark's JVM terminated unexpectedly; {kept}"
         late = start()
         assert late.handle.wait(30.0)
-        assert late.handle.error == "Spark's JVM has died"
+        assert late.handle.error == "Spark's JVM terminated unexpectedly"
         pids = [pid_in(described), pid_in(described, "parent")]
         eventually.eventually(lambda: not any(map(processes.is_alive, pids)), 30.0)
         spark.stop(3.0)

@@ -1,7 +1,7 @@
-"""The SparkContext in the driver's JVM, and the calls of the engine into it.
+"""The SparkContext in the driver's JVM, and the engine's calls into it.
 
-One per process at a time: pyspark keeps its gateway and its context in class attributes, which
-are set and cleared here only.
+One per process at a time: pyspark keeps its gateway and its context in class attributes, which only
+this module sets and clears.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from mm2.copier.spark.settings import (
 )
 from mm2.copier.spark.spark_errors import SparkJobError, SparkStartError, SparkUnavailableError
 
-# Its loggers print stack traces whenever the JVM goes, which we notice and report ourselves.
+# py4j logs stack traces when the JVM ends; the engine detects and reports that itself.
 logging.getLogger("py4j").setLevel(logging.CRITICAL)
 
 
 def _ignore_error(*_: object) -> None:
-    """So does the server of its accumulators, which we have no use for."""
+    """pyspark's accumulator server, which is not used here, also prints a stack trace then."""
 
 
 for _server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
@@ -43,11 +43,13 @@ for _server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixS
 
 _DIAGNOSTIC_COMMAND_BEAN = "com.sun.management:type=DiagnosticCommand"
 _JVM_CALL_ERRORS = (py4j.protocol.Py4JError, ConnectionError, EOFError)
-"""What a call into the JVM raises, whether it answers with an exception or is not there."""
+"""Errors of a call into the JVM: an exception in the JVM, or a JVM that has ended."""
 
 
 class SparkDriver:
-    """Made by `connect`. Methods may be called from any thread and raise failures.GoneError."""
+    """A running SparkContext. Created by `connect`. Methods are thread-safe and raise
+    `SparkUnavailableError`.
+    """
 
     def __init__(self, machine: DriverJvm, context: Any, *, local_slots: int | None) -> None:
         self.jvm = machine
@@ -58,24 +60,26 @@ class SparkDriver:
         return self.jvm.alive()
 
     def stopped_itself(self) -> bool:
-        """Whether Spark has given up on its own, as when the master removes the application."""
-        with _translate_errors("asking whether Spark runs"):
-            return bool(self._jsc().sc().isStopped())
+        """True if Spark shut down by itself, for example because the master removed the
+        application.
+        """
+        with _translate_errors("checking whether Spark is running"):
+            return bool(self._get_java_context().sc().isStopped())
 
     def run(self, ticket: CopyTicket, *, group: str, description: str) -> list[tuple[str, str]]:
-        """Run one copy as one job of one task, and wait for its end, however long that takes.
+        """Run one copy process as a job of one task, and block until it ends.
 
-        The calling thread should run this and nothing else: job groups belong to threads. Raises
-        failures.JobFailedError too.
+        The calling thread should do nothing else, because job groups are per thread. Also raises
+        `SparkJobError`.
         """
         try:
             self._context.setJobGroup(group, description, interruptOnCancel=True)
-            rows = self._one_empty_partition().mapPartitions(
+            rows = self._create_empty_rdd().mapPartitions(
                 partial(executor_job.run_partition, ticket)
             )
             result: list[tuple[str, str]] = rows.collect()
         except py4j.protocol.Py4JJavaError as error:
-            with _translate_errors("asking why a job failed"):
+            with _translate_errors("reading the error of a job"):
                 message = str(error.java_exception.getMessage())
             raise SparkJobError(spark_errors.explain_job_failure(message)) from error
         except _JVM_CALL_ERRORS as error:
@@ -89,9 +93,9 @@ class SparkDriver:
             self._context.cancelJobGroup(group)
 
     def stage_of(self, group: str) -> int | None:
-        """The one stage of a group's one job, None while Spark does not know it yet."""
-        with _translate_errors("looking for a job's stage"):
-            tracker = self._jsc().statusTracker()
+        """Stage id of a job group's only job; None while Spark has not scheduled it."""
+        with _translate_errors("reading the stage of a job"):
+            tracker = self._get_java_context().statusTracker()
             for job_id in tracker.getJobIdsForGroup(group):
                 info = tracker.getJobInfo(job_id)
                 for stage in info.stageIds() if info is not None else ():
@@ -99,73 +103,81 @@ class SparkDriver:
         return None
 
     def active_tasks(self, stage: int) -> int:
-        with _translate_errors("asking whether a task runs"):
-            info = self._jsc().statusTracker().getStageInfo(stage)
+        with _translate_errors("reading the state of a task"):
+            info = self._get_java_context().statusTracker().getStageInfo(stage)
             return 0 if info is None else int(info.numActiveTasks())
 
     def total_slots(self) -> int:
         if self._local_slots is not None:
             return self._local_slots
-        with _translate_errors("counting slots"):
+        with _translate_errors("counting task slots"):
             return count_executor_slots(self._context)
 
     def ui_address(self) -> str | None:
-        """Where Spark's UI and status API listen, if they do."""
-        with _translate_errors("asking for the UI's address"):
+        """URL of Spark's UI and status API; None if they are disabled."""
+        with _translate_errors("reading the address of Spark's UI"):
             address: str | None = self._context.uiWebUrl
             return address
 
     def write_classes(self, to: Path) -> None:
-        """What the JVM has loaded so far, as an archive (`class_archive`); it stands still
-        meanwhile. Where it cannot, there is no such file."""
-        with _translate_errors("writing the JVM's classes"):
+        """Dump the classes loaded by the JVM into a class-data archive (`ClassArchive`).
+
+        The JVM is suspended meanwhile. A JVM without this feature writes no file.
+        """
+        with _translate_errors("writing the class-data archive"):
             gateway = self._context._gateway  # noqa: SLF001
             jvm_view = gateway.jvm
             server = jvm_view.java.lang.management.ManagementFactory.getPlatformMBeanServer()
             name = jvm_view.javax.management.ObjectName(_DIAGNOSTIC_COMMAND_BEAN)
-            words = _make_java_array(gateway, jvm_view.java.lang.String, "dynamic_dump", str(to))
-            kinds = _make_java_array(gateway, jvm_view.java.lang.String, "[Ljava.lang.String;")
-            # By the interface: the class behind it is not for others to call.
+            command = _make_java_array(gateway, jvm_view.java.lang.String, "dynamic_dump", str(to))
+            signature = _make_java_array(gateway, jvm_view.java.lang.String, "[Ljava.lang.String;")
+            # Invoked through the interface: the implementing class is not accessible.
             methods = jvm_view.java.lang.Class.forName("javax.management.MBeanServer").getMethods()
             invoke = next(each for each in methods if each.getName() == "invoke")
-            inner = _make_java_array(gateway, jvm_view.java.lang.Object, words)
-            told = _make_java_array(gateway, jvm_view.java.lang.Object, name, "vmCds", inner, kinds)
-            with contextlib.suppress(py4j.protocol.Py4JJavaError):  # another JVM may lack it
-                invoke.invoke(server, told)
+            command_arguments = _make_java_array(gateway, jvm_view.java.lang.Object, command)
+            invoke_arguments = _make_java_array(
+                gateway, jvm_view.java.lang.Object, name, "vmCds", command_arguments, signature
+            )
+            with contextlib.suppress(py4j.protocol.Py4JJavaError):  # not every JVM has this command
+                invoke.invoke(server, invoke_arguments)
 
     def stop_context(self) -> None:
-        """Stop Spark in order. It may take long: whoever calls it kills the JVM when it does."""
+        """Stop the SparkContext gracefully. This may block: the caller should kill the JVM after a
+        timeout.
+        """
         if self.alive():
             with contextlib.suppress(*_JVM_CALL_ERRORS):
-                self._jsc().stop()
-        self._context._jsc = None  # noqa: SLF001 - done; pyspark would warn about a dead JVM
+                self._get_java_context().stop()
+        self._context._get_java_context = None  # noqa: SLF001 - stopped above; pyspark would warn about a dead JVM
         self._context.stop()
 
     def release(self, timeout_s: float, *, keep_logs: bool) -> None:
-        """End the JVM and forget it, in pyspark too."""
+        """End the JVM and clear pyspark's references to it."""
         self.jvm.end(timeout_s, keep_logs=keep_logs)
         _clear_pyspark_state(self.jvm)
 
-    def _one_empty_partition(self) -> Any:
-        """`parallelize` of pyspark sends rows through a file, or through a socket that it leaks."""
+    def _create_empty_rdd(self) -> Any:
+        """An RDD of one empty partition. pyspark's `parallelize` sends rows through a file or a
+        socket that it leaks.
+        """
         nothing = self._context._jvm.java.util.ArrayList()  # noqa: SLF001
-        return pyspark.RDD(self._jsc().parallelize(nothing, 1), self._context)
+        return pyspark.RDD(self._get_java_context().parallelize(nothing, 1), self._context)
 
-    def _jsc(self) -> Any:
-        return self._context._jsc  # noqa: SLF001 - pyspark's wrappers ask seven times for one figure
+    def _get_java_context(self) -> Any:
+        return self._context._get_java_context  # noqa: SLF001 - pyspark's wrappers make seven JVM calls per value
 
 
 def connect(machine: DriverJvm, settings: SparkSettings) -> SparkDriver:
-    """Make the SparkContext. Raises failures.StartError; the JVM lives on then."""
+    """Create the SparkContext. Raises `SparkStartError`; the JVM keeps running then."""
     try:
         gateway = _open_gateway(machine)
         effective = dict(pyspark.SparkConf(_jvm=gateway.jvm).getAll())
-        open_door = explain_insecure_traffic(effective)
-        if open_door is not None and not settings.allow_insecure:
+        weakness = explain_insecure_traffic(effective)
+        if weakness is not None and not settings.allow_insecure:
             raise SparkStartError(
-                f"starting Spark at {settings.master}: {open_door}. Other users could reach the "
-                "driver, and on a cluster read tasks and their tokens. Correct that setting, or "
-                "set `allow.insecure.spark: true` in the `spark` section to accept the risk"
+                f"starting Spark at {settings.master}: {weakness}. Other users could connect to "
+                "the driver, and on a cluster read tasks and their tokens. Correct that setting, "
+                "or set `allow.insecure.spark: true` in the `spark` section to accept the risk"
             )
         context = pyspark.SparkContext(
             gateway=gateway,
@@ -173,10 +185,10 @@ def connect(machine: DriverJvm, settings: SparkSettings) -> SparkDriver:
             pyFiles=_list_py_files(machine, settings),
         )
     except _JVM_CALL_ERRORS as error:
-        told = f"{machine.output_tail()}\n{_describe_exception(error)}"
+        output = f"{machine.output_tail()}\n{_describe_exception(error)}"
         _clear_pyspark_state(machine)
         raise SparkStartError(
-            spark_errors.explain_start_failure(told, master=settings.master)
+            spark_errors.explain_start_failure(output, master=settings.master)
         ) from error
     context.pythonExec = settings.python
     local_slots = count_local_slots(settings.master) if settings.local else None
@@ -184,7 +196,9 @@ def connect(machine: DriverJvm, settings: SparkSettings) -> SparkDriver:
 
 
 def _build_copy_environment(settings: SparkSettings) -> dict[str, str]:
-    """The copies' own: in local mode they import our packages from where we did."""
+    """Environment of the copy processes. In local mode they import this installation's
+    packages.
+    """
     if not settings.local:
         return {}
     inherited = os.environ.get("PYTHONPATH")
@@ -203,7 +217,7 @@ def _list_py_files(machine: DriverJvm, settings: SparkSettings) -> list[str]:
 
 
 def _open_gateway(machine: DriverJvm) -> Any:
-    """pyspark's gateway to a JVM that is there already: it takes port and secret from variables."""
+    """Connect pyspark to the running JVM: it reads port and secret from environment variables."""
     given = {
         "PYSPARK_GATEWAY_PORT": str(machine.port),
         "PYSPARK_GATEWAY_SECRET": machine.secret,
@@ -232,7 +246,9 @@ def _translate_errors(what: str) -> Iterator[None]:
 
 
 def _describe_exception(error: Exception) -> str:
-    """An exception of Java's is asked for its text over the gateway, which may be gone by then."""
+    """Text of an exception. A Java exception's text is read over the gateway, which may
+    be closed.
+    """
     try:
         return str(error)
     except _JVM_CALL_ERRORS:
@@ -240,7 +256,7 @@ def _describe_exception(error: Exception) -> str:
 
 
 def _clear_pyspark_state(machine: DriverJvm) -> None:
-    # pyspark offers no way to let a gateway go; a second context would talk to the dead JVM.
+    # pyspark cannot release a gateway; a second context would use the dead JVM.
     gateway = pyspark.SparkContext._gateway  # noqa: SLF001
     if gateway is not None:
         with contextlib.suppress(*_JVM_CALL_ERRORS):

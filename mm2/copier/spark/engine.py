@@ -1,7 +1,8 @@
-"""Engine that runs each copy as a Spark job of one long task, in one SparkContext per process.
+"""Engine that runs each copy process as a Spark job of one long task, in one SparkContext per
+process.
 
-One thread starts the driver; one thread per copy waits for its job; one thread watches which
-waiting task has got a slot, which was lost with its executor, and whether the JVM is alive.
+One thread starts the driver; one thread per copy waits for its job; one thread polls which waiting
+task got a slot, which was lost with its executor, and whether the JVM is alive.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class SparkCopy:
-    """The handle of one copy, and what its threads need to know about its job."""
+    """Handle of one copy process and state of its job."""
 
     def __init__(self, copy: CopyJob, *, group: str) -> None:
         self.copy = copy
@@ -47,15 +48,16 @@ class SparkCopy:
         return self.progress.error
 
     def cancel(self) -> None:
-        """The engine's watch cancels the job, again and again until it has ended: a job that is
-        just being submitted cannot be cancelled yet."""
+        """Request cancellation. The polling thread repeats it until the job has ended, because a
+        job that is being submitted cannot be cancelled yet.
+        """
         self.cancelled.set()
 
     def wait(self, timeout_s: float) -> bool:
         return self.progress.wait(timeout_s)
 
     def run(self, spark: SparkDriver) -> None:
-        """The body of the driver thread: returns when the job has ended, and says how."""
+        """Body of the copy's thread: run the job and record how it ended."""
         if self.cancelled.is_set():
             self.progress.ended(spark_errors.CANCELLED)
             return
@@ -63,19 +65,22 @@ class SparkCopy:
         try:
             rows = spark.run(ticket, group=self.group, description=self.copy.description)
         except SparkJobError as error:
-            self._failed(str(error))
+            self._record_failure(str(error))
         except SparkUnavailableError:
-            self._failed(spark_errors.JVM_DIED)
+            self._record_failure(spark_errors.JVM_DIED)
         else:
             self.progress.ended(read_outcome(rows))
 
-    def _failed(self, reason: str) -> None:
-        """However Spark ended a copy that was cancelled: it was cancelled."""
+    def _record_failure(self, reason: str) -> None:
+        """Record a failure; after `cancel`, every failure counts as a cancellation."""
         self.progress.ended(spark_errors.CANCELLED if self.cancelled.is_set() else reason)
 
     def look(self, spark: SparkDriver) -> None:
-        """Ask Spark how the job stands. A task that ran and now waits again was lost with its
-        executor: it would only end as a second attempt, and not before a slot is free."""
+        """Poll the state of the job.
+
+        A task that ran and waits again was lost with its executor. A second attempt would do
+        nothing and would not start before a slot is free, so the copy ends now.
+        """
         if self.stage is None:
             self.stage = spark.stage_of(self.group)
             if self.stage is None:
@@ -90,7 +95,7 @@ class SparkCopy:
 
 
 def read_outcome(rows: list[tuple[str, str]]) -> str | None:
-    """What the task said about its end; None when the copy ended in order."""
+    """Error reported by the task; None if the copy process ended normally."""
     match rows:
         case [(executor_job.OUTCOME_ENDED, _)]:
             return None
@@ -102,10 +107,10 @@ def read_outcome(rows: list[tuple[str, str]]) -> str | None:
 
 
 WAITING_POLL_INTERVAL_S = 0.2
-"""How often Spark is asked while a copy waits for its slot, at first."""
+"""Initial poll interval while a copy waits for a slot."""
 RUNNING_POLL_INTERVAL_S = 1.0
 CLASS_ARCHIVE_DELAY_S = 30.0
-"""By then copies run, and what they need of the JVM is loaded."""
+"""After this time copies run, and the JVM has loaded the classes that it needs."""
 WARM_UP_TIMEOUT_S = 30.0
 _MAX_FAST_POLLS = 50
 _KILL_TIMEOUT_S = 1.0
@@ -115,9 +120,10 @@ _log = logging.getLogger(__name__)
 
 
 class SparkEngine:
-    """Implements `CopyEngine`. Make one per process at a time.
+    """Copy engine on Spark. One instance per process at a time.
 
-    Once it has run for `archive_after_s`, the JVM's classes are written down (`class_archive`).
+    After `archive_after_s`, the JVM's loaded classes are written to a class-data archive
+    (`ClassArchive`).
     """
 
     def __init__(
@@ -132,17 +138,17 @@ class SparkEngine:
         self._now = now
         self._state = EngineState.STARTING
         self._failure: str | None = None
-        self._settled = threading.Event()
+        self._start_finished = threading.Event()
         self._stopping = threading.Event()
-        self._news = threading.Event()
+        self._wake_up = threading.Event()
         self._lock = threading.Lock()
         self._spawning = threading.Lock()
         self._jvm: DriverJvm | None = None
         self._driver: SparkDriver | None = None
-        self._live: dict[str, SparkCopy] = {}
+        self._copies_by_group: dict[str, SparkCopy] = {}
         self._numbers = itertools.count(1)
         self._total = 0
-        self._threads = ThreadGroup(on_unasked_end=self._note_unasked_end)
+        self._threads = ThreadGroup(on_unasked_end=self._handle_thread_death)
         self._started_s: float | None = None
         self._warm = False
 
@@ -156,14 +162,14 @@ class SparkEngine:
 
     @property
     def failure(self) -> str | None:
-        """With the place of Spark's log, which is kept then."""
+        """Why the engine FAILED, with the path of Spark's log."""
         if self._failure is None or self._jvm is None:
             return self._failure
         return f"{self._failure}; Spark's log is kept in {self._jvm.log.parent} until the next run"
 
     @property
     def log_path(self) -> Path | None:
-        """Spark's own log, once its JVM was started."""
+        """Spark's own log file; None before its JVM was started."""
         return None if self._jvm is None else self._jvm.log
 
     @property
@@ -172,30 +178,30 @@ class SparkEngine:
 
     @property
     def ui_address(self) -> str | None:
-        """Spark's UI and status API, None while it is off or not up yet."""
+        """URL of Spark's UI and status API; None while they are off or not started yet."""
         return None if self._driver is None else self._driver.ui_address()
 
     def open(self) -> None:
-        assert self._started_s is None, "an engine is opened once"
+        assert self._started_s is None, "an engine can be opened only once"
         self._started_s = self._now.now_s()
-        self._spawn("spark-start", self._start_driver)
+        self._start_thread("spark-start", self._start_driver)
 
     def start(self, job: CopyJob) -> SparkCopy:
-        assert self._started_s is not None, "open comes first"
+        assert self._started_s is not None, "call open first"
         copy = SparkCopy(job, group=f"mm2-copy-{next(self._numbers)}")
         with self._lock:
             final = self._failure if self._state is not EngineState.STOPPED else "stopped"
             if final is None:
-                self._live[copy.group] = copy
+                self._copies_by_group[copy.group] = copy
         if final is not None:
             copy.progress.ended(final)
             return copy
-        self._spawn(f"spark {job.description}", lambda stop: self._run_copy(copy, stop))
-        self._news.set()
+        self._start_thread(f"spark {job.description}", lambda stop: self._run_copy(copy, stop))
+        self._wake_up.set()
         return copy
 
     def slots(self) -> SlotUsage:
-        states = [copy.state for copy in self._copies()]
+        states = [copy.state for copy in self._list_copies()]
         return SlotUsage(
             total=self._total,
             used=states.count(CopyState.RUNNING),
@@ -203,7 +209,9 @@ class SparkEngine:
         )
 
     def stop(self, deadline_s: float) -> None:
-        """Copies that still run are killed: they were asked over their channels before."""
+        """Kill the remaining copies, which were asked over their channels to end, and
+        stop Spark.
+        """
         end = Deadline.after(deadline_s, now_s=self._now.now_s())
         with self._lock:
             if self._stopping.is_set():
@@ -211,12 +219,12 @@ class SparkEngine:
             self._stopping.set()
             if self._state is not EngineState.FAILED:
                 self._state = EngineState.STOPPED
-        self._settled.set()
-        self._news.set()
-        for copy in self._copies():
+        self._start_finished.set()
+        self._wake_up.set()
+        for copy in self._list_copies():
             copy.cancel()
         if self._driver is not None:
-            self._wind_up(self._driver, end)
+            self._stop_spark(self._driver, end)
         failed = self._state is EngineState.FAILED
         if self._jvm is not None:
             if self._driver is None:
@@ -224,33 +232,33 @@ class SparkEngine:
                 self._jvm.end(_KILL_TIMEOUT_S, keep_logs=failed)
             else:
                 self._driver.release(end.left_s(self._now.now_s()), keep_logs=failed)
-        for copy in self._copies():
+        for copy in self._list_copies():
             copy.progress.ended(spark_errors.CANCELLED)
         self._threads.stop_all(_KILL_TIMEOUT_S)
 
-    def _copies(self) -> list[SparkCopy]:
+    def _list_copies(self) -> list[SparkCopy]:
         with self._lock:
-            return list(self._live.values())
+            return list(self._copies_by_group.values())
 
-    def _spawn(self, name: str, body: Callable[[threading.Event], None]) -> OwnedThread:
+    def _start_thread(self, name: str, body: Callable[[threading.Event], None]) -> OwnedThread:
         with self._spawning:
             return self._threads.start(name, body)
 
-    # The thread that starts the driver.
+    # Thread that starts the driver
 
     def _start_driver(self, stop: threading.Event) -> None:
-        stop.set()  # it ends by itself
+        stop.set()  # this thread ends by itself
         try:
             self._jvm = jvm.launch_jvm(self._settings)
-            # Here and not above: who needs no Spark need not wait for pyspark, and who does waits
-            # for the JVM meanwhile.
+            # Imported late, in parallel with the start of the JVM: importing pyspark is slow, and
+            # processes without Spark do not need it.
             from mm2.copier.spark import driver
 
             jvm.wait_for_gateway(self._jvm, self._settings)
             connected = driver.connect(self._jvm, self._settings)
             self._total = connected.total_slots()
         except (SparkStartError, SparkUnavailableError) as error:
-            self._fail(str(error))
+            self._set_failed(str(error))
             return
         with self._lock:
             self._driver = None if self._stopping.is_set() else connected
@@ -262,24 +270,26 @@ class SparkEngine:
             return
         took_s = self._now.now_s() - (self._started_s or 0.0)
         _log.info("Spark is up at %s after %.1f s", self._settings.master, took_s)
-        self._settled.set()
-        self._spawn("spark-watch", self._watch)
+        self._start_finished.set()
+        self._start_thread("spark-watch", self._poll_until_stopped)
         if self._jvm.archive is not None and self._jvm.archive.wanted:
-            self._spawn("spark-archive", self._write_archive)
-        self._warm_up()
+            self._start_thread("spark-archive", self._write_archive)
+        self._run_warm_up_copy()
 
-    def _warm_up(self) -> None:
-        """The first copy of a driver takes seconds longer than others: let it be one that nobody
-        waits for, unless some wait already. Slots of a cluster are left to others."""
-        if self._settings.local and not self._copies():
+    def _run_warm_up_copy(self) -> None:
+        """Run an empty copy, unless copies wait: the first copy of a driver takes seconds longer.
+
+        Not on a cluster, whose slots are shared with other applications.
+        """
+        if self._settings.local and not self._list_copies():
             empty = CopyJob(
                 flow="warm-up", index=0, address="", token=b"", entry=executor_job.WARM_UP_ENTRY
             )
             self.start(empty).wait(WARM_UP_TIMEOUT_S)
         self._warm = True
 
-    def _fail(self, reason: str) -> None:
-        """The end of the engine: every copy ends, and the worker decides what that means."""
+    def _set_failed(self, reason: str) -> None:
+        """Set the engine to FAILED and end every copy."""
         with self._lock:
             if self._state in (EngineState.FAILED, EngineState.STOPPED):
                 return
@@ -288,18 +298,18 @@ class SparkEngine:
         _log.error("Spark at %s: %s", self._settings.master, self.failure)
         if self._jvm is not None:
             self._jvm.kill()
-        for copy in self._copies():
+        for copy in self._list_copies():
             copy.progress.ended(reason)
-        self._settled.set()
+        self._start_finished.set()
 
-    def _note_unasked_end(self, end: ThreadDied) -> None:
-        self._fail(f"the thread {end.name} has failed: {end.error!r}")
+    def _handle_thread_death(self, end: ThreadDied) -> None:
+        self._set_failed(f"thread {end.name} failed: {end.error!r}")
 
-    # One thread per copy.
+    # One thread per copy
 
     def _run_copy(self, copy: SparkCopy, stop: threading.Event) -> None:
         try:
-            while not self._settled.wait(_CANCEL_POLL_S):
+            while not self._start_finished.wait(_CANCEL_POLL_S):
                 if copy.cancelled.is_set():
                     break
             if self._driver is None or self._state is not EngineState.READY:
@@ -309,30 +319,30 @@ class SparkEngine:
         finally:
             copy.progress.ended(self._failure or spark_errors.CANCELLED)
             with self._lock:
-                self._live.pop(copy.group, None)
+                self._copies_by_group.pop(copy.group, None)
             stop.set()
 
-    # The thread that watches.
+    # Polling thread
 
-    def _watch(self, stop: threading.Event) -> None:
+    def _poll_until_stopped(self, stop: threading.Event) -> None:
         assert self._driver is not None
-        hurry = 0
+        fast_polls = 0
         while not stop.is_set() and not self._stopping.is_set():
-            waiting = any(copy.state is CopyState.WAITING_FOR_SLOT for copy in self._copies())
-            hurry = hurry + 1 if waiting else 0
-            rushing = waiting and hurry < _MAX_FAST_POLLS
-            self._news.wait(WAITING_POLL_INTERVAL_S if rushing else RUNNING_POLL_INTERVAL_S)
-            self._news.clear()
+            waiting = any(copy.state is CopyState.WAITING_FOR_SLOT for copy in self._list_copies())
+            fast_polls = fast_polls + 1 if waiting else 0
+            polls_fast = waiting and fast_polls < _MAX_FAST_POLLS
+            self._wake_up.wait(WAITING_POLL_INTERVAL_S if polls_fast else RUNNING_POLL_INTERVAL_S)
+            self._wake_up.clear()
             if self._stopping.is_set():
                 break
-            reason = self._look(self._driver)
+            reason = self._poll_spark(self._driver)
             if reason is not None:
-                self._fail(reason)
+                self._set_failed(reason)
                 break
         stop.set()
 
-    def _look(self, spark: SparkDriver) -> str | None:
-        """One round of asking Spark; returns why the engine is at its end, if it is."""
+    def _poll_spark(self, spark: SparkDriver) -> str | None:
+        """Poll Spark once; return why the engine has failed, or None."""
         if not spark.alive():
             return spark_errors.JVM_DIED
         try:
@@ -340,10 +350,10 @@ class SparkEngine:
                 return spark_errors.explain_start_failure(
                     spark.jvm.output_tail(), master=self._settings.master
                 )
-            for copy in self._copies():
+            for copy in self._list_copies():
                 if copy.state is CopyState.WAITING_FOR_SLOT or not self._settings.local:
                     copy.look(spark)
-            self._cancel(spark)
+            self._cancel_jobs(spark)
             self._total = spark.total_slots()
         except SparkUnavailableError as error:
             if not spark.alive():
@@ -351,43 +361,45 @@ class SparkEngine:
             _log.warning("Spark: %s", error)
         return None
 
-    # The thread that lets the next ones start sooner.
+    # Thread that writes the class-data archive, which speeds up later starts
 
     def _write_archive(self, stop: threading.Event) -> None:
-        """Once for each Java and Spark on a machine. It may fail: nothing rests on it."""
+        """Write the archive, once per Java and Spark version on a machine. Failures are
+        ignored.
+        """
         self._stopping.wait(self._archive_after_s)
         stop.set()
         if self._driver is None or self._jvm is None or self._stopping.is_set():
             return
         archive, written = self._jvm.archive, self._jvm.home / "classes.jsa"
-        assert archive is not None, "else nobody asked"
+        assert archive is not None, "the thread is only started for a local JVM"
         try:
             self._driver.write_classes(written)
             archive.keep(written)
         except (SparkUnavailableError, OSError) as error:
-            _log.debug("no archive of Spark's classes: %s", error)
+            _log.debug("cannot write Spark's class-data archive: %s", error)
 
-    def _cancel(self, spark: SparkDriver) -> None:
-        for copy in self._copies():
+    def _cancel_jobs(self, spark: SparkDriver) -> None:
+        for copy in self._list_copies():
             if copy.cancelled.is_set():
                 spark.cancel(copy.group)
 
-    def _wind_up(self, spark: SparkDriver, end: Deadline) -> None:
-        """End Spark in order, or kill it when that takes until shortly before the deadline.
+    def _stop_spark(self, spark: SparkDriver, end: Deadline) -> None:
+        """Stop Spark gracefully, or kill it shortly before the deadline.
 
-        On a thread of its own: a JVM that is frozen answers no call, and a call has no deadline.
+        Runs on a separate thread, because calls into a frozen JVM block without a timeout.
         """
 
         def body(stop: threading.Event) -> None:
             stop.set()
             with contextlib.suppress(SparkUnavailableError):
-                self._cancel(spark)
-            # Their threads end first: pyspark cannot stop a context that is in use.
-            for copy in self._copies():
+                self._cancel_jobs(spark)
+            # Wait for the copies' threads first: pyspark cannot stop a context that is in use.
+            for copy in self._list_copies():
                 copy.wait(end.left_s(self._now.now_s()) / 2)
             spark.stop_context()
 
-        thread = self._spawn("spark-stop", body)
+        thread = self._start_thread("spark-stop", body)
         if not thread.join(max(0.0, end.left_s(self._now.now_s()) - _KILL_TIMEOUT_S)):
             _log.warning("Spark did not stop in time and is killed")
             spark.jvm.kill()

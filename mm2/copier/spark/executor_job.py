@@ -1,9 +1,9 @@
-"""The job that Spark runs on an executor: one copy.
+"""The job that Spark runs on an executor: one copy process.
 
-It imports little, so it can report what a node lacks. The closure that Spark carries is a
-function of this module and a `CopyTicket`: the address of the control channel and a token that
-opens it once. Everything else, credentials above all, comes over that channel. A task returns one
-row: (outcome, text).
+It imports little, so that it can report what a node lacks. The closure sent by Spark is a function
+of this module and a `CopyTicket`: the address of the control channel and a token that opens it
+once. Everything else, above all credentials, is sent over that channel. A task returns one row:
+(outcome, text).
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from dataclasses import dataclass, field
 from mm2.copier import engine
 
 OUTCOME_ENDED = "ended"
-"""The copy returned: it was stopped, or has told its worker why it ended."""
+"""The copy process returned: it was stopped, or has reported its error over the channel."""
 OUTCOME_SECOND_ATTEMPT = "second-attempt"
-"""Spark ran the task again, which happens when a whole executor is lost: nothing was done."""
+"""Spark ran the task again after an executor was lost; the second attempt does nothing."""
 OUTCOME_UNFIT_NODE = "unfit"
-"""The node lacks something; the text names it."""
+"""The node lacks a required package; the text names it."""
 
 WARM_UP_ENTRY = "mm2.copier.spark.executor_job:run_warm_up"
-"""The entry of a copy that copies nothing."""
+"""Entry point of an empty copy."""
 
 REQUIRED_PACKAGES = ("kio", "crc32c", "scramp", "cramjam", "zstandard")
-"""What a copy needs beside Python and our own packages, which travel with the job."""
+"""Packages that a copy process needs in addition to those that are sent with the job."""
 
 _PR_SET_PDEATHSIG = 1
 
@@ -40,20 +40,22 @@ _is_process_prepared = False
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyTicket:
-    """`entry` is the function to run, as `module:function`."""
+    """Parameters of one copy process, serialized with the Spark closure."""
 
     address: str
     token: bytes = field(repr=False)
     entry: str
+    """The function to run, as `module:function`."""
     wheels: tuple[str, ...] = REQUIRED_PACKAGES
+    """Packages that must be installed on the node."""
 
 
 def run_partition(ticket: CopyTicket, _rows: Iterable[object]) -> Iterator[tuple[str, str]]:
-    """The body of `mapPartitions`."""
-    from pyspark import TaskContext  # only where Spark is
+    """Body of `mapPartitions`: run one copy process and return its outcome."""
+    from pyspark import TaskContext  # available on executors only
 
     context = TaskContext.get()
-    assert context is not None, "Spark runs this, nobody else"
+    assert context is not None, "must be called by a Spark task"
     attempt = context.attemptNumber()
     if attempt:
         yield OUTCOME_SECOND_ATTEMPT, f"attempt {attempt} on {socket.gethostname()}"
@@ -62,7 +64,7 @@ def run_partition(ticket: CopyTicket, _rows: Iterable[object]) -> Iterator[tuple
 
 
 def run_copy(ticket: CopyTicket) -> tuple[str, str]:
-    """Run the copy to its end on this thread."""
+    """Run the copy process on this thread until it ends."""
     missing = [name for name in ticket.wheels if importlib.util.find_spec(name) is None]
     if missing:
         return OUTCOME_UNFIT_NODE, describe_missing_packages(missing)
@@ -73,11 +75,11 @@ def run_copy(ticket: CopyTicket) -> tuple[str, str]:
 
 
 def run_warm_up(_address: str, _token: bytes, _attempt: int) -> None:
-    """A copy that ends at once: what a process of copies needs is loaded then (`WARM_UP_ENTRY`)."""
+    """An empty copy: starting it loads the modules that copy processes need (`WARM_UP_ENTRY`)."""
 
 
 def describe_missing_packages(missing: list[str]) -> str:
-    """What an executor lacks (`missing`: packages), and what helps."""
+    """Error message for missing packages, with the command that installs them."""
     return (
         f"{socket.gethostname()}: {sys.executable} (Python {platform.python_version()}) lacks "
         f"{', '.join(missing)}; install {'it' if len(missing) == 1 else 'them'} there "
@@ -88,8 +90,8 @@ def describe_missing_packages(missing: list[str]) -> str:
 def _prepare_process_once() -> None:
     """Prepare this process, which may run several copies one after the other.
 
-    Spark collects garbage after each task: what is loaded now need not be looked at again. Without
-    its daemon nobody could kill this process any more: it goes when the daemon goes.
+    `gc.freeze` excludes the loaded modules from the garbage collection that Spark runs after each
+    task. PR_SET_PDEATHSIG ends this process with its daemon, without which nothing could stop it.
     """
     global _is_process_prepared
     if not _is_process_prepared:

@@ -1,14 +1,14 @@
-"""Starts the JVM of the Spark driver, so that it neither inherits nor prints secrets.
+"""Starts the JVM of the Spark driver without exposing secrets to it.
 
-pyspark would pass every property as an argument and our whole environment. Here properties are
-in a file of mode 0600, variables from which configuration values were read are left out, and
-output goes to a file of bounded size. The JVM ends with this process, however that ends: it reads
-a pipe whose other end only this process holds. It has its own session, so that Ctrl-C in the
-terminal reaches only this process, and copies can finish what is in flight.
+pyspark would pass every property as an argument and the whole environment. Here properties are in a
+file of mode 0600, variables from which configuration values were read are removed, and output goes
+to a file of bounded size. The JVM ends with this process, even if it is killed: it reads a pipe
+whose other end only this process holds. It has its own session, so that Ctrl-C in the terminal
+reaches only this process, and copies can finish their in-flight batches.
 
-A class-data archive halves the CPU time of a start of Spark. It fits one Java and one Spark, so a
-driver that has run for a while writes the classes it has loaded, once, into the user's cache
-(70 MB). A JVM ignores an archive that does not fit.
+A class-data archive halves the CPU time of starting Spark. It fits one Java and one Spark version,
+so a driver that has run for a while writes its loaded classes, once, into the user's cache (70 MB).
+A JVM ignores an archive that does not fit.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MAX_SPARK_LOG_FILES = 3
 
 
 def format_log4j2_properties(log: Path) -> str:
-    """A Log4j 2 configuration that writes to `log` and keeps LOG_FILES older ones of LOG_BYTES."""
+    """Log4j 2 configuration that writes to `log` and keeps `MAX_SPARK_LOG_FILES` old files."""
     return f"""\
 rootLogger.level = info
 rootLogger.appenderRef.file.ref = file
@@ -62,7 +62,7 @@ logger.metrics.level = warn
 
 
 def format_properties_file(properties: dict[str, str]) -> str:
-    """Java properties, UTF-8; every value survives, line breaks included."""
+    """Format a Java properties file (UTF-8). Values may contain line breaks."""
     return "".join(
         f"{_escape_property(key, blank=True)}={_escape_property(value, blank=False)}\n"
         for key, value in sorted(properties.items())
@@ -70,7 +70,10 @@ def format_properties_file(properties: dict[str, str]) -> str:
 
 
 def _escape_property(text: str, *, blank: bool) -> str:
-    """`blank`: escape every blank (a key ends at one); otherwise the leading ones only."""
+    """Escape a key or value of a Java properties file.
+
+    `blank`: escape every blank (a key ends at a blank); otherwise only leading ones.
+    """
     escaped = (
         text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
     )
@@ -88,27 +91,36 @@ _RECORD_CLASSES_OPTION = "-XX:+RecordDynamicDumpInfo"
 
 
 MAX_CLASS_ARCHIVES = 4
-"""As many archives, the newest ones: each new Java or Spark needs another."""
+"""Number of archives to keep; each Java or Spark version needs another one."""
 
 
 class ClassArchive:
-    """Of one Java (`banner`: what it says of itself) and one Spark (`home`), in a folder."""
+    """Class-data archive of one Java (identified by its version `banner`) and one Spark
+    (`home`).
+    """
 
     def __init__(self, banner: str, home: Path, *, folder: Path | None = None) -> None:
         self._folder = folder or files.find_user_cache()
-        told = f"{banner}\n{home.resolve()}\n{_read_modified_ns(home / 'jars')}"
-        key = hashlib.sha256(told.encode()).hexdigest()[:16]
+        identity = f"{banner}\n{home.resolve()}\n{_read_modified_ns(home / 'jars')}"
+        key = hashlib.sha256(identity.encode()).hexdigest()[:16]
         self._path = self._folder / f"spark.{key}.jsa"
 
     @property
     def options(self) -> str:
-        """JVM options that use it, or that make it possible to write one. An empty file says that
-        none could be made; what others may have written is not used, nor what needs quotes."""
+        """JVM options that use the archive, or that prepare the JVM to write one.
+
+        An empty archive file means that this JVM cannot write one. Archives that other users may
+        have written are not used, and neither are paths that would need quoting.
+        """
         if spark_settings.UNSUPPORTED_PATH_CHARACTERS.search(str(self._path)):
             return ""
         try:
-            found = self._path.stat()
-            if found.st_size and self._is_ours(found) and self._is_ours(self._folder.stat()):
+            stat = self._path.stat()
+            if (
+                stat.st_size
+                and self._is_private_to_user(stat)
+                and self._is_private_to_user(self._folder.stat())
+            ):
                 return f"{SHARED_ARCHIVE_OPTION}{self._path}"
         except FileNotFoundError:
             return _RECORD_CLASSES_OPTION
@@ -118,11 +130,13 @@ class ClassArchive:
 
     @property
     def wanted(self) -> bool:
-        """Is there none, and may there be?"""
+        """True if an archive is missing and can be created."""
         return self.options == _RECORD_CLASSES_OPTION
 
     def keep(self, written: Path) -> None:
-        """What a JVM has written, or has not been able to. Raises `OSError`."""
+        """Store the archive `written` by a JVM; an empty one if the JVM could not write it. Raises
+        `OSError`.
+        """
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         unfinished = self._path.with_suffix(f".{os.getpid()}")
         try:
@@ -141,12 +155,12 @@ class ClassArchive:
                 unfinished.unlink(missing_ok=True)
 
     @staticmethod
-    def _is_ours(found: os.stat_result) -> bool:
+    def _is_private_to_user(found: os.stat_result) -> bool:
         return found.st_uid == os.geteuid() and not found.st_mode & _WRITABLE_BY_OTHERS
 
 
 def _read_modified_ns(path: Path) -> int:
-    """0 where there is none."""
+    """Modification time; 0 if the path does not exist."""
     with suppress(OSError):
         return path.stat().st_mtime_ns
     return 0
@@ -162,7 +176,7 @@ _LENGTH = struct.Struct(">i")
 
 
 class DriverJvm:
-    """A running (or ended) driver JVM with its private directory. `archive`: of a local one."""
+    """A started driver JVM with its private directory. `archive` is None on a cluster."""
 
     def __init__(
         self,
@@ -186,23 +200,23 @@ class DriverJvm:
         return self.process.poll() is None
 
     def output_tail(self) -> str:
-        """The end of what the JVM printed."""
+        """The last 20 kB of the JVM's output."""
         with suppress(OSError), self._output.open("rb") as output:
             output.seek(max(0, output.seek(0, os.SEEK_END) - _OUTPUT_TAIL_BYTES))
             return output.read().decode(errors="replace")
         return ""
 
     def kill(self) -> None:
-        """At once; whoever waits for an answer from it gets an error."""
+        """Kill the JVM. Calls that wait for it raise an error."""
         if self.alive():
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
 
     def end(self, timeout_s: float, *, keep_logs: bool) -> None:
-        """Let it end in order within `timeout_s`, else kill it; then remove its directory.
+        """Let the JVM exit within `timeout_s`, else kill it; then remove its directory.
 
-        With `keep_logs` the directory stays for a look into it, without what is secret in it, until
-        the next run.
+        With `keep_logs` the directory stays for inspection, without its secrets, until the next
+        run.
         """
         if self.process.stdin is not None:
             with suppress(OSError):
@@ -221,7 +235,7 @@ class DriverJvm:
 
 
 def find_spark_home() -> Path:
-    """The Spark that belongs to the pyspark we import: another one could not talk to it."""
+    """Spark of the installed pyspark package; another version would be incompatible."""
     found = importlib.util.find_spec("pyspark")
     if found is None or found.origin is None:
         raise SparkStartError("starting Spark: the package pyspark is not installed")
@@ -229,7 +243,10 @@ def find_spark_home() -> Path:
 
 
 def launch_jvm(settings: SparkSettings) -> DriverJvm:
-    """Begin to start the JVM; `wait_for_gateway` says when it listens. Raises failures.StartError."""
+    """Start the JVM without waiting until it is ready; see `wait_for_gateway`.
+
+    Raises `SparkStartError`.
+    """
     run = run_directory.create("mm2-spark-run-")
     directory = settings.directory or run.path
     directory.mkdir(parents=True, exist_ok=True)
@@ -241,18 +258,21 @@ def launch_jvm(settings: SparkSettings) -> DriverJvm:
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
-            env=_build_environment(settings, answer=run.path / _GATEWAY_FILE),
+            env=_build_environment(settings, gateway_file=run.path / _GATEWAY_FILE),
             start_new_session=True,
         )
     return DriverJvm(process, home=run, log=log, output=output_path, archive=archive)
 
 
 def _open_class_archive(settings: SparkSettings) -> ClassArchive | None:
-    """None where the user has one, without a cache of this user alone, and without a Java: Spark's
-    launcher says so better."""
-    given = [settings.conf.get("spark.driver.extraJavaOptions", "")]
-    given += [os.environ.get(name, "") for name in _USER_JVM_OPTION_VARIABLES]
-    if SHARED_ARCHIVE_OPTION in " ".join(given):
+    """The archive to use.
+
+    None if the user configured one, if the cache is not private to this user, or without a Java
+    (which Spark's launcher reports better).
+    """
+    java_options = [settings.conf.get("spark.driver.extraJavaOptions", "")]
+    java_options += [os.environ.get(name, "") for name in _USER_JVM_OPTION_VARIABLES]
+    if SHARED_ARCHIVE_OPTION in " ".join(java_options):
         return None
     with suppress(JavaMissingError, ForeignFolderError):
         return ClassArchive(java.find_java().banner, find_spark_home())
@@ -260,25 +280,25 @@ def _open_class_archive(settings: SparkSettings) -> ClassArchive | None:
 
 
 def wait_for_gateway(jvm: DriverJvm, settings: SparkSettings) -> None:
-    """Wait until the JVM listens for us. Raises failures.StartError; then the JVM has ended."""
-    answer = jvm.home / _GATEWAY_FILE
-    answered = clock.wait_until(
-        lambda: answer.exists() or not jvm.alive(),
+    """Wait until the JVM accepts connections. Raises `SparkStartError` after ending the JVM."""
+    gateway_file = jvm.home / _GATEWAY_FILE
+    is_finished = clock.wait_until(
+        lambda: gateway_file.exists() or not jvm.alive(),
         timeout_s=JVM_START_TIMEOUT_S,
         interval_s=_POLL_INTERVAL_S,
     )
-    if not answer.exists():
-        told = (
+    if not gateway_file.exists():
+        output = (
             jvm.output_tail()
-            if answered
-            else f"its JVM gave no answer in {JVM_START_TIMEOUT_S:.0f} s"
+            if is_finished
+            else f"its JVM did not start within {JVM_START_TIMEOUT_S:.0f} s"
         )
         jvm.kill()
         jvm.end(JVM_START_TIMEOUT_S, keep_logs=True)
-        raise SparkStartError(spark_errors.explain_start_failure(told, master=settings.master))
-    jvm.port, jvm.secret = _parse_gateway_file(answer.read_bytes())
-    answer.unlink()
-    (jvm.home / _PROPERTIES_FILE).unlink()  # read, and of no further use
+        raise SparkStartError(spark_errors.explain_start_failure(output, master=settings.master))
+    jvm.port, jvm.secret = _parse_gateway_file(gateway_file.read_bytes())
+    gateway_file.unlink()
+    (jvm.home / _PROPERTIES_FILE).unlink()  # the JVM has read it
 
 
 def _build_command(
@@ -306,35 +326,35 @@ def _build_command(
     return [str(submit), "--properties-file", str(properties_file), *defaults, "pyspark-shell"]
 
 
-def _build_environment(settings: SparkSettings, *, answer: Path) -> dict[str, str]:
+def _build_environment(settings: SparkSettings, *, gateway_file: Path) -> dict[str, str]:
     environment = {
         name: value for name, value in os.environ.items() if name not in settings.hidden_environment
     }
-    users_home = environment.get("SPARK_HOME")
-    if users_home:
-        environment.setdefault("SPARK_CONF_DIR", os.path.join(users_home, "conf"))
+    configured_home = environment.get("SPARK_HOME")
+    if configured_home:
+        environment.setdefault("SPARK_CONF_DIR", os.path.join(configured_home, "conf"))
     environment |= {
         "SPARK_HOME": str(find_spark_home()),
         "SPARK_CONNECT_MODE": "0",
-        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(answer),
+        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(gateway_file),
     }
     if settings.local:
-        environment["SPARK_LOCAL_IP"] = "127.0.0.1"  # works where the host's name has no address
+        environment["SPARK_LOCAL_IP"] = "127.0.0.1"  # works if the host name does not resolve
     if not _has_user_name():
-        environment.setdefault("SPARK_USER", settings.app_name)  # Hadoop finds none, and gives up
+        environment.setdefault("SPARK_USER", settings.app_name)  # without a user name Hadoop fails
     return environment
 
 
 def _has_user_name() -> bool:
-    """Does the system know whose process this is? Containers may run under any user id."""
+    """True if the user id has an account. Containers may run with any user id."""
     try:
         return bool(pwd.getpwuid(os.geteuid()))
     except KeyError:
         return False
 
 
-def _parse_gateway_file(answer: bytes) -> tuple[int, str]:
-    """What the JVM wrote: int32 port, int32 length, secret; big-endian."""
-    (port,) = _LENGTH.unpack_from(answer)
-    (length,) = _LENGTH.unpack_from(answer, _LENGTH.size)
-    return port, answer[2 * _LENGTH.size :][:length].decode()
+def _parse_gateway_file(content: bytes) -> tuple[int, str]:
+    """Parse the JVM's file: int32 port, int32 length, secret; big-endian."""
+    (port,) = _LENGTH.unpack_from(content)
+    (length,) = _LENGTH.unpack_from(content, _LENGTH.size)
+    return port, content[2 * _LENGTH.size :][:length].decode()

@@ -1,11 +1,11 @@
-"""Spark's Python daemon, with the modules of a copy loaded before it forks.
+"""Spark's Python daemon, with the modules of a copy process loaded before it forks.
 
-Spark starts `python -m <this module> pyspark.worker` once and lets it fork a process for each
-task (`spark.python.daemon.module`). Modules imported here are loaded once and their memory is
-shared; `gc.freeze` keeps the collector from touching, and so copying, the shared pages. Nothing
-imported here may start a thread: threads do not survive a fork.
+Spark starts `python -m <this module> pyspark.worker` once and lets it fork a process for each task
+(`spark.python.daemon.module`). Modules imported here are loaded once and their memory is shared;
+`gc.freeze` prevents the collector from touching, and thereby copying, the shared pages. Nothing
+imported here may start a thread, because threads do not survive a fork.
 
-Local mode only: on a cluster the daemon starts before our packages have arrived.
+Local mode only: on a cluster the daemon starts before the packages have been sent.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ PRELOADED_MODULES = (
 
 
 def main() -> None:
-    """Run as pyspark's daemon: load what copies need once, so that its children have it."""
+    """Run as pyspark's daemon, after loading the modules that copy processes need."""
     process_lifecycle.skip_test_imports()
     remove_archives_from_path()
     for name in PRELOADED_MODULES:
-        # What cannot be imported is reported by the copy that needs it, over its channel.
+        # A module that is missing is reported over the channel of the copy that needs it.
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     daemon = importlib.import_module("pyspark.daemon")
@@ -46,10 +46,10 @@ def main() -> None:
 
 
 def remove_archives_from_path() -> None:
-    """Take Spark's jar and zips off the Python path: pyspark is installed beside them.
+    """Remove Spark's jar and zips from the Python path, because pyspark is installed as a package.
 
-    Every forked worker would read the jar's directory of 10,000 names again (14 MB, 80 ms), and
-    what is imported from a zip is compiled each time.
+    Otherwise every forked worker would read the jar's directory of 10,000 names (14 MB, 80 ms), and
+    modules in a zip would be compiled in each process.
     """
     archives = [path for path in sys.path if _ARCHIVE_NAME.fullmatch(os.path.basename(path))]
     rest = [path for path in sys.path if path not in archives]

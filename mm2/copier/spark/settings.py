@@ -1,5 +1,4 @@
-"""What users configure about Spark, the Spark properties that follow from it, and the number of
-slots.
+"""User settings for Spark, the Spark properties derived from them, and the number of task slots.
 
 Nothing here starts Spark, so `mm2 config show` and validation need no Java.
 """
@@ -20,7 +19,7 @@ _LOCAL_MASTER_PATTERN = re.compile(r"local(?:\[(?P<threads>\d+|\*)(?:,\s*\d+)?\]
 
 
 def count_local_slots(master: str) -> int:
-    """`local` has one slot, `local[N]` N, `local[*]` one for each processor."""
+    """Task slots of a local master: `local` 1, `local[N]` N, `local[*]` one per CPU."""
     found = _LOCAL_MASTER_PATTERN.match(master)
     assert found is not None, f"not a local master: {master}"
     threads = found["threads"]
@@ -30,11 +29,11 @@ def count_local_slots(master: str) -> int:
 
 
 def count_executor_slots(context: Any) -> int:
-    """Slots of the executors that run now, the driver's own (which runs nothing) left out.
+    """Task slots of the running executors, without the driver's (which runs no tasks).
 
-    The status store is what Spark's REST API reads; it is there whether or not the UI is on.
+    Reads the status store behind Spark's REST API, which exists even if the UI is off.
     """
-    executors = context._jsc.sc().statusStore().executorList(True)  # noqa: SLF001 - see above
+    executors = context._jsc.sc().statusStore().executorList(True)  # noqa: SLF001 - no public access
     summaries = (executors.apply(index) for index in range(executors.size()))
     return sum(int(each.maxTasks()) for each in summaries if each.id() != "driver")
 
@@ -46,72 +45,74 @@ FIXED_PROPERTIES = {
     "spark.speculation": "false",  # a second copy at the same time would only be fenced
     "spark.python.worker.reuse": "true",
 }
-"""What the pipeline's promises rest on, whatever else is given."""
+"""Properties that users cannot override, because correctness depends on them."""
 
 _DEFAULT_PROPERTIES = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.scheduler.mode": "FIFO",
     "spark.executor.heartbeatInterval": "10s",
     "spark.network.timeout": "60s",
-    "spark.ui.liveUpdate.period": "0",  # else a started task shows up at the next heartbeat only
-    "spark.python.task.killTimeout": "0s",  # who is cancelled was asked before
+    "spark.ui.liveUpdate.period": "0",  # otherwise task starts show up late
+    "spark.python.task.killTimeout": "0s",  # a graceful stop was requested before
     "spark.ui.showConsoleProgress": "false",
-    "spark.ui.killEnabled": "false",  # its pages ask for no password
+    "spark.ui.killEnabled": "false",  # its pages have no authentication
     "spark.logConf": "false",
 }
 _LOCAL_DEFAULT_PROPERTIES = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # Every user of this machine can connect to the driver. For a local master Spark makes a random
-    # secret for each run, and keeps it in memory alone.
+    # Every user of this machine can connect to the driver's port. For a local master Spark creates
+    # a random secret per run and keeps it in memory only.
     "spark.authenticate": "true",
     "spark.driver.memory": "512m",
-    "spark.rpc.netty.dispatcher.numThreads": "2",  # else one for each of the 512 slots
+    "spark.rpc.netty.dispatcher.numThreads": "2",  # otherwise one per slot
     "spark.python.daemon.module": "mm2.copier.spark.pyspark_daemon",
 }
 _SECURE_PROPERTIES = {
     "spark.authenticate": "true",
     "spark.network.crypto.enabled": "true",
-    "spark.network.crypto.saslFallback": "false",  # else one altered answer ends encryption
+    "spark.network.crypto.saslFallback": "false",  # prevents a downgrade
     "spark.io.encryption.enabled": "true",
 }
 UNSUPPORTED_PATH_CHARACTERS = re.compile(r"""[\s"'\\]""")
-"""What stands in a path that Java options cannot hold as it is."""
+"""Characters that a path in Java options cannot contain without quoting."""
 LOCAL_JVM_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""No payload passes through the driver's JVM: quick to start counts more than fast at its peak."""
+"""The driver's JVM processes no records: fast start is more important than peak speed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSettings:
-    """`conf` are Spark properties as the user gave them; they win over our defaults.
-
-    `python` is the interpreter that runs the copies, by default the one that runs us.
-    `hidden_environment` names variables that no process of Spark may inherit: those that
-    configuration values were read from. `py_files` (modules, zips) go to the executors beside our
-    own packages: users' transforms. `directory` is where Spark's log and scratch files go, by
-    default a temporary directory that a clean stop removes.
-    """
+    """Settings of the Spark engine."""
 
     master: str = LOCAL_MASTER
     app_name: str = "mm2"
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Spark properties from the user, which override the defaults."""
     ui: bool = False
     python: str = sys.executable
+    """Interpreter of the copy processes; by default that of this process."""
     allow_insecure: bool = False
     hidden_environment: frozenset[str] = frozenset()
+    """Variables that no Spark process may inherit, because configuration secrets were read from
+    them.
+    """
     py_files: tuple[Path, ...] = ()
+    """Modules and zips sent to executors with the product's packages: users' transforms."""
     directory: Path | None = None
+    """Directory of Spark's log and scratch files; by default a temporary one that a clean stop
+    removes.
+    """
 
     @property
     def local(self) -> bool:
-        """One host, no network: everything in this process, its JVM and its children."""
+        """True if everything runs in this process, its JVM and its children, without network."""
         return engine_config.is_local_master(self.master)
 
 
 def explain_insecure_traffic(effective: Mapping[str, str]) -> str | None:
-    """Why Spark's own traffic is open to others; None when it is not.
+    """Why Spark's traffic is not protected; None if it is.
 
-    `effective` are all properties, those of `spark-defaults.conf` included.
+    `effective` are all properties, including those of `spark-defaults.conf`.
     """
     if effective.get("spark.authenticate") != "true":
         return "spark.authenticate is not true"
@@ -120,18 +121,20 @@ def explain_insecure_traffic(effective: Mapping[str, str]) -> str | None:
     encrypted = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
     if not any(effective.get(key) == "true" for key in encrypted):
         return f"neither {encrypted[0]} nor {encrypted[1]} is true"
-    managed = effective.get("spark.master", "").startswith(("yarn", "k8s"))
-    given = ("spark.authenticate.secret", "spark.authenticate.secret.file")
-    if not managed and not any(effective.get(key) for key in given):
+    is_managed = effective.get("spark.master", "").startswith(("yarn", "k8s"))
+    secret_keys = ("spark.authenticate.secret", "spark.authenticate.secret.file")
+    if not is_managed and not any(effective.get(key) for key in secret_keys):
         return (
-            "spark.authenticate.secret is not set: give the secret of the cluster, best as "
+            "spark.authenticate.secret is not set: set the secret of the cluster, preferably as "
             "${file:…}, under `conf` of the `spark` section or in spark-defaults.conf"
         )
     return None
 
 
 def build_properties(settings: SparkSettings, *, scratch: Path) -> dict[str, str]:
-    """Spark's properties, the user's included. `scratch` is a private directory of the driver."""
+    """All Spark properties, including the user's. `scratch` is a private directory of
+    the driver.
+    """
     merged = dict(_DEFAULT_PROPERTIES)
     if settings.local:
         merged |= _LOCAL_DEFAULT_PROPERTIES
@@ -151,14 +154,18 @@ def build_properties(settings: SparkSettings, *, scratch: Path) -> dict[str, str
 def build_java_options(
     settings: SparkSettings, *, scratch: Path, logging: Path, nameless: bool = False, more: str = ""
 ) -> str:
-    """The driver JVM's options: the user's last, so that they win. `more` are for a local one.
+    """Options of the driver's JVM. The user's come last, so that they override the others.
 
-    A JVM takes `/tmp` for temporary files whatever `TMPDIR` says: here it takes `scratch`. The home
-    of who is `nameless` it calls "?", which Spark's Ivy refuses: there it takes `scratch`, too.
+    A JVM ignores `TMPDIR` and uses `/tmp`; here it uses `scratch`. For a user id without account
+    (`nameless`) Java's home directory is "?", which Spark's Ivy rejects; it is set to `scratch`,
+    too. `more` are options for a local JVM only.
     """
-    ours = [f"-Dlog4j2.configurationFile={logging.as_uri()}"]
+    options = [f"-Dlog4j2.configurationFile={logging.as_uri()}"]
     if not UNSUPPORTED_PATH_CHARACTERS.search(str(scratch)):
-        ours += [f"-Djava.io.tmpdir={scratch}", *([f"-Duser.home={scratch}"] if nameless else [])]
+        options += [
+            f"-Djava.io.tmpdir={scratch}",
+            *([f"-Duser.home={scratch}"] if nameless else []),
+        ]
     if settings.local:
-        ours += [LOCAL_JVM_OPTIONS, *([more] if more else [])]
-    return " ".join([*ours, settings.conf.get("spark.driver.extraJavaOptions", "")]).strip()
+        options += [LOCAL_JVM_OPTIONS, *([more] if more else [])]
+    return " ".join([*options, settings.conf.get("spark.driver.extraJavaOptions", "")]).strip()

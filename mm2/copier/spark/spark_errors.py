@@ -14,20 +14,20 @@ _PYTHON_VERSION_MISMATCH = re.compile(r"PYTHON_VERSION_MISMATCH\] *(.*)")
 _NO_JAVA = re.compile(r"\bjava: (?:No such file|not found|command not found|Permission denied)")
 
 CANCELLED = "cancelled"
-JVM_DIED = "Spark's JVM has died"
+JVM_DIED = "Spark's JVM terminated unexpectedly"
 TASK_LOST = "the Spark executor that ran this copy was lost"
 
 
 class SparkStartError(FatalError):
-    """Spark did not start. The message says why and what to do."""
+    """Spark did not start. The message states the cause and the remedy."""
 
 
 class SparkJobError(RetriableError):
-    """A copy's job failed; the message is the reason in one line."""
+    """The job of a copy process failed; the message states the cause in one line."""
 
 
 class SparkUnavailableError(RetriableError):
-    """The JVM did not answer: it has died, or the call was not possible now."""
+    """The JVM did not answer a call: it has ended, or the call is not possible now."""
 
 
 def explain_job_failure(message: str) -> str:
@@ -37,14 +37,15 @@ def explain_job_failure(message: str) -> str:
     if "cancelled" in message and "Traceback" not in message:
         return CANCELLED
     if "Python worker exited unexpectedly" in message or "java.io.EOFException" in message:
-        return "the copy process was killed or has crashed"
+        return "the copy process was killed or crashed"
     found = _PYTHON_VERSION_MISMATCH.search(message)
     if found:
-        return f"the executors run another Python: {found[1].strip()}"
+        return f"the executors run a different Python version: {found[1].strip()}"
     found = _NO_PROGRAM.search(message)
     if found:
         return (
-            f"the executor has no program {found[1]}: set spark.python to one that every node has"
+            f"the executor has no program {found[1]}: set spark.python to an interpreter that is "
+            "installed on every node"
         )
     _, is_python, trace = message.partition(_PYTHON_TRACEBACK)
     if is_python:
@@ -53,11 +54,11 @@ def explain_job_failure(message: str) -> str:
     if "ExecutorLostFailure" in message or "Remote RPC client disassociated" in message:
         found = _REASON.search(message)
         return f"the Spark executor was lost{': ' + found[1].strip() if found else ''}"
-    return message.strip().partition("\n")[0] or "Spark gave no reason"
+    return message.strip().partition("\n")[0] or "Spark reported no cause"
 
 
 def explain_start_failure(output: str, *, master: str) -> str:
-    """Why the driver did not start, from what it printed and raised."""
+    """Why the driver did not start, from its output and exception."""
     if "JAVA_HOME is not set" in output or _NO_JAVA.search(output):
         return "starting Spark: no Java found; install Java 17 or newer, or set JAVA_HOME"
     if "UnsupportedClassVersionError" in output:
@@ -65,8 +66,11 @@ def explain_start_failure(output: str, *, master: str) -> str:
     if "jdk.incubator.vector" in output and "not found" in output:
         return "starting Spark: this Java lacks the module jdk.incubator.vector; install a full JDK"
     if "All masters are unresponsive" in output:
-        return f"starting Spark: no master answers at {master}; it must run the same Spark version"
+        return (
+            f"starting Spark: no master responds at {master}; the master must be running and have "
+            "the same Spark version"
+        )
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if "Exception" in line or "Error" in line]
-    told = (errors or lines or ["it said nothing"])[0 if errors else -1]
-    return f"starting Spark at {master}: {told[:500]}"
+    cause = (errors or lines or ["it printed nothing"])[0 if errors else -1]
+    return f"starting Spark at {master}: {cause[:500]}"

@@ -68,7 +68,7 @@ def test_what_the_mirror_should_have_is_created_once(pair, caplog):
         pair.made.sync(5.0)
     assert pair.target.bindings == WANTED
     assert sorted(pair.target.created) == sorted(WANTED)
-    assert "ACL of a mirror topic: DENY User:alice from * to ALL A.t" in caplog.text
+    assert "created ACL of a mirror topic: DENY User:alice from * to ALL A.t" in caplog.text
 
 
 def test_what_is_taken_away_from_the_source_stays_on_the_target_as_in_java(pair):
@@ -86,7 +86,7 @@ def test_who_may_not_read_the_targets_sends_all_each_time(pair):
 
 
 def test_a_source_without_an_authorizer_is_logged_once_by_the_process(pair, caplog, monkeypatch):
-    monkeypatch.setattr(acl_sync, "_FLOWS_WITHOUT_AUTHORIZER", set())
+    monkeypatch.setattr(acl_sync, "_CLUSTERS_WITHOUT_AUTHORIZER", set())
     pair.source.authorizer = False
     pair.target.writing = FatalError("nobody should ask")
     with caplog.at_level(logging.INFO):
@@ -98,7 +98,7 @@ def test_a_source_without_an_authorizer_is_logged_once_by_the_process(pair, capl
 
 
 def test_a_target_without_an_authorizer_is_told_once(pair, caplog, monkeypatch):
-    monkeypatch.setattr(acl_sync, "_FLOWS_WITHOUT_AUTHORIZER", set())
+    monkeypatch.setattr(acl_sync, "_CLUSTERS_WITHOUT_AUTHORIZER", set())
     pair.target.authorizer = False
     with caplog.at_level(logging.INFO):
         for _ in range(3):
@@ -123,7 +123,7 @@ def test_one_that_is_refused_stands_in_nobodys_way(pair, caplog):
         pair.made.sync(5.0)
     assert pair.target.bindings == {acl("A.u", "READ")}
     told = [each.getMessage() for each in caplog.records if each.levelname == "INFO"]
-    assert told == ["ACL of a mirror topic: ALLOW User:alice from * to READ A.u"]
+    assert told == ["created ACL of a mirror topic: ALLOW User:alice from * to READ A.u"]
     (line,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
     assert "(and 2 more)" in line
     assert operator_commands.extract_remedy(line).endswith(

@@ -158,9 +158,11 @@ def test_groups_are_not_looked_for_again_where_that_is_off(running):
 def test_before_groups_are_known_there_is_no_answer(running, caplog):
     running.clusters.source.failure = AWAY
     running.start()
-    with pytest.raises(RetriableError, match="points: the groups of A are not known"):
+    with pytest.raises(
+        RetriableError, match="points: the consumer groups of A have not been listed"
+    ):
         running.connector.task_configs(1)
-    assert "looking for groups: listing: nobody answers; it is tried again" in caplog.text
+    assert "listing consumer groups: listing: nobody answers; retrying" in caplog.text
     running.clusters.source.commit("a", {T0: 1})
     running.clusters.source.failure = None
     assert running.reconfigured(1)
@@ -173,19 +175,19 @@ def test_a_source_that_goes_away_takes_no_group_with_it(running, caplog):
         source.commit(group, {T0: 1})
     running.start()
     source.failures["positions", "b"] = NotAuthorizedError("not allowed")
-    assert clock.wait_until(lambda: "b cannot be followed" in caplog.text, timeout_s=WAIT_S)
+    assert clock.wait_until(lambda: "b cannot be replicated" in caplog.text, timeout_s=WAIT_S)
     source.failure = AWAY
-    assert clock.wait_until(lambda: "those known are followed on" in caplog.text, timeout_s=WAIT_S)
+    assert clock.wait_until(lambda: "keeping the known groups" in caplog.text, timeout_s=WAIT_S)
     assert running.assigned() == ["a", "b"]
     assert running.context.reconfigurations == 0
-    assert caplog.text.count("cannot be followed") == 1
+    assert caplog.text.count("cannot be replicated") == 1
 
 
 def test_a_name_that_no_list_holds_is_told(running, caplog):
     running.clusters.source.commit("a,b", {T0: 1})
     running.start()
     assert running.assigned() == []
-    assert "group a,b is not followed" in caplog.text
+    assert "group a,b is not replicated" in caplog.text
 
 
 def test_who_is_refused_by_the_source_fails_at_start(running):
@@ -221,4 +223,4 @@ def test_a_name_that_takes_too_long_to_match_is_told_and_the_others_are_followed
         running.clusters.source.commit(group, {T0: 1})
     running.start(groups="(?:(?>.*a.*b)|x)*(?:a+)+|a")
     assert running.assigned() == ["a"]
-    assert f"group {'x' * 80} is not followed: groups: matching the regular" in caplog.text
+    assert f"group {'x' * 80} is not replicated: groups: matching the regular" in caplog.text

@@ -274,7 +274,7 @@ def test_what_syncs_alone_tell_of_is_read_once_where_it_was_copied(clusters, sta
     running = start()
     running.load()
     running.emits()
-    seen = running.task._rounds._seen
+    seen = running.task._rounds._last_positions
     again = 0
     for _ in range(4):
         again += "g1" not in seen
@@ -355,7 +355,7 @@ def test_a_new_checkpoints_topic_is_waited_for_and_then_gone_without(clusters, s
     assert caplog.records == [] or all(each.levelno < logging.WARNING for each in caplog.records)
     running.later(checkpoint_task.TOPIC_VISIBILITY_TIMEOUT_S)
     running.load()
-    assert "what was published before is not known" in caplog.text
+    assert "published checkpoints cannot be read" in caplog.text
     assert running.emits() == [point(20, 20)]
 
 
@@ -368,7 +368,7 @@ def test_offset_syncs_that_come_later_are_looked_for_again(clusters, start, capl
     for _ in range(3):
         running.load()
         running.later(checkpoint_task.ROUND_RETRY_DELAY_S)
-    assert caplog.text.count("there is no topic; it is tried again") == 1
+    assert caplog.text.count("there is no topic; retrying") == 1
     clusters.synced(T0, 20, 20)
     assert running.emits() == [point(20, 20)]
 
@@ -407,9 +407,9 @@ def test_a_source_that_is_away_is_asked_again_soon_and_told_of_once_a_minute(
     for _ in range(12):
         assert running.emits() == []
         running.later(checkpoint_task.ROUND_RETRY_DELAY_S)
-    assert caplog.text.count("making checkpoints: asking: nobody answers") == 1
+    assert caplog.text.count("emitting checkpoints: asking: nobody answers") == 1
     assert running.emits() == []
-    assert caplog.text.count("making checkpoints: asking: nobody answers") == 2
+    assert caplog.text.count("emitting checkpoints: asking: nobody answers") == 2
     clusters.source.failure = None
     running.later(checkpoint_task.ROUND_RETRY_DELAY_S)
     assert running.emits() == [point(20, 20)]

@@ -217,7 +217,7 @@ def test_why_one_copy_ended_is_not_told_of_the_next():
     made.supervisor.received({"type": "closed", "reason": "killed"}, made.now_s)
     made.now_s += copy_supervisor.LAST_MESSAGE_TIMEOUT_S
     made.turn()
-    assert made.supervisor.reason == "the copy is gone (killed)"
+    assert made.supervisor.reason == "lost the copy process (killed)"
 
 
 def test_a_copy_that_follows_another_counts_on():
@@ -228,7 +228,7 @@ def test_a_copy_that_follows_another_counts_on():
     first.stream(1, FlowLogItem(key=key, value=value, incident=True))
     first.turn()
     first.supervisor.restart("killed", first.now_s)
-    around = first.supervisor._around
+    around = first.supervisor._deps
     later = CopySupervisor(first.supervisor.settings, around, before=first.supervisor)
     assert later.incidents.stored(key, value) is None
     assert later.incidents.counts == {("orders", "source-gone"): 1}
@@ -269,7 +269,7 @@ def test_an_engine_that_says_nothing_is_waited_for_a_moment():
     closed(made)
     made.now_s += copy_supervisor.LAST_MESSAGE_TIMEOUT_S
     made.turn()
-    assert made.supervisor.reason == "the copy is gone (reset)"
+    assert made.supervisor.reason == "lost the copy process (reset)"
     assert (made.supervisor.channel, cancelled) == (None, [True])
     made.now_s += 60.0
     made.turn()
@@ -389,7 +389,7 @@ def test_a_task_lets_its_copy_begin_while_it_asks_its_clusters():
     assert (told.topics, told.mirrors) == (("orders",), ("A.orders",))
     found.task.stop()
     assert found.plane.handles[0].cancelled
-    assert found.plane.copy.closed == "the task stops"
+    assert found.plane.copy.closed == "the task is stopping"
 
 
 def test_the_copy_that_has_begun_is_told_what_to_copy():

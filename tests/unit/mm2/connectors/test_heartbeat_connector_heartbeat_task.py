@@ -76,5 +76,5 @@ def test_a_stop_ends_the_waiting_without_a_record():
 
 
 def test_a_configuration_that_writes_none_is_no_tasks():
-    with pytest.raises(ConfigError, match="writes no heartbeats"):
+    with pytest.raises(ConfigError, match="emits no heartbeats"):
         started(emit_heartbeats_enabled="false")

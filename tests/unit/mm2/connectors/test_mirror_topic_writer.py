@@ -173,7 +173,7 @@ def test_nothing_is_made_any_more_once_the_flow_is_to_end(pair):
     """While the look was under way: another configuration of the flow may be in force by now."""
     pair.target.create("east.orders", partitions=2)
     pair.ended = True
-    with pytest.raises(RetriableError, match="east->west is ending"):
+    with pytest.raises(RetriableError, match="east->west is stopping"):
         pair.bring_about()
     assert set(pair.target.topics) == {"east.orders"}
     assert pair.target.topics["east.orders"].partitions == 2
@@ -198,7 +198,7 @@ def test_a_passing_failure_on_the_target_is_tried_again(pair, caplog, place):
     assert (pair.sizes(found), dict(found.problems)) == ({"orders": 4, "users": 1}, {})
     assert pair.waited_s < 12.0
     if place[0] == "create_topics":
-        assert "topics that are tried again: 1, first east->west orders: NOT" in caplog.text
+        assert "retrying 1 topic; first error: east->west orders: NOT" in caplog.text
 
 
 def test_passing_failures_of_growth_and_of_the_source_are_tried_again(pair):

@@ -17,7 +17,7 @@ from mm2.topics.flow_config import Flow, StartAt, StartPosition
 from mm2.topics.naming import IdentityReplicationPolicy
 from tests.fakes.admin import FakeAdmin, FakeCluster
 
-EACH = "it is tried again every 600 s (refresh.topics.interval.seconds)"
+EACH = "checked again every 600 s (refresh.topics.interval.seconds)"
 CHANGES = {"create_topics", "grow_topics", "alter_configs"}
 
 
@@ -139,7 +139,7 @@ def test_a_partition_that_the_source_does_not_have_is_a_finding(pair):
     assert [each.partition for each in found.partitions] == [2]
     (finding,) = found.findings
     assert finding.cause == "source-too-small"
-    assert "the source topic has 4 partitions, partition 4 is assigned" in finding.message
+    assert "the source topic has 4 partitions, but partition 4 is assigned" in finding.message
 
 
 def test_a_topic_that_the_source_does_not_show_is_a_finding(pair):
@@ -169,7 +169,7 @@ def test_a_topic_is_not_copied_into_itself():
     found = made.look(0, 1)
     assert found.partitions == ()
     assert {(each.cause, each.spoils) for each in found.findings} == {("same-topic", True)}
-    assert found.warnings == ("both aliases lead to the same cluster",)
+    assert found.warnings == ("both aliases denote the same cluster",)
 
 
 def test_one_cluster_under_two_names_may_mirror_to_itself(pair):
@@ -183,7 +183,7 @@ def test_brokers_that_hide_their_settings_are_taken_to_forget_after_a_day(pair):
     found = pair.look(0)
     assert {each.renew_after_s for each in found.partitions} == {28_800.0}
     (warning,) = found.warnings
-    assert "24 hours are assumed" in warning
+    assert "assuming 24 hours" in warning
 
 
 def test_a_cluster_that_does_not_answer_is_raised(pair):

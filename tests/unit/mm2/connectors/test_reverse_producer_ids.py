@@ -53,7 +53,7 @@ def ids(source):
     yield made
     made.close()
     assert all(each.closed for each in source.tails)
-    assert not [each for each in threading.enumerate() if each.name == "opposite east->west"]
+    assert not [each for each in threading.enumerate() if each.name == "reverse-flow east->west"]
 
 
 def test_each_is_told_of_its_own_ids(source, ids):
@@ -100,16 +100,16 @@ def test_more_questions_than_may_wait_are_told_so(source, ids, monkeypatch):
     go_on = threading.Event()
     monkeypatch.setattr(source, "admin", lambda: go_on.wait(10.0) and Source().admin())
     monkeypatch.setattr(ids._map, "_connect_admin", lambda: source.admin())
-    ids._asked.maxsize = 1
+    ids._queries.maxsize = 1
     told = Answers()
     ids.ask([1], told)
-    while ids._asked.qsize():
+    while ids._queries.qsize():
         pass  # it is being answered, and that takes a while
     ids.ask([2], told)
     ids.ask([3], told)
     ((theirs, why),) = told.wait()
     assert theirs is None
-    assert "wait for the source already" in why
+    assert "of the source are already pending" in why
     go_on.set()
     told.wait(2)
 

@@ -310,7 +310,7 @@ def test_what_cannot_be_seen_for_a_while_stays_with_its_task(running, caplog, mo
     assert clock.wait_until(lambda: "A->B users: no" in caplog.text, timeout_s=WAIT_S)
     assert running.tasks() == ["orders-0 users-0", "orders-1"]
     running.source.away = True
-    assert clock.wait_until(lambda: "looking for topics" in caplog.text, timeout_s=WAIT_S)
+    assert clock.wait_until(lambda: "refreshing topics" in caplog.text, timeout_s=WAIT_S)
     assert running.tasks() == ["orders-0 users-0", "orders-1"]
     assert running.context.reconfigurations == 0
     assert caplog.text.count("A->B users: no") == 1
@@ -352,7 +352,7 @@ def test_two_topics_of_one_mirror_are_told_and_neither_is_copied(running, caplog
     running.source.create("ORDERS")
     running.start(replication_policy_class=f"{__name__}.Shouting")
     assert running.tasks() == []
-    assert "topics ORDERS and orders would all be ORDERS on B" in caplog.text
+    assert "topics ORDERS and orders would all be mirrored to ORDERS on B" in caplog.text
 
 
 class Shouting(DefaultReplicationPolicy):
@@ -413,9 +413,9 @@ def test_before_topics_are_known_there_is_no_answer(running, caplog):
     running.source.failures["describe_topics", "orders"] = AWAY
     running.clusters.source_admin = _away_at_first(running.clusters)
     running.start()
-    with pytest.raises(RetriableError, match="copies: the topics of A are not known"):
+    with pytest.raises(RetriableError, match="copies: the topics of A have not been listed"):
         running.connector.task_configs(1)
-    assert "looking for topics: list_topics: nobody answers; it is tried again" in caplog.text
+    assert "refreshing topics: list_topics: nobody answers; retrying" in caplog.text
     shown = running.shown()
     assert shown is not None
     assert (shown.planned, shown.reason) == (False, "list_topics: nobody answers")
@@ -451,7 +451,7 @@ def test_who_is_told_to_stop_while_it_starts_does_not_wait(running):
 def test_a_broken_thread_fails_the_connector(running):
     running.start()
     running.source.failures["describe_topics", "orders"] = AWAY
-    running.connector._watch._looks.look = lambda *_, **__: 1 // 0
+    running.connector._watcher._refresher.look = lambda *_, **__: 1 // 0
     assert clock.wait_until(lambda: bool(running.context.errors), timeout_s=WAIT_S)
     assert isinstance(running.context.errors.pop(), ZeroDivisionError)
 

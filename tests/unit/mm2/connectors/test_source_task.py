@@ -160,7 +160,7 @@ def test_a_copy_that_runs_does_not_wait_and_says_that_java_is_there_too(running)
     for _ in range(3):
         found.turn(1.0)
     assert found.told.state is State.RUNNING
-    assert "MirrorMaker 2's own guarantee" in found.told.reason
+    assert "at-least-once guarantee" in found.told.reason
     assert status_registry.REGISTRY.seen().tasks["A->B"][3].beside_java == found.told.reason
     found.context.runs = LastTaskRuns(ours={0: 1, 1: 1})
     found.turn(1.0)
@@ -274,7 +274,7 @@ def test_what_can_be_copied_later_is_copied_by_a_copy_that_counts_on(running, mo
     assert [each.name for each in found.plane.configured().partitions] == ["orders-0"]
     found.plane.gauges()
     found.turn(0.6)
-    shown = {each.partition.partition: each for each in found.task._copy.report.shown.partitions}
+    shown = {each.partition.partition: each for each in found.task._runner.report.shown.partitions}
     assert (shown[0].stopped, shown[1].stopped) == (False, True)
     found.clusters.target_cluster.topics["A.orders"].partitions = 2
 
@@ -318,7 +318,7 @@ def test_a_map_that_cannot_be_written_ends_the_copy_until_it_can(running):
     anchored(found, 0, 1)
     found.turn(0.1)
     assert found.told.state is State.RESTARTING
-    assert "the flow's own topics" in found.told.reason
+    assert "the flow's internal topics" in found.told.reason
     found.confirm()
     for _ in range(4):
         found.turn(5.0)
@@ -368,7 +368,7 @@ def test_a_copy_without_a_slot_waits_and_is_shown(running):
     found.plane.handles[0].state = CopyState.WAITING_FOR_SLOT
     found.turn(1.0)
     assert found.told.state is State.WAITING
-    assert found.told.reason == "its copy waits for a slot; the engine lacks 1"
+    assert found.told.reason == "waiting for a slot; 1 more needed to run all tasks"
     found.turn(1.0)
     assert status_registry.REGISTRY.seen().tasks["A->B"][3].slots_missing == 1
 

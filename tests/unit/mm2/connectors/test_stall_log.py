@@ -61,13 +61,13 @@ def test_a_lasting_wait_is_told_once_and_when_it_is_over():
         found.note(gauge(index, "waiting", f"reason {index}"), 10.0)
     found.note(gauge(1, "taking", "reason 3"), 12.0)
     assert found.news(NAMES, 10.0 + LONG_S) == [
-        "orders-1 waits (and 1 more partition): reason 3; it is tried until it works"
+        "orders-1 is waiting (and 1 more partition): reason 3; retrying"
     ]
     assert found.news(NAMES, 11.0 + LONG_S) == []
     found.note(gauge(1, "copying"), 30.0)
     assert found.news(NAMES, 30.0) == []
     found.note(gauge(2, "copying"), 31.0)
-    assert found.news(NAMES, 31.0) == ["no partition waits any more"]
+    assert found.news(NAMES, 31.0) == ["no partition is waiting any more"]
     assert found.news(NAMES, 32.0) == []
 
 
@@ -84,18 +84,16 @@ def test_what_waits_later_is_told_too():
     found.note(gauge(0, "waiting", "first"), 0.0)
     assert len(found.news(NAMES, LONG_S)) == 1
     found.note(gauge(1, "taking", "fencing"), LONG_S)
-    assert found.news(NAMES, 2 * LONG_S) == ["orders-1 waits: fencing; it is tried until it works"]
+    assert found.news(NAMES, 2 * LONG_S) == ["orders-1 is waiting: fencing; retrying"]
 
 
 def test_a_broker_that_stays_away_is_told_with_its_newest_reason():
     found = StallLog()
     found.note_troubles({"west: broker 1": "reset"}, 0.0)
     found.note_troubles({"west: broker 1": "refused", "west: broker 2": "refused"}, 5.0)
-    assert found.news(NAMES, LONG_S) == [
-        "west: broker 1 cannot be reached: refused; it is tried until it can"
-    ]
+    assert found.news(NAMES, LONG_S) == ["cannot connect to west: broker 1: refused; retrying"]
     found.note_troubles({"west: broker 2": "refused"}, 10.0)
-    assert found.news(NAMES, 10.0) == ["everything can be reached again"]
+    assert found.news(NAMES, 10.0) == ["all connections are restored"]
     found.note_troubles({}, 12.0)
     assert found.news(NAMES, 100.0) == []
 
@@ -107,5 +105,5 @@ def test_what_lasts_is_told_again_with_the_newest_reason():
     found.note(gauge(0, "waiting", "too few replicas"), 30.0)
     assert found.news(NAMES, LONG_S + stall_log.STALL_REPEAT_INTERVAL_S - 1.0) == []
     assert found.news(NAMES, LONG_S + stall_log.STALL_REPEAT_INTERVAL_S) == [
-        "orders-0 waits: too few replicas; it is tried until it works"
+        "orders-0 is waiting: too few replicas; retrying"
     ]

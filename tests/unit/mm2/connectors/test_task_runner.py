@@ -241,7 +241,7 @@ def test_without_an_interval_there_is_one_look(clusters, looking):
 def test_clusters_that_do_not_answer_are_asked_again(clusters, looking):
     clusters.target.away = True
     looks = looking()
-    eventually.eventually(lambda: "asking clusters" not in looks.reason, WAIT_S)
+    eventually.eventually(lambda: "reading topic metadata of" not in looks.reason, WAIT_S)
     assert looks.failure is None
     clusters.target.away = False
     assert found(looks).partitions
@@ -262,7 +262,7 @@ def test_who_is_refused_later_goes_on(clusters, looking, caplog):
     refusal = NotAuthorizedError("asking A: not authorized")
     clusters.admins = None
     looks._admins = lambda: (_ for _ in ()).throw(refusal)
-    eventually.eventually(lambda: "what is mirrored goes on" in caplog.text, WAIT_S)
+    eventually.eventually(lambda: "replication continues" in caplog.text, WAIT_S)
     assert looks.failure is None
 
 
@@ -338,11 +338,11 @@ def fails(*_: object, **__: object) -> None:
     raise Broken
 
 
-@pytest.mark.parametrize("part", ["_looks.stop", "_take_messages", "_ledger.work"])
+@pytest.mark.parametrize("part", ["_topic_poller.stop", "_handle_messages", "_ledger.work"])
 def test_whatever_fails_as_it_stops_the_copy_ends_and_all_is_closed(part, monkeypatch):
     found = MirrorTask().runs()
     found.context.stop_timeout_s = 5.0
-    share_copy = found.task._copy
+    share_copy = found.task._runner
     place, _, name = part.rpartition(".")
     monkeypatch.setattr(getattr(share_copy, place) if place else share_copy, name, fails)
     with pytest.raises(Broken):

@@ -41,11 +41,11 @@ class Task:
 
 def test_without_a_copy_the_reason_is_shown():
     report = TaskStatusBuilder(3)
-    report.make(None, reason="asking clusters")
-    assert report.shown.status.reason == "asking clusters"
+    report.make(None, reason="reading topic metadata of")
+    assert report.shown.status.reason == "reading topic metadata of"
     assert report.shown.status.state is TaskState.STARTING
     before = report.shown
-    report.make(None, reason="asking clusters")
+    report.make(None, reason="reading topic metadata of")
     assert report.shown is before
     assert before.status.life == 0
     task = Task(gauge(0))

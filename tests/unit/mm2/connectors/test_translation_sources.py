@@ -120,7 +120,7 @@ def test_what_a_newer_release_wrote_is_not_guessed(world, caplog, bad):
     world.clusters.map_log.append(bad)
     world.refresh()
     assert world.translate() is UNKNOWN
-    assert "offset syncs alone count" in caplog.text
+    assert "using only offset syncs" in caplog.text
 
 
 def test_a_map_that_syncs_contradict_is_left_alone_and_told_once(world, caplog):

@@ -36,7 +36,7 @@ class Questions(BlockingClient):
     def spoken(self, node_id: int, api_key: int, asked: tuple[int, int]) -> int | None:
         return asked[0]
 
-    def _raw(self, *_: Any, **__: Any) -> Any:
+    def _send_raw(self, *_: Any, **__: Any) -> Any:
         self.time.now += 1.0
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
@@ -53,7 +53,7 @@ def _decoded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_answer_without_the_partition_is_no_error_but_asked_again():
     questions = Questions(answer(), answer(), answer(FOUND))
     assert id(questions.fetch("orders", 5)) == id(FOUND)
-    with pytest.raises(RetriableError, match="reading orders-0: nothing within 20 s"):
+    with pytest.raises(RetriableError, match="reading orders-0: timed out after 20 s"):
         Questions(answer()).fetch("orders", 5)
 
 
@@ -65,7 +65,7 @@ def test_what_the_broker_says_is_told():
         assert caught.value.error_code == 6
 
 
-@pytest.mark.parametrize(("code", "told"), [(29, "TOPIC_AUTHORIZATION_FAILED"), (0, "nothing")])
+@pytest.mark.parametrize(("code", "told"), [(29, "TOPIC_AUTHORIZATION_FAILED"), (0, "timed out")])
 def test_why_a_leader_is_not_found_is_told_as_the_broker_says_it(
     code: int, told: str, monkeypatch: pytest.MonkeyPatch
 ):

@@ -134,7 +134,9 @@ def test_a_leader_that_moves_meanwhile_fails_nothing(moves_at):
     outcomes = [answer.outcome for answer in probe.answers.values()]
     assert CheckOutcome.FAILS not in outcomes
     (unknown,) = {a.detail for a in probe.answers.values() if a.outcome is CheckOutcome.UNKNOWN}
-    assert unknown.startswith("the broker answered NOT_LEADER_OR_FOLLOWER (6): probe again")
+    assert unknown.startswith(
+        "the broker returned NOT_LEADER_OR_FOLLOWER (6), a transient error: probe again"
+    )
 
 
 def test_a_coordinator_that_does_not_know_the_topic_yet_denies_nothing():

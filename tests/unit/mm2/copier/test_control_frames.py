@@ -56,7 +56,7 @@ def test_an_address_is_one_line_of_text(address, text):
     ],
 )
 def test_another_text_is_refused(text):
-    with pytest.raises(FatalError, match="is no address of a control channel"):
+    with pytest.raises(FatalError, match="is not a control channel address"):
         control_frames.parse_address(text)
 
 
@@ -127,7 +127,7 @@ def test_small_messages_share_a_frame_and_large_ones_do_not():
 
 def test_a_frame_beyond_the_bound_is_refused_before_it_arrives():
     decoder = ControlFrameDecoder(max_frame_bytes=10)
-    with pytest.raises(ControlFrameError, match="announces 11 bytes; 10 are allowed"):
+    with pytest.raises(ControlFrameError, match="announces 11 bytes; the maximum is 10"):
         decoder.feed(struct.pack(">I", 11))
 
 
@@ -138,7 +138,7 @@ def test_the_bound_can_grow_once_the_peer_is_known():
 
 
 def test_an_http_request_is_refused_by_its_first_bytes():
-    with pytest.raises(ControlFrameError, match="does not speak this protocol"):
+    with pytest.raises(ControlFrameError, match="does not use this protocol"):
         ControlFrameDecoder().feed(b"GET / HTTP/1.1\r\n\r\n")
 
 
@@ -170,7 +170,7 @@ def test_what_json_cannot_carry_is_refused_by_the_sender(value):
 
 
 def test_a_message_that_no_frame_can_hold_is_refused_by_the_sender():
-    with pytest.raises(ControlFrameError, match="send it in parts"):
+    with pytest.raises(ControlFrameError, match="split it"):
         control_frames.encode_message(
             {"type": "facts", "value": "x" * control_frames.MAX_FRAME_BYTES}
         )

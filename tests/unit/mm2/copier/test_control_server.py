@@ -137,7 +137,7 @@ def test_messages_go_both_ways_in_order(server, copies):
     for n in range(1, 500):
         channel.send({"type": "facts", "n": n, "pad": "x" * (n % 7) * 1000})
         copy.client.send({"type": "anchor", "n": n, "pad": "y" * (n % 5) * 1000})
-    assert copy.poll_until(lambda: len(copy.received) == 500 and not copy.client._unsent())
+    assert copy.poll_until(lambda: len(copy.received) == 500 and not copy.client._has_unsent())
     assert numbers(copy.received) == list(range(500))
     taken = [channel.receive(5.0) for _ in range(499)]
     assert numbers(taken) == list(range(1, 500))
@@ -172,9 +172,9 @@ def test_channels_may_share_an_inbox(server, copies):
 def test_a_token_opens_once(server, copies):
     channel = server.open("task 0")
     copies(server, channel.token).connect()
-    with pytest.raises(DriverConnectError, match="unknown or used up"):
+    with pytest.raises(DriverConnectError, match="unknown or was already used"):
         copies(server, channel.token).connect()
-    with pytest.raises(DriverConnectError, match="unknown or used up"):
+    with pytest.raises(DriverConnectError, match="unknown or was already used"):
         copies(server, b"\0" * 32).connect()
     assert channel.connected
 
@@ -183,7 +183,7 @@ def test_a_closed_channel_takes_its_token_with_it(server, copies):
     channel = server.open("task 0")
     channel.close("not needed")
     assert channel.receive(5.0) == {"type": "closed", "reason": "not needed"}
-    with pytest.raises(DriverConnectError, match="unknown or used up"):
+    with pytest.raises(DriverConnectError, match="unknown or was already used"):
         copies(server, channel.token).connect()
     with pytest.raises(ChannelClosedError, match="not needed"):
         channel.send({"type": "stop"})
@@ -194,7 +194,7 @@ def test_the_worker_closes_and_the_copy_notices(server, copies):
     copy = copies(server, channel.token).connect()
     channel.close()
     assert copy.poll_until(lambda: copy.closed)
-    assert copy.closed == ["the worker has closed the connection"]
+    assert copy.closed == ["the driver closed the connection"]
     copy.client.send({"type": "gauge"})
     assert channel.receive(5.0)["type"] == "closed"
 
@@ -208,7 +208,7 @@ def test_the_copy_leaves_and_its_last_words_arrive(server, copies):
     assert channel.receive(5.0)["n"] == 1
     assert channel.receive(5.0) == {
         "type": "closed",
-        "reason": "the copy has closed the connection",
+        "reason": "the copy process closed the connection",
     }
     assert not channel.connected
     assert copy.closed == []
@@ -240,7 +240,7 @@ def test_a_copy_that_nobody_listens_to_is_held_back(server, copies):
     taken: list[object] = []
     while len(taken) < sent:
         copy.poller.poll(0.0)
-        message = channel.receive(0.0 if copy.client._unsent() else 1.0)
+        message = channel.receive(0.0 if copy.client._has_unsent() else 1.0)
         if message is not None:
             taken.append(message["n"])
     assert taken == list(range(sent))
@@ -268,7 +268,7 @@ def test_a_copy_that_does_not_read_is_refused_more(server, copies):
         for _ in range(200):
             channel.send({"type": "facts", "pad": "x" * 1_000_000})
 
-    with pytest.raises(ChannelFullError, match="are allowed"):
+    with pytest.raises(ChannelFullError, match="the maximum is"):
         flood()
     assert channel.outbox.pending_bytes <= control_server.DRIVER_SEND_QUEUE_BYTES
 
@@ -363,7 +363,7 @@ def test_a_silent_stranger_is_turned_away(tmp_path):
     jumping = JumpingClock()
     server = control_server.listen_unix(jumping, parent=tmp_path)
     with raw_connection(server) as stranger:
-        assert clock.wait_until(lambda: bool(server._strangers), timeout_s=5.0)
+        assert clock.wait_until(lambda: bool(server._unauthenticated), timeout_s=5.0)
         jumping.ahead_s = control_server.GREETING_TIMEOUT_S
         assert stranger.recv(1) == b""
     server.close()
@@ -398,7 +398,7 @@ def test_a_listener_that_cannot_accept_rests_and_goes_on(tmp_path, copies, caplo
     copies(server, channel.token).connect()
     assert channel.connected
     assert listener.calls <= 5
-    told = [each for each in caplog.messages if "no copy can connect" in each]
+    told = [each for each in caplog.messages if "copy processes cannot connect" in each]
     assert len(told) == 1
     assert "Too many open files" in told[0]
     server.close()
@@ -414,7 +414,7 @@ def test_another_certificate_is_refused_before_the_token_is_sent(certificate, co
         advertised_host="127.0.0.1",
     )
     channel = server.open("task 0")
-    with pytest.raises(DriverConnectError, match="another certificate"):
+    with pytest.raises(DriverConnectError, match="the certificate is not the driver"):
         copies(server, channel.token).connect()
     assert not channel.connected
     server.close()

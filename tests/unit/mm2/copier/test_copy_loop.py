@@ -214,14 +214,14 @@ def test_nothing_is_left_to_copy_as_long_as_the_source_says_so(monkeypatch):
     loop.turn()
     assert loop.pulse.idle_s == latency.NEVER_S, "it is not known where the source ends"
     heard_s = loop.now_s - 2.0
-    monkeypatch.setattr(loop.loop._source_side, "heard_s", lambda: heard_s)
+    monkeypatch.setattr(loop.loop._fetcher, "heard_s", lambda: heard_s)
     copy.source.end = control_messages.compute_copied_to(copy)
-    loop.loop._arrived(copy)
+    loop.loop._handle_arrived(copy)
     loop.turn()
     assert loop.pulse.idle_s == heard_s
     copy.source.end += 1
-    loop.loop._arrived(copy)
-    monkeypatch.setattr(loop.loop._source_side, "heard_s", lambda: loop.now_s)
+    loop.loop._handle_arrived(copy)
+    monkeypatch.setattr(loop.loop._fetcher, "heard_s", lambda: loop.now_s)
     loop.turn()
     assert loop.pulse.idle_s == heard_s, "that was the last moment"
 
@@ -229,7 +229,7 @@ def test_nothing_is_left_to_copy_as_long_as_the_source_says_so(monkeypatch):
 def test_a_paused_partition_is_not_known_to_have_nothing_left(monkeypatch):
     loop = Loop()
     copy = loop.world.copy
-    monkeypatch.setattr(loop.loop._source_side, "heard_s", lambda: loop.now_s)
+    monkeypatch.setattr(loop.loop._fetcher, "heard_s", lambda: loop.now_s)
     copy.source.end = control_messages.compute_copied_to(copy)
     loop.loop.pause(paused=True, topics=())
     loop.turn()

@@ -42,13 +42,13 @@ def test_clusters_that_were_reached_ahead_are_those_of_the_settings_or_left_agai
     made = CopyProcess("unix:/nowhere", b"token")
     wanted = CopyEndpoints(source=NEAR, target=NEAR, topics=("t",), mirrors=("x.t",))
     made._on_message(control_messages.encode_endpoints(wanted))
-    made._reach_ahead()
+    made._connect_early()
     before = made._clusters
     assert [each.view.wanted() for each in before] == [("t",), ("x.t",)]
     same = dataclasses.replace(SETTINGS, source=NEAR, target=NEAR)
-    made._build(same)
+    made._build_loop(same)
     assert made._clusters == before
-    made._build(dataclasses.replace(same, target=dataclasses.replace(NEAR, client_id="other")))
+    made._build_loop(dataclasses.replace(same, target=dataclasses.replace(NEAR, client_id="other")))
     assert made._clusters != before
     for each in made._clusters:
         each.close()

@@ -79,7 +79,7 @@ def test_what_would_keep_a_crowded_buffer_moves_out_of_it(queued, lent_bytes, mo
         current_leader=None,
         records=memoryview(response),
     )
-    records = side._records(world.copy, found).records
+    records = side._extract_records(world.copy, found).records
     assert bytes(records) == bytes(response)
     assert (records.obj is not response) == moves
 

@@ -61,11 +61,11 @@ def compared(
     def turn(wait_s: float) -> None:
         clock.now += wait_s
 
-    cast(Any, made)._turn = turn
+    cast(Any, made)._poll_channel = turn
     bounds = LogCompareRange(partition=PLACE, target_to=target_to)
     sides = cast(Any, (source, target))
     asked = LogCompareRequest(bounds=(bounds,), memory_bytes=memory_bytes)
-    return made._compared(bounds, WHERE, None, sides=sides, asked=asked)
+    return made._compare_partition(bounds, WHERE, None, sides=sides, request=asked)
 
 
 def test_both_are_read_up_to_where_it_was_told():
@@ -80,7 +80,7 @@ def test_a_mirror_that_can_be_read_in_part_only_is_not_compared():
     source, target = Questions(b"a", b"b", stable=2), Questions(b"a", b"b", stable=1)
     found = compared(source, target, target_to=2)
     assert found.matched is None
-    assert "up to offset 1 only, not 2" in found.why
+    assert "only up to offset 1, not 2" in found.why
 
 
 def test_what_would_take_more_memory_than_it_may_is_left():

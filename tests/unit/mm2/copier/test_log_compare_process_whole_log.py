@@ -72,7 +72,7 @@ def test_it_is_read_to_its_end():
 def test_answers_that_bring_nothing_are_no_end():
     questions = Questions(data(0, b"a"), *[b""] * 20, data(1, b"b"))
     assert list(read(questions, upto=2).items.offsets) == [0, 1]
-    with pytest.raises(RetriableError, match="orders-3 at offset 1: nothing came"):
+    with pytest.raises(RetriableError, match="orders-3 at offset 1: no records arrived"):
         read(Questions(data(0, b"a")), upto=2)
 
 
@@ -94,5 +94,5 @@ def test_what_is_not_decided_yet_is_waited_for():
     questions = Questions(ends=[4, 4, 6, 9])
     log_of(questions).stable_to(6)
     assert questions.ends == [9]
-    with pytest.raises(RetriableError, match="up to offset 5 only, not 6"):
+    with pytest.raises(RetriableError, match="only up to offset 5, not 6"):
         log_of(Questions(ends=[5])).stable_to(6)

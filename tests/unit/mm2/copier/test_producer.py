@@ -106,9 +106,9 @@ def slowed():
     """Two partitions whose broker has just become slow."""
     world = World(2)
     world.side.pump(1000.0)
-    while world.side._pace(1).lanes == 1:
+    while world.side._get_concurrency(1).lanes == 1:
         world.answer(elapsed_s=1.0)
-    assert world.side._pace(1).lanes == in_flight.PRODUCE_CONNECTIONS_MAX
+    assert world.side._get_concurrency(1).lanes == in_flight.PRODUCE_CONNECTIONS_MAX
     return world
 
 

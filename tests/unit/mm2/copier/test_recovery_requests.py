@@ -154,7 +154,7 @@ def entity(message, version):
 def test_the_worker_is_asked_whose_producer_ids_are():
     world = World()
     asked: list[Any] = []
-    world.questions._link = cast(
+    world.questions._driver = cast(
         Any, SimpleNamespace(ask_opposite=lambda ids, answered: asked.append((ids, answered)))
     )
     world.ask(FindReverseFlowProducers(producers=(4, 5)))
@@ -168,7 +168,7 @@ def test_the_worker_is_asked_whose_producer_ids_are():
 def test_what_the_group_has_just_confirmed_needs_no_question_the_first_time():
     world = World(granted=True)
     asked: list[Any] = []
-    world.questions._link = cast(
+    world.questions._driver = cast(
         Any, SimpleNamespace(ask_may_take=lambda answered: asked.append(answered))
     )
     world.ask(RequestAcquisition(), 0, 1)
@@ -231,7 +231,7 @@ def test_who_computes_for_long_whenever_it_wakes_leaves_the_loop_its_turn():
         world.now_s += 0.6 * recovery_requests.MAX_COMPUTE_TIME_S
         world.questions.ask(copy, Delay(delay_s=0.0), world.now_s)
 
-    world.questions._answered = answered
+    world.questions._on_answer = answered
     world.ask(Delay(delay_s=0.0), 0, 1, 2, 3, 4, flush=False)
     for _ in range(5):
         world.questions.flush(world.now_s)
@@ -290,7 +290,7 @@ def test_a_producer_id_without_a_transactional_one_is_asked_of_any_broker():
     world.ask(InitIdempotentProducer())
     world.target.answer(SimpleNamespace(error_code=31, producer_id=-1, producer_epoch=-1))
     (answer,) = world.answered().values()
-    assert (answer.code, answer.message[:14]) == (31, "a producer id:")
+    assert (answer.code, answer.message[:15]) == (31, "InitProducerId:")
 
 
 @pytest.mark.parametrize(("code", "forgets"), [(15, True), (16, True), (47, False), (51, False)])
@@ -349,7 +349,7 @@ def test_partitions_of_one_leader_share_a_request_and_others_have_their_own():
     assert found[1].message == "a.orders-1: NOT_LEADER_OR_FOLLOWER (6)"
     assert world.target.refreshes == 1
     world.target.answer(offsets("a.orders"))
-    assert world.answered() == {2: NoResponse(reason="the response does not name it")}
+    assert world.answered() == {2: NoResponse(reason="the response does not contain the partition")}
 
 
 @pytest.mark.parametrize(
@@ -379,7 +379,7 @@ def test_the_end_of_an_epoch_is_asked_of_the_mirrors_leader():
     world.target.answer(body)
     found = world.answered()
     assert found[0] == EpochEnd(offset=40)
-    assert found[1] == NoResponse(reason="the response does not name it")
+    assert found[1] == NoResponse(reason="the response does not contain the partition")
 
 
 def producers(number, *states, error_code=0):
@@ -407,7 +407,7 @@ def test_open_transactions_are_asked_of_the_mirrors_leader():
     begun = [(each.producer_id, each.start) for each in found[0].transactions]
     assert begun == [(7, 40), (9, 0)]
     assert (type(found[1]), found[1].code) == (InstructionRefused, 6)
-    assert found[2] == NoResponse(reason="the response does not name it")
+    assert found[2] == NoResponse(reason="the response does not contain the partition")
 
 
 def test_of_open_transactions_a_leader_is_asked_50_partitions_at_a_time():
@@ -466,7 +466,7 @@ def test_a_leader_that_does_not_answer_leaves_all_its_questions_unanswered(instr
 @pytest.mark.parametrize(
     ("error_code", "code", "text"),
     [
-        (0, 5, "a.orders-0 has no leader at present"),
+        (0, 5, "a.orders-0 has no leader"),
         (3, 3, "a.orders-0: the topic does not exist (deleted?)"),
     ],
 )
@@ -530,7 +530,7 @@ def test_what_is_read_ends_where_its_reader_may_see(of_target, end, stable):
     found = world.answered()
     assert (bytes(found[0].records), found[0].log_start, found[0].end) == (b"batches", 2, end)
     assert found[0].last_stable == stable
-    assert found[1] == NoResponse(reason="the response does not name it")
+    assert found[1] == NoResponse(reason="the response does not contain the partition")
 
 
 def test_a_last_stable_offset_that_the_broker_does_not_know_is_not_told():
@@ -588,9 +588,9 @@ def test_a_read_waits_for_a_connection_and_is_told_why_there_is_none():
     ("body", "failure", "reason"),
     [
         (None, LOST, str(LOST)),
-        (None, None, "no answer"),
+        (None, None, "no response"),
         (b"\0\0", None, "fetch"),
-        (fetched("a.orders", error_code=56), None, "no answer"),
+        (fetched("a.orders", error_code=56), None, "no response"),
     ],
     ids=["lost", "nothing", "nonsense", "refused as a whole"],
 )
@@ -599,7 +599,7 @@ def test_a_read_that_brings_nothing_is_unanswered_and_the_next_may_go(body, fail
     world.ask(ReadTarget(offset=3))
     world.target.answer_raw(body, failure=failure)
     answer = world.answered()[0]
-    assert answer.reason.startswith("reading: ")
+    assert answer.reason.startswith("fetch failed: ")
     assert reason in answer.reason
     world.ask(ReadTarget(offset=3))
     assert len(world.target.raw) == 1

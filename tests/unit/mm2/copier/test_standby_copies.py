@@ -128,7 +128,7 @@ def test_one_of_a_real_engine_comes_up_says_what_it_says_to_its_taker_and_ends(t
     made.want("a->b", 1)
     time.now += standby_copies.STANDBY_START_DELAY_S
     made.want("a->b", 1)
-    (waits,) = made._waiting
+    (waits,) = made._standby
     eventually.eventually(lambda: waits.channel.connected, 10.0)
     inbox = ChannelInbox()
     taken = made.take("a->b task 0", inbox)

@@ -111,7 +111,7 @@ def test_who_is_not_answered_asks_again_after_a_while(member, caplog):
     assert "not configured yet" not in caplog.text
     member.herder.silent = False
     made.look(fleets.as_member(member), config_publisher.WRITE_TIMEOUT_S)
-    assert "MirrorSourceConnector is not configured yet: its worker has not answered" in caplog.text
+    assert "MirrorSourceConnector is not configured yet: its worker did not reply" in caplog.text
     assert made.settled
 
 
@@ -146,7 +146,8 @@ def test_what_is_refused_is_told_once_and_left_until_it_is_another(member, caplo
         made.look(fleets.as_member(member), now_s)
     told = [each.message for each in caplog.records if each.levelname == "ERROR"]
     assert told == [
-        f"a->b: {name} is not configured: Invalid value x for topics" for name in CONNECTORS
+        f"a->b: the configuration of {name} was rejected: Invalid value x for topics"
+        for name in CONNECTORS
     ]
     assert made.refused == dict.fromkeys(CONNECTORS, "Invalid value x for topics")
     assert made.settled, "nothing is left to be tried"
@@ -165,7 +166,7 @@ def test_what_is_refused_for_now_is_told_once_and_tried_again(member, caplog):
     member.herder.stale = True
     leads(made, member)
     made.look(fleets.as_member(member), config_publisher.RETRY_DELAY_S)
-    assert caplog.text.count("MirrorSourceConnector is not configured: ") == 1
+    assert caplog.text.count("the configuration of MirrorSourceConnector was rejected: ") == 1
     assert (made.refused, made.settled) == ({}, False)
     member.herder.stale = False
     made.look(fleets.as_member(member), 2 * config_publisher.RETRY_DELAY_S)
@@ -230,8 +231,8 @@ def test_who_does_not_lead_knows_who_has_to_write(member):
     follower = dataclasses.replace(member, leads=False, leader_url="http://h:1/")
     made.look(fleets.as_member(follower), 0.0)
     assert made.led_elsewhere == (
-        "a->b: the node at http://h:1/ leads, and writes what its own file says: give it the same "
-        "file, and reload there; they differ in MirrorSourceConnector: topics; "
+        "a->b: the node at http://h:1/ leads, and uses its own file: give that node the same "
+        "file, and reload it; the differences are: MirrorSourceConnector: topics; "
         "MirrorHeartbeatConnector: topics; MirrorCheckpointConnector: topics"
     )
     follower.leader_url = ""
@@ -246,8 +247,8 @@ def test_who_does_not_lead_knows_who_has_to_write(member):
 @pytest.mark.parametrize(
     ("choice", "words"),
     [
-        (FlowSelection(java_stopped=True), "its own command line says"),
-        (FlowSelection(throttle=1000), "its own file or command line says"),
+        (FlowSelection(java_stopped=True), "its own command line:"),
+        (FlowSelection(throttle=1000), "its own file or command line:"),
     ],
 )
 def test_what_the_command_line_alone_sets_is_no_other_file(member, choice, words):
@@ -255,7 +256,7 @@ def test_what_the_command_line_alone_sets_is_no_other_file(member, choice, words
     made = writes(plan(choice=choice))
     made.look(fleets.as_member(dataclasses.replace(member, leads=False)), 0.0)
     assert words in made.led_elsewhere
-    assert "and start it anew" in made.led_elsewhere
+    assert "and restart it" in made.led_elsewhere
 
 
 def test_files_that_differ_are_told_by_their_keys_after_a_while(member, caplog):

@@ -145,7 +145,10 @@ def test_who_does_not_lead_says_who_does(running, made):
     assert made.reload(QUESTION).lines == ("nothing has changed", *running.not_in_force)
     assert made.reload(DRY).lines == ("nothing has changed", "dry run: nothing was applied")
     running.file = FLOW.replace("to: b", "to: b, throttle: 1MB")
-    assert made.reload(QUESTION).lines[-1] == "applied, except what another node has to write"
+    assert (
+        made.reload(QUESTION).lines[-1]
+        == "applied, except for changes that another node must write"
+    )
 
 
 def test_what_takes_effect_at_the_next_start_is_not_called_applied(running, made):
@@ -187,7 +190,7 @@ def test_a_mistake_of_ours_is_told_and_logged_and_ends_nothing(running, made, qu
         def settings(self):
             raise KeyError("gone")
 
-    made._running = Wrong()
+    made._node = Wrong()
     found = made.answer(question)
     assert found.code == exit_codes.FAILED
     assert "KeyError" in found.lines[0]

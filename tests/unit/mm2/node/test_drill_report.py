@@ -46,10 +46,10 @@ def test_without_a_name_of_a_file_drills_are_not_noted():
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("no json", "it is no report"),
-        ("[]", "it is no report"),
-        (json.dumps({"version": 2, "flows": {}}), "it is of version 2; known is 1"),
-        (json.dumps({"version": 1, "flows": 3}), "it is no report"),
+        ("no json", "invalid content"),
+        ("[]", "invalid content"),
+        (json.dumps({"version": 2, "flows": {}}), "unsupported version 2; supported is 1"),
+        (json.dumps({"version": 1, "flows": 3}), "invalid content"),
     ],
 )
 def test_what_is_no_report_is_told_and_never_written_over(path, text, why, caplog):

@@ -157,7 +157,7 @@ def test_a_worker_that_does_not_start_is_tried_again_after_growing_pauses(caplog
     flow.fleet.next.extend(Member(refuses=refusal) for _ in range(8))
     flow.does(*[flow.looks] * 9)
     assert [each.calls for each in flow.members] == [["start"]] * 8 + [["start", "stop"]]
-    assert "its worker has not started: b:1 does not answer" in caplog.text
+    assert "the worker has not started: b:1 does not answer" in caplog.text
     assert {each.reason for each in flow.seen[:8]} == {"b:1 does not answer"}
     first, *_, last = flow.turns.pauses
     assert first < 2 * flow_worker.MIN_START_DELAY_S < flow_worker.MAX_START_DELAY_S / 2 < last
@@ -168,7 +168,7 @@ def test_the_same_failure_to_start_is_logged_once(caplog):
     refusal = RetriableError("b:1 does not answer")
     flow.fleet.next.extend(Member(refuses=refusal) for _ in range(5))
     flow.does(*[flow.looks] * 6)
-    assert caplog.text.count("its worker has not started: b:1 does not answer") == 1
+    assert caplog.text.count("the worker has not started: b:1 does not answer") == 1
 
 
 def test_what_keeps_a_worker_from_starting_is_the_flows_reason(caplog):
@@ -203,7 +203,7 @@ def test_why_its_worker_ended_stays_the_reason_until_it_is_in_its_group_again():
     flow.fleet.next.extend(refused)
     flow.does(*[flow.looks] * 6)
     assert {each.reason for each in flow.seen[1:4]} == {
-        "its worker ended: no right: READ on group x"
+        "the worker ended: no right: READ on group x"
     }
 
 
@@ -240,7 +240,7 @@ def test_workers_that_end_as_soon_as_they_have_begun_are_begun_ever_later(caplog
     flow.fleet.next.extend(Member(failure="the JVM is gone") for _ in range(8))
     flow.does(*[flow.looks] * 16)
     assert [each.calls for each in flow.members[:8]] == [["start", "stop"]] * 8
-    assert "its worker ended: the JVM is gone" in caplog.text
+    assert "the worker ended: the JVM is gone" in caplog.text
     assert max(flow.turns.pauses[:2]) < flow_worker.MAX_START_DELAY_S / 4
     assert min(flow.turns.pauses[6:8]) > flow_worker.MAX_START_DELAY_S / 4
 
@@ -268,7 +268,7 @@ def test_a_stop_is_heard_while_the_herder_is_busy():
 
 def test_whatever_is_wrong_here_its_worker_stops(monkeypatch):
     flow = Flow()
-    monkeypatch.setattr(flow.worker._writes, "look", lambda *_: 1 / 0)
+    monkeypatch.setattr(flow.worker._publisher, "look", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         flow.does(flow.looks, flow.looks)
     assert flow.member.calls == ["start", "stop"]
@@ -286,7 +286,7 @@ def test_it_joins_others_only_once_it_can_copy():
         flow.can_copy = True
 
     flow.does(flow.looks, comes_up, flow.looks)
-    assert "Spark starts" in flow.seen[0].reason
+    assert "Spark is starting" in flow.seen[0].reason
     assert flow.member.calls == ["start", "stop"]
 
 
@@ -398,7 +398,7 @@ def test_a_flow_that_cannot_be_configured_fails_and_says_why():
     flow.fleet.next[0].herder.invalid = "topics: not a pattern"
     flow.does(flow.looks, flow.looks)
     assert flow.seen[-1].state is State.FAILED
-    assert flow.seen[-1].reason == "its configuration is refused: topics: not a pattern"
+    assert flow.seen[-1].reason == "its configuration was rejected: topics: not a pattern"
 
 
 def test_a_flow_that_runs_shows_what_of_its_new_file_is_refused():
@@ -415,11 +415,11 @@ def test_a_flow_that_runs_shows_what_of_its_new_file_is_refused():
 
     flow.does(flow.looks, changes, flow.looks, tells)
     assert told[0] == (
-        "a->b: MirrorSourceConnector stays as it was, since its configuration is refused: "
-        "topics: not a pattern"
+        "a->b: MirrorSourceConnector keeps its previous configuration, because the new one was "
+        "rejected: topics: not a pattern"
     )
     assert flow.seen[-1].state is State.PLANNING
-    assert flow.seen[-1].reason.startswith("MirrorSourceConnector stays as it was")
+    assert flow.seen[-1].reason.startswith("MirrorSourceConnector keeps its previous")
 
 
 def test_a_flow_at_rest_is_not_put_together_again():

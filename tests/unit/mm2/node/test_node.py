@@ -236,7 +236,7 @@ def test_a_data_plane_that_fails_stops_all_flows_from_copying(running):
     found.node.engine.stop(1.0)
     (status,) = found.node.statuses()
     assert status.state is State.FAILED
-    assert "the engine has failed" in status.reason
+    assert "the engine failed" in status.reason
     data_plane.close(1.0)
 
 

@@ -192,7 +192,7 @@ def test_somebody_elses_request_at_the_same_time_is_noticed():
 
     ledger.work = work_and_be_overtaken  # type: ignore[method-assign]  # somebody else, in between
     with pytest.raises(
-        RetriableError, match="not recorded: somebody else reset orders-0 to latest"
+        RetriableError, match="not recorded: another operator reset orders-0 to latest"
     ):
         world.ask(partitions=(0,), ledger=ledger)
 

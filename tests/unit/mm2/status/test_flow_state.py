@@ -352,7 +352,7 @@ def test_what_an_operator_has_stopped_says_when_and_how_it_goes_on():
         resume="mm2 resume 'a->b' --config /f.yaml",
     )
     stops = flow_state.compute_flow_status(stopped, before)
-    assert (stops.state, stops.reason) == (FlowState.STOPPING, "its tasks stop")
+    assert (stops.state, stops.reason) == (FlowState.STOPPING, "its tasks are stopping")
     ended = dataclasses.replace(stopped, tasks={}, tasks_shown={})
     for found in (
         flow_state.compute_flow_status(ended),

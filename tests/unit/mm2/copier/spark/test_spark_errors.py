@@ -20,7 +20,7 @@ ABORTED = (
         (
             ABORTED + "org.apache.spark.SparkException: Python worker exited unexpectedly "
             "(crashed)\n\tat org.apache.spark.api.python.BasePythonRunner",
-            "the copy process was killed or has crashed",
+            "the copy process was killed or crashed",
         ),
         (
             ABORTED + "org.apache.spark.api.python.PythonException: Traceback (most recent call "
@@ -37,12 +37,13 @@ ABORTED = (
             ABORTED + "org.apache.spark.SparkException: \nTraceback (most recent call last):\n"
             "pyspark.errors.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has "
             "different version: 3.9 than that in driver: 3.11, PySpark cannot run\n",
-            "the executors run another Python: Python in worker has different version: 3.9 than "
-            "that in driver: 3.11, PySpark cannot run",
+            "the executors run a different Python version: Python in worker has different version: "
+            "3.9 than that in driver: 3.11, PySpark cannot run",
         ),
         (
             ABORTED + 'java.io.IOException: Cannot run program "/x/python": error=2, No such file',
-            "the executor has no program /x/python: set spark.python to one that every node has",
+            "the executor has no program /x/python: set spark.python to an interpreter that is "
+            "installed on every node",
         ),
         (
             ABORTED + "ExecutorLostFailure (executor 1 exited caused by one of the running tasks) "
@@ -54,7 +55,7 @@ ABORTED = (
             "Spark has shut down",
         ),
         ("something new\nwith more lines", "something new"),
-        ("", "Spark gave no reason"),
+        ("", "Spark reported no cause"),
     ],
 )
 def test_a_job_failure_is_one_line(message, told):
@@ -81,14 +82,14 @@ def test_a_job_failure_is_one_line(message, told):
         (
             "ERROR StandaloneSchedulerBackend: Application has been killed. Reason: All masters "
             "are unresponsive! Giving up.",
-            "no master answers at spark://m:7077",
+            "no master responds at spark://m:7077",
         ),
         (
             "WARNING: noise\njava.net.BindException: Cannot assign requested address\n\tat x",
             "java.net.BindException: Cannot assign requested address",
         ),
-        ("its JVM gave no answer in 120 s", "its JVM gave no answer in 120 s"),
-        ("", "it said nothing"),
+        ("its JVM did not start in 120 s", "its JVM did not start in 120 s"),
+        ("", "it printed nothing"),
     ],
 )
 def test_a_failed_start_says_what_to_do(output, told):
