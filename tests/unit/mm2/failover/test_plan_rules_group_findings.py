@@ -74,14 +74,22 @@ def test_a_group_that_was_not_read_tells_less(kind, moves, refused, code, weight
     assert ("grant mm2 DESCRIBE" in told[0].text) is refused
 
 
+LATER = "records it read later are re-read: their number is unknown"
+
+
 @pytest.mark.parametrize(
     ("written_ms", "again_max", "words"),
     [
-        (None, None, "its last checkpoint; records it read later are re-read: their number is unknown"),
-        (60_000, None, "its last checkpoint, 30 s old; records it read later are re-read: their number is unknown"),
-        (60_000, 900, "its last checkpoint, 30 s old; records it read later are re-read: their number is unknown, at most the 900 records on west after the checkpoint"),
+        (None, None, f"its last checkpoint; {LATER}"),
+        (60_000, None, f"its last checkpoint, 30 s old; {LATER}"),
+        (
+            60_000,
+            900,
+            f"its last checkpoint, 30 s old; {LATER}, at most the 900 records on west after the "
+            "checkpoint",
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_age_of_a_checkpoint_and_the_bound_that_can_be_proven_are_said(
     written_ms, again_max, words
 ):

@@ -138,8 +138,8 @@ def test_it_is_told_what_is_waited_for_and_for_how_long(scene: Scene):
     scene.run(leaves=True)
     assert len(scene.told) == 5
     assert (
-        "the mirror of orders-1 does not answer (its broker does not answer); left unfenced after 25 s more"
-        in scene.told[0]
+        "the mirror of orders-1 does not answer (its broker does not answer); "
+        "left unfenced after 25 s more" in scene.told[0]
     )
     assert "; left unfenced after 5 s more, as accepted" in scene.told[-1]
 
